@@ -1,0 +1,129 @@
+//! Domain events: each is logged and counted from this one value. No payload, no attribute, no target's text.
+
+use serde::Serialize;
+
+use crate::limits::DelaySeconds;
+
+/// What happened to a message or to a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The target is done with it.
+    Processed(Processed),
+    /// The target failed; the message was handed off with the reason.
+    HandedOff(HandedOff),
+    /// A hand-off, re-send, verdict or final record is not confirmed: the record is reported as failed.
+    NotConfirmed(NotConfirmed),
+    /// It will come back to the source queue.
+    RetryScheduled(RetryScheduled),
+    /// The retry loop gave it up; a verdict is on its way to the annotator.
+    GivenUp(GivenUp),
+    /// A final record is in the final DLQ.
+    DeadLettered(DeadLettered),
+    /// A message reached the intermediate DLQ by SQS's redrive, not by hand-off: crash, timeout or throttle.
+    ArrivedByRedrive(ArrivedByRedrive),
+    /// A record of the event could not be read at all; it is reported as failed.
+    UnreadableRecord(UnreadableRecord),
+}
+
+/// See [`Event::Processed`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Processed {
+    /// `metadata.message_id`.
+    pub message_id: String,
+    /// Retries made before.
+    pub retry_attempt: u32,
+    /// From the first send to now.
+    pub age_seconds: f64,
+    /// How long the target took.
+    pub target_seconds: f64,
+}
+
+/// See [`Event::HandedOff`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HandedOff {
+    /// `metadata.message_id`.
+    pub message_id: String,
+    /// Retries made before.
+    pub retry_attempt: u32,
+    /// Our name of the error, or `FromTarget`.
+    pub error_type: String,
+    /// `transient`, `permanent`, `snooze` or `not_started`.
+    pub kind: &'static str,
+    /// From the first send to now.
+    pub age_seconds: f64,
+}
+
+/// See [`Event::NotConfirmed`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotConfirmed {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// What was being sent: `hand-off`, `re-send`, `verdict` or `final record`.
+    pub send: &'static str,
+    /// SQS's error code, or why it could not be sent at all.
+    pub code: String,
+}
+
+/// See [`Event::RetryScheduled`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RetryScheduled {
+    /// `metadata.message_id`.
+    pub message_id: String,
+    /// The retry that this is: 1 for the first.
+    pub retry_attempt: u32,
+    /// Whether it spends an attempt (a snooze does not).
+    pub spends_attempt: bool,
+    /// `DelaySeconds`.
+    #[serde(serialize_with = "delay_as_seconds")]
+    pub delay_seconds: DelaySeconds,
+    /// From the first send to now.
+    pub age_seconds: f64,
+}
+
+/// See [`Event::GivenUp`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GivenUp {
+    /// `metadata.message_id`, where the message has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// A code of [`crate::events::DeadLettered`].
+    pub error_type: &'static str,
+}
+
+/// See [`Event::DeadLettered`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DeadLettered {
+    /// `metadata.message_id`, where the message has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<String>,
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// `RETRY_ATTEMPT_EXCEEDED` and so on.
+    pub error_type: &'static str,
+    /// Retries made.
+    pub retry_attempt: u32,
+    /// From the first send to now, where that is known.
+    pub age_seconds: f64,
+}
+
+/// See [`Event::ArrivedByRedrive`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrivedByRedrive {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// `ApproximateReceiveCount`.
+    pub receive_count: u32,
+}
+
+/// See [`Event::UnreadableRecord`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnreadableRecord {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+}
+
+fn delay_as_seconds<S: serde::Serializer>(delay: &DelaySeconds, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u16(delay.get())
+}

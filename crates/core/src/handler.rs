@@ -1,0 +1,120 @@
+//! The target's side: what a handler gets and what it may answer.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use crate::message::Attributes;
+
+/// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
+///
+/// The same message may come more than once: use [`Message::message_id`] as an idempotency key. A handler must not block
+/// its thread; one that hangs is cut off near the function's deadline and retried. A panic fails this message only.
+pub trait Handler: Send + Sync {
+    /// `Ok` when the message is done; the error says what to do with it.
+    fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;
+}
+
+/// A valid message on its way to a handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The body as it was received, byte for byte.
+    pub body: String,
+    /// `metadata.message_id` as the producer wrote it.
+    pub message_id: String,
+    /// Retries made so far: 0 at the first delivery.
+    pub retry_attempt: u32,
+    /// How often it was sent back from the final DLQ.
+    pub redrive_generation: u32,
+    /// The producer's message attributes.
+    pub attributes: Attributes,
+}
+
+/// Why a handler did not get a message done, and what is to be done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerError {
+    /// What the policy's lists match on.
+    pub error_type: ErrorType,
+    /// For people: recorded, truncated, in queue attributes and history; never logged.
+    pub details: String,
+    /// What is to be done.
+    pub kind: FailureKind,
+}
+
+/// What is to be done with a failed message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// Retry by the policy's backoff.
+    Transient,
+    /// Retry, but not before this.
+    TransientAfter(Duration),
+    /// Do not retry.
+    Permanent,
+    /// Not yet: come back after this, without spending an attempt.
+    Snooze(Duration),
+}
+
+/// The name of an error, e.g. `HttpStatus.503`. The type knows whether the text is ours (and may be logged).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorType {
+    /// A name that stands in a program's source: `Http.Timeout`, `Panic`, or a handler's own literal.
+    Named(&'static str),
+    /// `HttpStatus.NNN`.
+    HttpStatus(u16),
+    /// Text that a target answered; never logged.
+    FromTarget(String),
+}
+
+impl ErrorType {
+    /// The whole name.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match self {
+            Self::Named(name) => Cow::Borrowed(name),
+            Self::HttpStatus(status) => Cow::Owned(format!("HttpStatus.{status}")),
+            Self::FromTarget(name) => Cow::Borrowed(name),
+        }
+    }
+
+    /// The name as it may stand in logs: what a target answered is only called `FromTarget`.
+    #[must_use]
+    pub fn loggable(&self) -> Cow<'_, str> {
+        match self {
+            Self::FromTarget(_) => Cow::Borrowed("FromTarget"),
+            ours => ours.name(),
+        }
+    }
+}
+
+impl From<&'static str> for ErrorType {
+    fn from(name: &'static str) -> Self {
+        Self::Named(name)
+    }
+}
+
+impl HandlerError {
+    /// Retry by the policy's backoff.
+    #[must_use]
+    pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
+        Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
+    }
+
+    /// Do not retry: the message goes to the final DLQ as `NON_RETRYABLE_ERROR`.
+    #[must_use]
+    pub fn permanent(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
+        Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
+    }
+
+    /// Come back later without spending an attempt, at most 100 times.
+    #[must_use]
+    pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
+        Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
+    }
+
+    /// A transient error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
+    #[must_use]
+    pub fn retry_after(self, delay: Duration) -> Self {
+        Self { kind: FailureKind::TransientAfter(delay), ..self }
+    }
+}

@@ -1,0 +1,16 @@
+//! The rules of redeliver, pure: no I/O, no clock, no environment, no ambient randomness.
+//!
+//! A message comes in as a [`message::ReceivedMessage`], is parsed into an [`envelope::Envelope`] by the
+//! [`schema::MessageSchema`], and leaves as a [`message::OutgoingMessage`]: a hand-off with its
+//! [`failure::Failure`], a re-send that the [`decision`] module decided on by the [`policy::Policy`], or a final
+//! record that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the ports.
+
+pub mod delivery;
+pub mod events;
+pub mod handler;
+pub mod limits;
+pub mod message;
+pub mod packing;
+pub mod policy;
+pub mod ports;
+pub mod schema;

@@ -1,0 +1,114 @@
+//! What SQS allows. Numbers from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A message may hold 1 MiB: its body and its attributes' names, types and values together.
+pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
+/// The messages of one `SendMessageBatch` may hold 1 MiB together.
+pub const BATCH_BYTES_MAX: usize = 1_048_576;
+/// Entries of one batch request.
+pub const BATCH_ENTRIES_MAX: usize = 10;
+/// Message attributes of one message.
+pub const ATTRIBUTES_MAX: usize = 10;
+
+/// Whether SQS accepts this character in a body or in an attribute's text ("SendMessage", Amazon SQS API
+/// Reference): `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
+#[must_use]
+pub const fn is_legal(character: char) -> bool {
+    matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// `DelaySeconds` of a sent message: 0..=900 seconds, by type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DelaySeconds(u16);
+
+impl DelaySeconds {
+    /// No delay.
+    pub const ZERO: Self = Self(0);
+    /// 900 s, the longest that SQS knows.
+    pub const MAX: Self = Self(900);
+
+    /// `None` above 900.
+    #[must_use]
+    pub fn new(seconds: u64) -> Option<Self> {
+        let seconds = u16::try_from(seconds).ok()?;
+        (seconds <= Self::MAX.0).then_some(Self(seconds))
+    }
+
+    /// 900 where `seconds` is more.
+    #[must_use]
+    pub fn saturating(seconds: u64) -> Self {
+        Self::new(seconds).unwrap_or(Self::MAX)
+    }
+
+    /// Whole seconds, 0..=900.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The same as a duration.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.0 as u64)
+    }
+}
+
+impl fmt::Display for DelaySeconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.0)
+    }
+}
+
+/// A visibility timeout: 0..=43,200 seconds (12 hours), by type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VisibilitySeconds(u16);
+
+impl VisibilitySeconds {
+    /// Visible at once.
+    pub const ZERO: Self = Self(0);
+    /// 12 hours.
+    pub const MAX: Self = Self(43_200);
+
+    /// `None` above 43,200.
+    #[must_use]
+    pub fn new(seconds: u64) -> Option<Self> {
+        let seconds = u16::try_from(seconds).ok()?;
+        (seconds <= Self::MAX.0).then_some(Self(seconds))
+    }
+
+    /// Whole seconds, 0..=43,200.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The same as a duration.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.0 as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_seconds_cannot_hold_901() {
+        assert_eq!(DelaySeconds::new(900), Some(DelaySeconds::MAX));
+        assert_eq!(DelaySeconds::new(901), None);
+        assert_eq!(DelaySeconds::saturating(u64::MAX).get(), 900);
+    }
+
+    #[test]
+    fn legal_characters_are_those_of_the_sqs_reference() {
+        for legal in ['\t', '\n', '\r', ' ', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{10000}', '\u{10FFFF}'] {
+            assert!(is_legal(legal), "{legal:?}");
+        }
+        for illegal in ['\0', '\u{8}', '\u{B}', '\u{C}', '\u{1F}', '\u{FFFE}', '\u{FFFF}'] {
+            assert!(!is_legal(illegal), "{illegal:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What the rules need of the world. Two implementations: `redeliver-aws` and `redeliver-embedded`.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::events::Event;
+use crate::limits::VisibilitySeconds;
+use crate::message::{ReceivedMessage, Timestamp};
+use crate::packing::Batch;
+
+/// The clock: the only source of time.
+pub trait Clock: Send + Sync {
+    /// The moment it is.
+    fn now(&self) -> Timestamp;
+    /// Completes when `duration` has passed.
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// Where domain events go: logs and metrics, or a counter.
+pub trait Observer: Send + Sync {
+    /// Must not fail and must not block.
+    fn observe(&self, event: &Event);
+}
+
+/// What became of one entry of a batch request.
+pub type EntryOutcome<T> = Result<T, EntryError>;
+
+/// Why an entry is not confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{fault:?}: {code}")]
+pub struct EntryError {
+    /// Whose fault, and so whether another try can help.
+    pub fault: Fault,
+    /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
+    pub code: String,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The request was wrong: the same again would fail the same way.
+    Sender,
+    /// Too many requests: later.
+    Throttled,
+    /// The service failed (5xx).
+    Service,
+    /// No answer: it may or may not have been done.
+    NoAnswer,
+}
+
+impl Fault {
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        !matches!(self, Self::Sender)
+    }
+}
+
+/// The sending half of a queue: all that the three functions need.
+pub trait QueueSender: Send + Sync {
+    /// Sends one batch, one request. One outcome per entry, in order: the SQS message id of each confirmed one.
+    fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
+}
+
+/// A `ReceiveMessage` request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    /// 1..=10.
+    pub max_messages: u8,
+    /// Long polling: up to 20 s.
+    pub wait: Duration,
+    /// `None`: the queue's own.
+    pub visibility: Option<VisibilitySeconds>,
+}
+
+/// A whole queue: what an event source mapping, an auditor or a test needs.
+pub trait Queue: QueueSender {
+    /// Up to 10 messages; empty when none came within the wait.
+    fn receive(
+        &self,
+        request: Receive,
+    ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
+    /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
+    fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
+    /// Changes visibility from now, at most 10 (one request). One outcome per entry, in order.
+    fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
+    /// Counts that SQS calls approximate.
+    fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
+    /// The queue's ARN.
+    fn arn(&self) -> &str;
+    /// The queue's URL.
+    fn url(&self) -> &str;
+}
+
+/// Messages of a queue by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// `ApproximateNumberOfMessages`.
+    pub visible: u64,
+    /// `ApproximateNumberOfMessagesNotVisible`.
+    pub in_flight: u64,
+    /// `ApproximateNumberOfMessagesDelayed`.
+    pub delayed: u64,
+}
+
+impl Depth {
+    /// All messages in the queue.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.visible + self.in_flight + self.delayed
+    }
+}
+
+/// Creates and deletes queues: `redeliver local` and the tests.
+pub trait QueueService: Send + Sync {
+    /// Its queues.
+    type Queue: Queue + Clone;
+    /// Creates a standard queue.
+    fn create_queue(
+        &self,
+        name: &str,
+        settings: &QueueSettings,
+    ) -> impl Future<Output = Result<Self::Queue, EntryError>> + Send;
+    /// Deletes a queue and what is in it.
+    fn delete_queue(&self, queue: &Self::Queue) -> impl Future<Output = Result<(), EntryError>> + Send;
+}
+
+/// Attributes of a queue to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// `VisibilityTimeout`; 30 s in SQS.
+    pub visibility: VisibilitySeconds,
+    /// `MessageRetentionPeriod`, 60 s..=14 days; 4 days in SQS.
+    pub retention: Duration,
+    /// `RedrivePolicy`.
+    pub redrive: Option<Redrive>,
+    /// Tags, so that a person sees whose queue it is.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A `RedrivePolicy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redrive {
+    /// `deadLetterTargetArn`.
+    pub target_arn: String,
+    /// `maxReceiveCount`, 1..=1000: the receive after that moves the message instead.
+    pub max_receive_count: u16,
+}
+
+impl Default for QueueSettings {
+    fn default() -> Self {
+        Self {
+            visibility: VisibilitySeconds::new(30).unwrap_or(VisibilitySeconds::MAX),
+            retention: Duration::from_secs(4 * 24 * 3600),
+            redrive: None,
+            tags: BTreeMap::new(),
+        }
+    }
+}
+
+/// A function behind an event source mapping: records in, failures out.
+pub trait Function: Send + Sync {
+    /// Handles one batch before `deadline`, when the process may be stopped.
+    fn process(
+        &self,
+        records: Vec<ReceivedMessage>,
+        deadline: Timestamp,
+    ) -> impl Future<Output = BatchResponse> + Send;
+}
+
+/// What an event source mapping is told: `batchItemFailures`. All other records are done and will be deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchResponse {
+    /// SQS message ids of the records that are not done.
+    pub failed: Vec<String>,
+}

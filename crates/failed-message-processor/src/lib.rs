@@ -1,0 +1,1 @@
+//! redeliver-failed-message-processor.

@@ -1,0 +1,1 @@
+//! redeliver-message-processor.
