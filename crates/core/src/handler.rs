@@ -97,24 +97,37 @@ impl HandlerError {
     /// Retry by the policy's backoff.
     #[must_use]
     pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
-        Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
+        Self {
+            error_type: error_type.into(),
+            details: details.to_string(),
+            kind: FailureKind::Transient,
+        }
     }
 
     /// Do not retry: the message goes to the final DLQ as `NON_RETRYABLE_ERROR`.
     #[must_use]
     pub fn permanent(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
-        Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
+        Self {
+            kind: FailureKind::Permanent,
+            ..Self::transient(error_type, details)
+        }
     }
 
     /// Come back later without spending an attempt, at most 100 times.
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
-        Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
+        Self {
+            kind: FailureKind::Snooze(after),
+            ..Self::transient(error_type, details)
+        }
     }
 
     /// A transient error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
-        Self { kind: FailureKind::TransientAfter(delay), ..self }
+        Self {
+            kind: FailureKind::TransientAfter(delay),
+            ..self
+        }
     }
 }

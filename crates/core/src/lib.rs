@@ -3,14 +3,23 @@
 //! A message comes in as a [`message::ReceivedMessage`], is parsed into an [`envelope::Envelope`] by the
 //! [`schema::MessageSchema`], and leaves as a [`message::OutgoingMessage`]: a hand-off with its
 //! [`failure::Failure`], a re-send that the [`decision`] module decided on by the [`policy::Policy`], or a final
-//! record that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the ports.
+//! record that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the [`ports`].
 
+pub mod annotation;
+pub mod attributes;
+pub mod backoff;
+pub mod decision;
 pub mod delivery;
+pub mod envelope;
 pub mod events;
+pub mod failure;
 pub mod handler;
 pub mod limits;
 pub mod message;
+pub mod metadata;
 pub mod packing;
 pub mod policy;
 pub mod ports;
+pub mod reason;
 pub mod schema;
+pub mod text;

@@ -35,7 +35,10 @@ impl Attribute {
     /// An attribute of type `String`.
     #[must_use]
     pub fn string(value: impl Into<String>) -> Self {
-        Self { data_type: "String".to_owned(), value: AttributeValue::Text(value.into()) }
+        Self {
+            data_type: "String".to_owned(),
+            value: AttributeValue::Text(value.into()),
+        }
     }
 
     /// The text of a String or Number.
@@ -62,7 +65,10 @@ impl Attribute {
 /// Bytes that all attributes take of the message's limit.
 #[must_use]
 pub fn attributes_size(attributes: &Attributes) -> usize {
-    attributes.iter().map(|(name, attribute)| attribute.size(name)).sum()
+    attributes
+        .iter()
+        .map(|(name, attribute)| attribute.size(name))
+        .sum()
 }
 
 /// A message as it was received, from a Lambda event or from `ReceiveMessage`.
@@ -151,6 +157,20 @@ pub enum NotSendable {
     },
 }
 
+impl NotSendable {
+    /// A name for logs, which must not hold an attribute's name.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EmptyBody => "EmptyBody",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::TooManyAttributes { .. } => "TooManyAttributes",
+            Self::IllegalCharacter { .. } => "IllegalCharacter",
+            Self::EmptyAttribute { .. } => "EmptyAttribute",
+        }
+    }
+}
+
 impl OutgoingMessage {
     /// Checks SQS's limits.
     ///
@@ -205,9 +225,11 @@ impl OutgoingMessage {
 
 fn check_legal(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
     match text.char_indices().find(|(_, character)| !is_legal(*character)) {
-        Some((offset, character)) => {
-            Err(NotSendable::IllegalCharacter { character, offset, place: place() })
-        }
+        Some((offset, character)) => Err(NotSendable::IllegalCharacter {
+            character,
+            offset,
+            place: place(),
+        }),
         None => Ok(()),
     }
 }

@@ -1,20 +1,193 @@
-//! Schemas.
+//! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
-/// The message schema, and the user's schema for `data`.
-#[derive(Debug)]
-pub struct MessageSchema;
+mod data;
+mod violation;
 
-/// Why a data schema is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct SchemaError(String);
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+use thiserror::Error;
+use uuid::Uuid;
 
-impl MessageSchema {
-    /// Compiles the schemas; `data_schema` is the text of a JSON Schema 2020-12 document.
-    ///
-    /// # Errors
-    /// Not JSON, not a valid schema, a remote `$ref`.
-    pub fn new(_data_schema: Option<&str>) -> Result<Self, SchemaError> {
-        Ok(Self)
+use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
+use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
+use crate::reason::DeadLetterReason;
+pub use data::{DataSchema, SchemaError};
+pub(crate) use violation::violations;
+pub use violation::{Violation, list};
+
+/// The schema of a message body, JSON Schema 2020-12.
+pub const MESSAGE_SCHEMA: &str = include_str!("../../../schemas/message.schema.json");
+
+/// Members of `metadata` that have a rule; all others are skimmed.
+const RULED_MEMBERS: [&str; 8] = [
+    "message_id",
+    "expires_at",
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_generation",
+];
+
+/// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
+const DIGITS_MEMBERS: [&str; 3] = ["retry_attempt", "snooze_count", "redrive_generation"];
+
+/// Why a body is refused. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Invalid {
+    /// `INVALID_MESSAGE_FORMAT`.
+    #[error(transparent)]
+    Format(#[from] Malformed),
+    /// `INVALID_MESSAGE_SCHEMA`.
+    #[error("{}", list(.0))]
+    Schema(Vec<Violation>),
+}
+
+impl Invalid {
+    /// The code of the final record.
+    #[must_use]
+    pub const fn reason(&self) -> DeadLetterReason {
+        match self {
+            Self::Format(_) => DeadLetterReason::InvalidMessageFormat,
+            Self::Schema(_) => DeadLetterReason::InvalidMessageSchema,
+        }
     }
 }
+
+/// The message schema, and the user's schema for `data` where there is one, compiled.
+#[derive(Debug)]
+pub struct MessageSchema {
+    message: Validator,
+    data: Option<DataSchema>,
+}
+
+impl MessageSchema {
+    /// Compiles the message schema.
+    #[must_use]
+    pub fn new(data: Option<DataSchema>) -> Self {
+        let schema: Value =
+            serde_json::from_str(MESSAGE_SCHEMA).expect("our own schema is JSON: a test reads it");
+        let message = jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("our own schema is valid: every test compiles it");
+        Self { message, data }
+    }
+
+    /// Takes a body apart and validates it. `data` is skimmed unless there is a schema for it.
+    ///
+    /// # Errors
+    /// What is wrong with it: all violations, with their JSON Pointers.
+    pub fn parse<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
+        let skimmed = skim(body)?;
+        let (instance, mut found) = instance_of(&skimmed);
+        found.extend(violations(&self.message, &instance, ""));
+        if let (Some(schema), Some(text)) =
+            (&self.data, skimmed.data_text.filter(|text| text.starts_with('{')))
+        {
+            found.extend(schema.violations(text));
+        }
+        match metadata_of(&instance) {
+            Some(metadata) if found.is_empty() => Ok(Envelope::new(skimmed, metadata)),
+            _ if found.is_empty() => Err(Invalid::Schema(vec![Violation::new(
+                "/metadata",
+                "has a time that is not RFC 3339",
+            )])),
+            _ => Err(Invalid::Schema(found)),
+        }
+    }
+}
+
+impl Default for MessageSchema {
+    fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+/// The part of the body that the message schema has rules for, and what is wrong with its text alone.
+fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
+    let mut found = Vec::new();
+    let mut body = Map::new();
+    if let Some(text) = skimmed.metadata_text {
+        let metadata = if text.starts_with('{') {
+            let mut metadata = Map::new();
+            for name in RULED_MEMBERS {
+                let Some(member) = find(&skimmed.metadata, name) else {
+                    continue;
+                };
+                let text = &skimmed.body[member.value.clone()];
+                let pointer = format!("/metadata/{name}");
+                match serde_json::from_str(text) {
+                    Ok(value) => {
+                        metadata.insert(name.to_owned(), value);
+                    }
+                    Err(_) => found.push(Violation::new(
+                        pointer.clone(),
+                        "is text or a number that cannot be read",
+                    )),
+                }
+                if DIGITS_MEMBERS.contains(&name) && !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                    found.push(Violation::new(pointer, "is not an integer written in digits"));
+                }
+            }
+            Value::Object(metadata)
+        } else {
+            stand_in(text)
+        };
+        body.insert("metadata".to_owned(), metadata);
+    }
+    if let Some(text) = skimmed.data_text {
+        body.insert("data".to_owned(), stand_in(text));
+    }
+    (Value::Object(body), found)
+}
+
+fn find<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
+    members.iter().find(|member| *member.name == *name.as_bytes())
+}
+
+/// An empty value of the same type: all that the message schema asks of `data`.
+fn stand_in(text: &str) -> Value {
+    match text.as_bytes().first() {
+        Some(b'{') => Value::Object(Map::new()),
+        Some(b'[') => Value::Array(Vec::new()),
+        Some(b'"') => Value::String(String::new()),
+        Some(b't' | b'f') => Value::Bool(true),
+        Some(b'n') | None => Value::Null,
+        Some(_) => Value::from(0),
+    }
+}
+
+/// Reads what the schema has found valid; `None` where a time has the form but no meaning.
+fn metadata_of(instance: &Value) -> Option<Metadata> {
+    let metadata = instance.get("metadata")?;
+    let number = |name: &str| {
+        metadata
+            .get(name)
+            .and_then(Value::as_u64)
+            .and_then(|number| u32::try_from(number).ok())
+    };
+    let time = |name: &str| metadata.get(name).and_then(Value::as_str).map(parse_rfc3339);
+    let message_id_text = metadata.get("message_id")?.as_str()?.to_owned();
+    let retry_history = match metadata.get("retry_history") {
+        Some(history) => serde_json::from_value::<Vec<PastFailure>>(history.clone()).ok()?,
+        None => Vec::new(),
+    };
+    Some(Metadata {
+        message_id: Uuid::parse_str(&message_id_text).ok()?,
+        message_id_text,
+        retry_attempt: number("retry_attempt").unwrap_or(0),
+        first_sent_time: time("first_sent_time").flatten(),
+        retry_history,
+        snooze_count: number("snooze_count").unwrap_or(0),
+        redrive_generation: number("redrive_generation"),
+        expires_at: match time("expires_at") {
+            Some(moment) => Some(moment?),
+            None => None,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

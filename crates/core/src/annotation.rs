@@ -1,0 +1,189 @@
+//! The final record: what is written beside a message that is given up. Annotation never makes dead-lettering fail.
+
+mod fingerprint;
+
+use serde::{Deserialize, Serialize};
+
+use crate::attributes::{FoldedAttributes, fold};
+use crate::failure::Stage;
+use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use crate::message::{Attribute, Attributes, attributes_size};
+use crate::reason::DeadLetterReason;
+use crate::text;
+pub use fingerprint::fingerprint;
+
+/// The attribute with the code.
+pub const ERROR_TYPE: &str = "ErrorType";
+/// The attribute with the text.
+pub const ERROR_DETAILS: &str = "ErrorDetails";
+/// The attribute with the document.
+pub const DEAD_LETTER: &str = "DeadLetter";
+/// Bytes of `ErrorDetails`.
+pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
+/// Bytes of `DeadLetter` before folding.
+pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
+
+/// The schema of the document, JSON Schema 2020-12.
+pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../../schemas/dead-letter.schema.json");
+
+/// All that is known of a message that is given up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Annotation {
+    /// `ErrorType`.
+    pub reason: DeadLetterReason,
+    /// `ErrorDetails`, not yet cut.
+    pub details: String,
+    /// `DeadLetter`, not yet cut.
+    pub record: DeadLetter,
+}
+
+/// The document in the attribute `DeadLetter`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadLetter {
+    /// Who gave the message up.
+    pub stage: Stage,
+    /// The last error.
+    pub cause: Cause,
+    /// Retries made, where the body can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How often it was sent back, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redrive_generation: Option<u32>,
+    /// When it was first sent, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_sent_time: Option<String>,
+    /// When the final record was made, RFC 3339.
+    pub dead_lettered_at: String,
+    /// The queue of the last delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_queue_arn: Option<String>,
+    /// SQS's id of the last delivery.
+    pub sqs_message_id: String,
+    /// See [`fingerprint()`].
+    pub fingerprint: String,
+    /// The producer's attributes that found no place.
+    #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
+    pub folded_attributes: FoldedAttributes,
+}
+
+/// The last error.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cause {
+    /// Its name.
+    #[serde(rename = "type")]
+    pub error_type: String,
+    /// Its text.
+    pub message: String,
+    /// Whether anybody may have written it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unverified: bool,
+}
+
+impl DeadLetter {
+    /// Reads the document; `None` where it is not one of ours.
+    #[must_use]
+    pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
+        serde_json::from_str(attribute.text()?).ok()
+    }
+
+    fn json(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
+    }
+
+    fn with_cause_message(&self, bytes: usize) -> Self {
+        let cause = Cause {
+            message: text::clean(&self.cause.message, bytes),
+            ..self.cause.clone()
+        };
+        Self {
+            cause,
+            ..self.clone()
+        }
+    }
+}
+
+/// The attributes of a final record: the producer's and as much of the annotation as fits beside them and a body of
+/// `body_bytes`. The producer's are never cut and never lost: where ten are not enough, some are folded into
+/// `DeadLetter`; where that does not fit, the annotation gives way, down to nothing.
+#[must_use]
+pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
+    whole(producer, body_bytes, annotation)
+        .or_else(|| type_and_details(producer, body_bytes, annotation))
+        .or_else(|| type_only(producer, body_bytes, annotation))
+        .unwrap_or_else(|| producer.clone())
+}
+
+fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let (kept, folded_attributes) = fold(
+        producer,
+        &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER],
+        ATTRIBUTES_MAX - 3,
+    );
+    let bare = DeadLetter {
+        folded_attributes: FoldedAttributes::new(),
+        ..annotation.record.clone()
+    };
+    let record = DeadLetter {
+        folded_attributes,
+        ..annotation.record.clone()
+    };
+    let folding = record.with_cause_message(0).json().len() - bare.with_cause_message(0).json().len();
+    let written = |bytes: usize| {
+        let record = record.with_cause_message(bytes);
+        let details = text::clean(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
+        let mut attributes = kept.clone();
+        attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
+        attributes.insert(
+            ERROR_TYPE.to_owned(),
+            Attribute::string(annotation.reason.as_str()),
+        );
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes
+    };
+    let fits = |bytes: usize| {
+        let attributes = written(bytes);
+        let document = attributes[DEAD_LETTER].text().map_or(0, str::len);
+        document <= DEAD_LETTER_BYTES_MAX + folding
+            && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX
+    };
+    text::largest_fitting(DEAD_LETTER_BYTES_MAX, fits).map(written)
+}
+
+fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let attributes = type_only(producer, body_bytes, annotation)?;
+    let places = attributes.len() < ATTRIBUTES_MAX && !attributes.contains_key(ERROR_DETAILS);
+    let written = |bytes: usize| {
+        let mut attributes = attributes.clone();
+        let details = text::clean(&annotation.details, bytes);
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
+        attributes
+    };
+    let fits = |bytes: usize| places && body_bytes + attributes_size(&written(bytes)) <= MESSAGE_BYTES_MAX;
+    text::largest_fitting(ERROR_DETAILS_BYTES_MAX, fits).map(written)
+}
+
+fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let mut attributes = producer.clone();
+    let replaced = attributes.insert(
+        ERROR_TYPE.to_owned(),
+        Attribute::string(annotation.reason.as_str()),
+    );
+    let fits =
+        attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX;
+    (fits && replaced.is_none()).then_some(attributes)
+}
+
+/// SQS refuses an empty attribute.
+fn or_none(details: String) -> String {
+    if details.is_empty() {
+        "-".to_owned()
+    } else {
+        details
+    }
+}
+
+#[cfg(test)]
+mod tests;

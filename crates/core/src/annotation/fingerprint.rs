@@ -1,0 +1,63 @@
+//! The fingerprint of an error: what groups dead letters that died of the same thing.
+
+use sha2::{Digest, Sha256};
+
+/// 16 hexadecimal digits: the first half of a SHA-256's first half over the code, the error's name and its text, the text
+/// with its ids and numbers taken out.
+#[must_use]
+pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
+    let digest = Sha256::digest(format!(
+        "{reason}\n{error_type}\n{}",
+        without_ids_and_numbers(message)
+    ));
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Every word of letters and digits that has a digit in it becomes `#`; so does a chain of such words joined by `-`, as
+/// in a UUID, and a quoted text, which is mostly an id or a name.
+fn without_ids_and_numbers(message: &str) -> String {
+    let mut normal = String::with_capacity(message.len());
+    for word in message.split_inclusive(|character: char| !(character.is_alphanumeric() || character == '-'))
+    {
+        let end = word
+            .trim_end_matches(|character: char| !(character.is_alphanumeric() || character == '-'))
+            .len();
+        let (word, separator) = word.split_at(end);
+        normal.push_str(if word.contains(|character: char| character.is_ascii_digit()) {
+            "#"
+        } else {
+            word
+        });
+        normal.push_str(separator);
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_numbers_make_no_difference() {
+        let one = "order 0191f3a2-7b1c-7d3e-8f00-0123456789ab of user u42 not found after 12.5 s";
+        let other = "order 7c9e6679-7425-40de-944b-e07fc1f90ae7 of user u7 not found after 3.25 s";
+        assert_eq!(
+            without_ids_and_numbers(one),
+            "order # of user # not found after #.# s"
+        );
+        assert_eq!(fingerprint("A", "B", one), fingerprint("A", "B", other));
+        assert_eq!(fingerprint("A", "B", one).len(), 16);
+    }
+
+    #[test]
+    fn another_error_is_another_fingerprint() {
+        assert_ne!(
+            fingerprint("A", "B", "not found"),
+            fingerprint("A", "B", "not allowed")
+        );
+        assert_ne!(
+            fingerprint("A", "HttpStatus.503", ""),
+            fingerprint("A", "HttpStatus.504", "")
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! The delay before a retry: a pure function of the policy, the message, its generation and the attempt.
+//!
+//! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
+//! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
+//! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
+//! first 64-bit word `x` (little-endian) spreads the backoff, its second one the target's own delay. A word becomes a
+//! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use uuid::Uuid;
+
+use crate::limits::DelaySeconds;
+use crate::policy::{Backoff, Jitter, Policy};
+
+/// What a delay is keyed by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// `metadata.message_id`.
+    pub message_id: Uuid,
+    /// `metadata.redrive_generation`.
+    pub generation: u32,
+    /// The retry that the delay is before: 1 for the first.
+    pub attempt: u32,
+}
+
+/// The delay before retry `key.attempt` by the policy's backoff.
+#[must_use]
+pub fn delay(policy: &Policy, key: Key) -> DelaySeconds {
+    let (base, jitter) = match &policy.backoff {
+        Backoff::Uniform { max_delay } => (*max_delay, Jitter::Full),
+        Backoff::Exponential {
+            initial_delay,
+            rate,
+            max_delay,
+            jitter,
+        } => (
+            exponential(*initial_delay, *rate, *max_delay, key.attempt),
+            *jitter,
+        ),
+        Backoff::Fixed { delay, jitter } => (*delay, *jitter),
+        Backoff::Schedule { first, last, jitter } => {
+            let index = usize::try_from(key.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+            (*first.get(index).unwrap_or(last), *jitter)
+        }
+    };
+    let high = u64::from(base.get());
+    let low = match jitter {
+        Jitter::None => high,
+        Jitter::Half => high.div_ceil(2),
+        Jitter::Full => 0,
+    };
+    let [word, _] = words(key);
+    DelaySeconds::saturating(within(word, low, high))
+}
+
+/// A delay that the target asked for: never less (but for the 900 s of SQS), and up to 10 % more, since one date shared by
+/// many messages must not bring them all back at once.
+#[must_use]
+pub fn target_delay(asked_seconds: u64, key: Key) -> DelaySeconds {
+    let [_, word] = words(key);
+    let extra = within(
+        word,
+        0,
+        asked_seconds.min(u64::from(DelaySeconds::MAX.get())) / 10,
+    );
+    DelaySeconds::saturating(asked_seconds.saturating_add(extra))
+}
+
+/// `initial * rate^(n-1)` rounded down, at most `max`. By repeated multiplication, whose result IEEE 754 fixes to the
+/// bit; a power function's may differ between machines.
+fn exponential(initial: DelaySeconds, rate: f64, max: DelaySeconds, attempt: u32) -> DelaySeconds {
+    let cap = f64::from(max.get());
+    let mut base = f64::from(initial.get());
+    for _ in 1..attempt {
+        if base >= cap || rate <= 1.0 {
+            break;
+        }
+        base *= rate;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 <= base <= 900 after the cap"
+    )]
+    DelaySeconds::saturating(base.min(cap) as u64)
+}
+
+fn words(key: Key) -> [u64; 2] {
+    let mut seed = [0; 32];
+    seed[..16].copy_from_slice(key.message_id.as_bytes());
+    seed[16..20].copy_from_slice(&key.generation.to_le_bytes());
+    seed[20..24].copy_from_slice(&key.attempt.to_le_bytes());
+    seed[24..].copy_from_slice(b"redelivr");
+    let mut generator = ChaCha8Rng::from_seed(seed);
+    [generator.next_u64(), generator.next_u64()]
+}
+
+fn within(word: u64, low: u64, high: u64) -> u64 {
+    let width = u128::from(high - low) + 1;
+    let above = (u128::from(word) * width) >> 64;
+    low + u64::try_from(above).unwrap_or(high - low)
+}
+
+#[cfg(test)]
+mod tests;

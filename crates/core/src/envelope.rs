@@ -1,0 +1,169 @@
+//! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
+
+mod members;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use thiserror::Error;
+
+use crate::metadata::{Metadata, RetryMetadata};
+pub(crate) use members::{Member, members};
+
+/// Objects and arrays inside one another, the body's own object included.
+pub const NESTING_MAX: usize = 128;
+
+/// A valid message body. Made by [`crate::schema::MessageSchema::parse`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Envelope<'a> {
+    body: &'a str,
+    /// What we read of `metadata`.
+    pub metadata: Metadata,
+    /// Where the inside of the `metadata` object stands in the body: after `{`, before `}`.
+    inside: Range<usize>,
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Envelope<'a> {
+    pub(crate) fn new(skimmed: Skimmed<'a>, metadata: Metadata) -> Self {
+        let Skimmed {
+            body,
+            inside,
+            metadata: members,
+            ..
+        } = skimmed;
+        Self {
+            body,
+            metadata,
+            inside,
+            members,
+        }
+    }
+
+    /// The body as it came.
+    #[must_use]
+    pub fn body(&self) -> &'a str {
+        self.body
+    }
+
+    /// The body with our metadata members set or removed, and every other byte as it came. A member that is there
+    /// keeps its place; a new one comes last.
+    #[must_use]
+    pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
+        let mut ours = retry.members();
+        let mut segments: Vec<Cow<'_, str>> = Vec::with_capacity(self.members.len() + ours.len());
+        for member in &self.members {
+            let segment = &self.body[member.segment.clone()];
+            match ours.iter_mut().find(|(name, _)| name.as_bytes() == &*member.name) {
+                None => segments.push(Cow::Borrowed(segment)),
+                Some((_, value)) => {
+                    if let Some(value) = value.take() {
+                        let start = member.value.start - member.segment.start;
+                        let end = member.value.end - member.segment.start;
+                        segments.push(Cow::Owned(format!(
+                            "{}{value}{}",
+                            &segment[..start],
+                            &segment[end..]
+                        )));
+                    }
+                }
+            }
+        }
+        for (name, value) in ours {
+            if let Some(value) = value {
+                segments.push(Cow::Owned(format!("\"{name}\":{value}")));
+            }
+        }
+        let (before, after) = (&self.body[..self.inside.start], &self.body[self.inside.end..]);
+        let mut body = String::with_capacity(self.body.len() + 256);
+        body.push_str(before);
+        body.push_str(&segments.join(","));
+        body.push_str(after);
+        body
+    }
+}
+
+/// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// The JSON parser's own words, with line and column.
+    #[error("not JSON: {0}")]
+    NotJson(String),
+    /// An array, a string, a number…
+    #[error("not a JSON object")]
+    NotAnObject,
+    /// At the top level or in `metadata`, names compared unescaped. Which of the two counts is anyone's guess.
+    #[error("duplicate member {0}")]
+    DuplicateMember(String),
+    /// Deeper than [`NESTING_MAX`].
+    #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
+    TooDeep(usize),
+}
+
+/// A body taken apart, not yet validated.
+pub(crate) struct Skimmed<'a> {
+    pub(crate) body: &'a str,
+    /// The members of `metadata`, where that is an object.
+    pub(crate) metadata: Vec<Member<'a>>,
+    pub(crate) inside: Range<usize>,
+    /// The text of `metadata`.
+    pub(crate) metadata_text: Option<&'a str>,
+    /// The text of `data`.
+    pub(crate) data_text: Option<&'a str>,
+}
+
+/// Takes a body apart: a JSON object, not nested too deep, with no duplicate member at the top level or in `metadata`.
+pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
+    check_nesting(body)?;
+    let top = members(body, 0..body.len(), "")?;
+    let find = |name: &str| top.iter().find(|member| *member.name == *name.as_bytes());
+    let metadata_at = find("metadata").map(|member| member.value.clone());
+    let metadata_text = metadata_at.clone().map(|at| &body[at]);
+    let (metadata, inside) = match metadata_at {
+        Some(at) if body[at.clone()].starts_with('{') => {
+            (members(body, at.clone(), "/metadata")?, at.start + 1..at.end - 1)
+        }
+        _ => (Vec::new(), 0..0),
+    };
+    let data_text = find("data").map(|member| &body[member.value.clone()]);
+    Ok(Skimmed {
+        body,
+        metadata,
+        inside,
+        metadata_text,
+        data_text,
+    })
+}
+
+/// A stack-free look at the brackets outside strings; whether they match is the parser's business.
+fn check_nesting(body: &str) -> Result<(), Malformed> {
+    let mut depth = 0_usize;
+    let mut in_string = false;
+    let mut escaped = false;
+    for (offset, byte) in body.bytes().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > NESTING_MAX {
+                    return Err(Malformed::TooDeep(offset));
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The members of one JSON object, with their places in the text.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Malformed;
+
+/// One member of an object; offsets are into the whole body.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member<'a> {
+    /// The name, unescaped. Bytes, because JSON can escape a lone surrogate, which UTF-8 cannot hold.
+    pub(crate) name: Cow<'a, [u8]>,
+    /// From after `{` or `,` to before the next `,` or `}`: white space, name, colon, value, white space.
+    pub(crate) segment: Range<usize>,
+    /// The value's text.
+    pub(crate) value: Range<usize>,
+}
+
+/// The members of the object that stands at `at` in `body`, in order. `pointer` is the object's place, for errors.
+pub(crate) fn members<'a>(
+    body: &'a str,
+    at: Range<usize>,
+    pointer: &str,
+) -> Result<Vec<Member<'a>>, Malformed> {
+    let text = &body[at.clone()];
+    let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {
+        // Values are skimmed, so a type error can only be that of the outermost value.
+        if error.is_data() {
+            Malformed::NotAnObject
+        } else {
+            Malformed::NotJson(error.to_string())
+        }
+    })?;
+    let mut seen = HashSet::with_capacity(found.len());
+    let mut members = Vec::with_capacity(found.len());
+    let mut segment_start = body[at.start..]
+        .find('{')
+        .map_or(at.start, |brace| at.start + brace + 1);
+    for (name, raw) in &found {
+        if !seen.insert(name.as_ref()) {
+            let name = String::from_utf8_lossy(name)
+                .replace('~', "~0")
+                .replace('/', "~1");
+            return Err(Malformed::DuplicateMember(format!("{pointer}/{name}")));
+        }
+        let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
+        let end = start + raw.get().len();
+        // Between a value and the next comma or brace there is only white space.
+        let segment_end = body[end..]
+            .find([',', '}'])
+            .map_or(end, |separator| end + separator);
+        members.push(Member {
+            name: name.clone(),
+            segment: segment_start..segment_end,
+            value: start..end,
+        });
+        segment_start = segment_end + 1;
+    }
+    Ok(members)
+}
+
+struct Object<'a>(Vec<(Cow<'a, [u8]>, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(Name(name)) = map.next_key()? {
+                    members.push((name, map.next_value()?));
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Name<'a>(Cow<'a, [u8]>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Name<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a member's name")
+            }
+
+            fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(name.to_vec())))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}

@@ -1,0 +1,149 @@
+//! What we read and write of a message's `metadata`.
+
+use chrono::SecondsFormat;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::message::Timestamp;
+use crate::text;
+
+/// The names of the members that redeliver writes; all others are the producer's.
+pub const OUR_MEMBERS: [&str; 6] = [
+    "retry_attempt",
+    "next_retry_time",
+    "first_sent_time",
+    "retry_history",
+    "snooze_count",
+    "redrive_generation",
+];
+
+/// Failures kept in `retry_history`.
+pub const HISTORY_MAX: usize = 5;
+/// Bytes of `error_details` in `retry_history`.
+pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
+/// Re-sends that spend no attempt.
+pub const SNOOZES_MAX: u32 = 100;
+/// The highest `redrive_generation`.
+pub const GENERATION_MAX: u32 = 100;
+
+/// `metadata` as it was read from a valid message.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// The producer's id of the message, the same on every copy.
+    pub message_id: Uuid,
+    /// The id as the producer wrote it.
+    pub message_id_text: String,
+    /// Retries made so far.
+    pub retry_attempt: u32,
+    /// When the message was first sent, if it says so; see [`Metadata::first_sent`].
+    pub first_sent_time: Option<Timestamp>,
+    /// The last failures, newest last.
+    pub retry_history: Vec<PastFailure>,
+    /// Re-sends that spent no attempt.
+    pub snooze_count: u32,
+    /// How often it was sent back from the final DLQ; `None` where the member is absent.
+    pub redrive_generation: Option<u32>,
+    /// The producer's own limit.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Metadata {
+    /// When the message was first sent: `metadata.first_sent_time` where it is believed (after a retry, and never later
+    /// than the delivery itself), else the `SentTimestamp` of this delivery.
+    #[must_use]
+    pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
+        match self.first_sent_time {
+            Some(first) if self.retry_attempt + self.snooze_count >= 1 && first <= sent_at => first,
+            _ => sent_at,
+        }
+    }
+
+    /// 0 where the member is absent.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.redrive_generation.unwrap_or(0)
+    }
+}
+
+/// One entry of `metadata.retry_history`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PastFailure {
+    /// `retry_attempt` of the delivery that failed: 0 for the first.
+    pub attempt: u32,
+    /// RFC 3339 UTC, microseconds.
+    pub failed_at: String,
+    /// The error's name.
+    pub error_type: String,
+    /// At most 256 bytes.
+    pub error_details: String,
+}
+
+impl PastFailure {
+    /// Cuts the texts to their limits.
+    #[must_use]
+    pub fn new(attempt: u32, failed_at: Timestamp, error_type: &str, error_details: &str) -> Self {
+        Self {
+            attempt,
+            failed_at: rfc3339(failed_at),
+            error_type: text::clean(error_type, text::ERROR_TYPE_BYTES_MAX),
+            error_details: text::clean(error_details, HISTORY_DETAILS_BYTES_MAX),
+        }
+    }
+}
+
+/// The metadata members of a re-send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryMetadata {
+    /// Retries made, this one included.
+    pub retry_attempt: u32,
+    /// Now + delay.
+    pub next_retry_time: Timestamp,
+    /// When the message was first sent.
+    pub first_sent_time: Timestamp,
+    /// Newest last.
+    pub retry_history: Vec<PastFailure>,
+    /// Written where it is not 0.
+    pub snooze_count: u32,
+    /// Written where the message has had one, or has one now.
+    pub redrive_generation: Option<u32>,
+}
+
+impl RetryMetadata {
+    /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
+    pub(crate) fn members(&self) -> [(&'static str, Option<String>); 6] {
+        let [attempt, next, first, history, snoozes, generation] = OUR_MEMBERS;
+        [
+            (attempt, Some(self.retry_attempt.to_string())),
+            (next, Some(format!("\"{}\"", rfc3339(self.next_retry_time)))),
+            (first, Some(format!("\"{}\"", rfc3339(self.first_sent_time)))),
+            (
+                history,
+                (!self.retry_history.is_empty()).then(|| {
+                    serde_json::to_string(&self.retry_history).expect("strings and numbers always serialise")
+                }),
+            ),
+            (
+                snoozes,
+                (self.snooze_count > 0).then(|| self.snooze_count.to_string()),
+            ),
+            (
+                generation,
+                self.redrive_generation.map(|generation| generation.to_string()),
+            ),
+        ]
+    }
+}
+
+/// RFC 3339 UTC with microseconds and `Z`, as redeliver writes all its times.
+#[must_use]
+pub fn rfc3339(moment: Timestamp) -> String {
+    moment.to_rfc3339_opts(SecondsFormat::Micros, true)
+}
+
+/// Reads RFC 3339 with any offset.
+#[must_use]
+pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
+    chrono::DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|moment| moment.to_utc())
+}

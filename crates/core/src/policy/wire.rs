@@ -1,0 +1,124 @@
+//! The policy as it is written, turned into the policy as it is meant.
+
+use serde_json::Value;
+use wildmatch::WildMatch;
+
+use super::{Backoff, Globs, Jitter, POLICY_SCHEMA, Policy, PolicyError};
+use crate::limits::DelaySeconds;
+use crate::schema::{Violation, violations};
+
+pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
+    let document: Value =
+        serde_json::from_str(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
+    let schema: Value = serde_json::from_str(POLICY_SCHEMA).expect("our own schema is JSON: a test reads it");
+    let validator =
+        jsonschema::draft202012::new(&schema).expect("our own schema is valid: a test compiles it");
+    let broken = violations(&validator, &document, "");
+    if !broken.is_empty() {
+        return Err(PolicyError::Refused(broken));
+    }
+    let contradictions = contradictions(&document);
+    if contradictions.is_empty() {
+        Ok(policy_of(&document))
+    } else {
+        Err(PolicyError::Refused(contradictions))
+    }
+}
+
+/// Rules between members, which the schema cannot say.
+fn contradictions(document: &Value) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let backoff = &document["backoff"];
+    if let (Some(initial), Some(max)) = (
+        seconds(&backoff["initial_delay_seconds"]),
+        seconds(&backoff["max_delay_seconds"]),
+    ) && initial > max
+    {
+        found.push(Violation::new(
+            "/backoff/initial_delay_seconds",
+            "is more than max_delay_seconds",
+        ));
+    }
+    let retryable = patterns(&document["retryable"]);
+    for (index, pattern) in patterns(&document["non_retryable"]).iter().enumerate() {
+        if retryable.contains(pattern) {
+            found.push(Violation::new(
+                format!("/non_retryable/{index}"),
+                "stands in retryable too",
+            ));
+        }
+    }
+    found
+}
+
+/// Reads a document that the schema has found valid: what is absent has its default.
+fn policy_of(document: &Value) -> Policy {
+    let default = Policy::default();
+    let whole = |name: &str| seconds(&document[name]).and_then(|number| u32::try_from(number).ok());
+    let globs = |name: &str| {
+        let globs = patterns(&document[name])
+            .into_iter()
+            .map(WildMatch::new)
+            .collect::<Vec<_>>();
+        (!globs.is_empty()).then_some(Globs(globs))
+    };
+    Policy {
+        max_attempts: whole("max_attempts").unwrap_or(default.max_attempts),
+        backoff: document.get("backoff").map_or(default.backoff, backoff_of),
+        max_age_seconds: whole("max_age_seconds"),
+        retryable: globs("retryable"),
+        non_retryable: globs("non_retryable"),
+    }
+}
+
+fn backoff_of(backoff: &Value) -> Backoff {
+    let delay = |name: &str| seconds(&backoff[name]).map(DelaySeconds::saturating);
+    let max_delay = delay("max_delay_seconds").unwrap_or(DelaySeconds::MAX);
+    let jitter = match backoff["jitter"].as_str() {
+        Some("none") => Jitter::None,
+        Some("half") => Jitter::Half,
+        _ => Jitter::default(),
+    };
+    match backoff["kind"].as_str() {
+        Some("exponential") => {
+            let rate = backoff["rate"].as_f64().unwrap_or(2.0);
+            Backoff::Exponential {
+                initial_delay: delay("initial_delay_seconds").unwrap_or_default(),
+                rate,
+                max_delay,
+                jitter,
+            }
+        }
+        Some("fixed") => Backoff::Fixed {
+            delay: delay("delay_seconds").unwrap_or_default(),
+            jitter,
+        },
+        Some("schedule") => {
+            let delays = backoff["delays_seconds"].as_array().into_iter().flatten();
+            let mut first: Vec<_> = delays.filter_map(seconds).map(DelaySeconds::saturating).collect();
+            let last = first.pop().unwrap_or_default();
+            Backoff::Schedule { first, last, jitter }
+        }
+        _ => Backoff::Uniform { max_delay },
+    }
+}
+
+/// An integer, also where it is written as 5.0 or 5e0, which JSON Schema calls an integer too.
+fn seconds(value: &Value) -> Option<u64> {
+    let number = value.as_f64()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the schema allows 0..=1,209,600 only"
+    )]
+    (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+}
+
+fn patterns(value: &Value) -> Vec<&str> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect()
+}

@@ -1,0 +1,74 @@
+//! Text that SQS accepts, cut to a number of bytes.
+
+use crate::limits::is_legal;
+
+/// Bytes of an error's name anywhere we write it.
+pub const ERROR_TYPE_BYTES_MAX: usize = 128;
+
+const ELLIPSIS: &str = "…";
+
+/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis where it was cut.
+#[must_use]
+pub fn clean(text: &str, bytes_max: usize) -> String {
+    let legal = |character| {
+        if is_legal(character) {
+            character
+        } else {
+            char::REPLACEMENT_CHARACTER
+        }
+    };
+    let mut cleaned = String::with_capacity(text.len().min(bytes_max));
+    let mut cut_at = 0;
+    for character in text.chars().map(legal) {
+        if cleaned.len() + character.len_utf8() > bytes_max {
+            cleaned.truncate(cut_at);
+            if bytes_max >= ELLIPSIS.len() {
+                cleaned.push_str(ELLIPSIS);
+            }
+            return cleaned;
+        }
+        cleaned.push(character);
+        if cleaned.len() + ELLIPSIS.len() <= bytes_max {
+            cut_at = cleaned.len();
+        }
+    }
+    cleaned
+}
+
+/// The largest `bytes <= wanted` for which `fits` holds, found by halving the distance; `None` where not even 0 does.
+/// `fits` must hold for every smaller number once it holds for one.
+pub(crate) fn largest_fitting(wanted: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    if fits(wanted) {
+        return Some(wanted);
+    }
+    if !fits(0) {
+        return None;
+    }
+    let (mut good, mut bad) = (0, wanted);
+    while bad - good > 1 {
+        let middle = usize::midpoint(good, bad);
+        if fits(middle) { good = middle } else { bad = middle }
+    }
+    Some(good)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_at_a_character_and_says_so() {
+        assert_eq!(clean("abcdef", 6), "abcdef");
+        assert_eq!(clean("abcdefg", 6), "abc…");
+        assert_eq!(clean("äöüß", 7), "äö…");
+        assert_eq!(clean("abc", 2), "");
+        assert_eq!(clean("a\u{0}b\u{FFFE}", 100), "a\u{FFFD}b\u{FFFD}");
+    }
+
+    #[test]
+    fn the_largest_fitting_number_is_found() {
+        assert_eq!(largest_fitting(100, |bytes| bytes <= 37), Some(37));
+        assert_eq!(largest_fitting(100, |_| true), Some(100));
+        assert_eq!(largest_fitting(100, |_| false), None);
+    }
+}
