@@ -1,1 +1,16 @@
-//! Shared parts of the tests.
+//! The test harness: AWS as far as the three functions see it, on loopback.
+//!
+//! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
+//! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
+//! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
+
+pub mod conformance;
+pub mod esm;
+pub mod http_target;
+pub mod ministack;
+pub mod runtime_api;
+pub mod settings;
+pub mod skips;
+pub mod sqs;
+pub mod topology;
+pub mod wire;

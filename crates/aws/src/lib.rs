@@ -1,1 +1,21 @@
-//! redeliver-aws.
+//! What redeliver needs of AWS and of the process it runs in: queues, Lambda's runtime, targets, settings, telemetry.
+//!
+//! Everything here implements a port of `redeliver-core` or reads the outside world for it. The doors to the clock
+//! ([`SystemClock`]) and to the environment ([`settings`]) are here and nowhere else. A function's `main` is
+//! [`start::run`] around: settings → dependencies → [`lambda::run_function`].
+
+pub mod lambda;
+pub mod settings;
+pub mod sqs;
+pub mod start;
+pub mod targets;
+pub mod telemetry;
+
+mod clock;
+mod failed_request;
+mod received;
+
+pub use clock::SystemClock;
+
+#[cfg(test)]
+mod loopback;

@@ -93,10 +93,12 @@ impl DeadLetter {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
-    fn with_cause_message(&self, bytes: usize) -> Self {
+    fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
+            // Where the cause is unverified, this too may have been written by anybody.
+            error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
             message: text::clean(&self.cause.message, bytes),
-            ..self.cause.clone()
+            ..self.cause
         };
         Self {
             cause,
@@ -130,9 +132,9 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         folded_attributes,
         ..annotation.record.clone()
     };
-    let folding = record.with_cause_message(0).json().len() - bare.with_cause_message(0).json().len();
+    let folding = record.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len();
     let written = |bytes: usize| {
-        let record = record.with_cause_message(bytes);
+        let record = record.with_cause_cut(bytes);
         let details = text::clean(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use crate::failure::{FAILURE, Failure};
-use crate::message::{Attribute, AttributeValue, Attributes};
+use crate::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage};
 
 /// An attribute that found no place beside ours, inside one of our JSON documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Arrived {
 }
 
 /// Takes our attributes from the producer's. `Failure` is reserved; `DeadLetter`, `ErrorType` and `ErrorDetails` are ours
-/// only where `DeadLetter` is a document of ours.
+/// only where `DeadLetter` is a document that we can have written.
 #[must_use]
 pub fn arrived(mut attributes: Attributes) -> Arrived {
     let failure = attributes
@@ -44,22 +44,34 @@ pub fn arrived(mut attributes: Attributes) -> Arrived {
         .as_ref()
         .and_then(Failure::from_attribute);
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-    let came_back = record.is_some();
-    if let Some(record) = record {
-        for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
-            attributes.remove(name);
-        }
-        unfold(&record.folded_attributes, &mut attributes);
-    }
+    let unannotated = record.and_then(|record| unannotated(&attributes, &record));
     Arrived {
-        producer: attributes,
+        came_back: unannotated.is_some(),
+        producer: unannotated.unwrap_or(attributes),
         failure,
-        came_back,
     }
 }
 
-/// Puts folded attributes back.
-pub(crate) fn unfold(folded: &FoldedAttributes, into: &mut Attributes) {
+/// What the producer gave a message that now has this document; `None` where SQS would never have taken it from a
+/// producer: then the document is not ours, and what it would restore could never be sent.
+fn unannotated(attributes: &Attributes, record: &DeadLetter) -> Option<Attributes> {
+    let mut whole = attributes.clone();
+    for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
+        whole.remove(name);
+    }
+    let count = whole.len() + record.folded_attributes.len();
+    restore_folded(&record.folded_attributes, &mut whole);
+    let content = Content {
+        body: "-".to_owned(),
+        attributes: whole,
+        ..Content::default()
+    };
+    let whole = OutgoingMessage::new(content).ok()?.into_content().attributes;
+    (whole.len() == count && !whole.contains_key(FAILURE)).then_some(whole)
+}
+
+/// Puts folded attributes back among the others.
+pub fn restore_folded(folded: &FoldedAttributes, into: &mut Attributes) {
     for (name, folded) in folded {
         let value = match (&folded.text, &folded.base64) {
             (Some(text), _) => AttributeValue::Text(text.clone()),

@@ -5,6 +5,10 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
 use crate::message::Attributes;
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
@@ -29,6 +33,25 @@ pub struct Message {
     pub redrive_generation: u32,
     /// The producer's message attributes.
     pub attributes: Attributes,
+}
+
+impl Message {
+    /// Reads `data` into a type of the handler's own.
+    ///
+    /// # Errors
+    /// A permanent `InvalidData` error that a handler can return as it is; it names the place, not the value.
+    pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
+        #[derive(Deserialize)]
+        struct Body<'a> {
+            #[serde(borrow)]
+            data: &'a RawValue,
+        }
+        let read = |text| serde_json::from_str::<Body<'_>>(text).and_then(|body| serde_json::from_str(body.data.get()));
+        read(&self.body).map_err(|error| {
+            let place = format!("line {} column {}", error.line(), error.column());
+            HandlerError::permanent("InvalidData", format_args!("/data is not what the handler reads, at its {place}"))
+        })
+    }
 }
 
 /// Why a handler did not get a message done, and what is to be done with it.

@@ -23,3 +23,6 @@ pub mod ports;
 pub mod reason;
 pub mod schema;
 pub mod text;
+
+#[cfg(test)]
+mod testing;

@@ -89,6 +89,15 @@ impl PastFailure {
             error_details: text::clean(error_details, HISTORY_DETAILS_BYTES_MAX),
         }
     }
+
+    /// The same with the texts cut to their limits: a producer may have written it.
+    pub(crate) fn cleaned(self) -> Self {
+        Self {
+            error_type: text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX),
+            error_details: text::clean(&self.error_details, HISTORY_DETAILS_BYTES_MAX),
+            ..self
+        }
+    }
 }
 
 /// The metadata members of a re-send.

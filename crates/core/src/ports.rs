@@ -180,3 +180,19 @@ pub struct BatchResponse {
     /// SQS message ids of the records that are not done.
     pub failed: Vec<String>,
 }
+
+impl<T: Clock> Clock for &T {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        (**self).sleep(duration)
+    }
+}
+
+impl<T: Observer> Observer for &T {
+    fn observe(&self, event: &Event) {
+        (**self).observe(event);
+    }
+}

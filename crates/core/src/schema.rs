@@ -4,6 +4,7 @@ mod data;
 mod violation;
 
 use jsonschema::Validator;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
@@ -56,7 +57,7 @@ impl Invalid {
 }
 
 /// The message schema, and the user's schema for `data` where there is one, compiled.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct MessageSchema {
     message: Validator,
     data: Option<DataSchema>,
@@ -88,13 +89,12 @@ impl MessageSchema {
         {
             found.extend(schema.violations(text));
         }
-        match metadata_of(&instance) {
-            Some(metadata) if found.is_empty() => Ok(Envelope::new(skimmed, metadata)),
-            _ if found.is_empty() => Err(Invalid::Schema(vec![Violation::new(
-                "/metadata",
-                "has a time that is not RFC 3339",
-            )])),
-            _ => Err(Invalid::Schema(found)),
+        if !found.is_empty() {
+            return Err(Invalid::Schema(found));
+        }
+        match metadata_of(&instance["metadata"]) {
+            Ok(metadata) => Ok(Envelope::new(skimmed, metadata)),
+            Err(violation) => Err(Invalid::Schema(vec![violation])),
         }
     }
 }
@@ -159,34 +159,41 @@ fn stand_in(text: &str) -> Value {
     }
 }
 
-/// Reads what the schema has found valid; `None` where a time has the form but no meaning.
-fn metadata_of(instance: &Value) -> Option<Metadata> {
-    let metadata = instance.get("metadata")?;
-    let number = |name: &str| {
-        metadata
-            .get(name)
-            .and_then(Value::as_u64)
-            .and_then(|number| u32::try_from(number).ok())
+/// Reads what the schema has found valid, unless it has the form but no meaning.
+fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
+    let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let time = |name: &str| match metadata[name].as_str() {
+        Some(text) => parse_rfc3339(text)
+            .map(Some)
+            .ok_or_else(|| Violation::new(format!("/metadata/{name}"), "is not a time that exists")),
+        None => Ok(None),
     };
-    let time = |name: &str| metadata.get(name).and_then(Value::as_str).map(parse_rfc3339);
-    let message_id_text = metadata.get("message_id")?.as_str()?.to_owned();
-    let retry_history = match metadata.get("retry_history") {
-        Some(history) => serde_json::from_value::<Vec<PastFailure>>(history.clone()).ok()?,
-        None => Vec::new(),
-    };
-    Some(Metadata {
-        message_id: Uuid::parse_str(&message_id_text).ok()?,
+    let message_id_text = metadata["message_id"].as_str().unwrap_or_default().to_owned();
+    let message_id = Uuid::parse_str(&message_id_text)
+        .map_err(|_| Violation::new("/metadata/message_id", "is not a hyphenated UUID"))?;
+    Ok(Metadata {
+        message_id,
         message_id_text,
         retry_attempt: number("retry_attempt").unwrap_or(0),
-        first_sent_time: time("first_sent_time").flatten(),
-        retry_history,
+        first_sent_time: time("first_sent_time")?,
+        retry_history: history_of(&metadata["retry_history"])?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
-        expires_at: match time("expires_at") {
-            Some(moment) => Some(moment?),
-            None => None,
-        },
+        expires_at: time("expires_at")?,
     })
+}
+
+fn history_of(history: &Value) -> Result<Vec<PastFailure>, Violation> {
+    let entries = history.as_array().into_iter().flatten().enumerate();
+    entries
+        .map(|(index, entry)| {
+            // All else has been validated; JSON Schema counts 1.0 as an integer.
+            PastFailure::deserialize(entry).map(PastFailure::cleaned).map_err(|_| {
+                let pointer = format!("/metadata/retry_history/{index}/attempt");
+                Violation::new(pointer, "is not an integer written in digits")
+            })
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,1 +1,42 @@
-//! redeliver-embedded.
+//! SQS in memory, in virtual time: a discrete-event engine behind the ports of `redeliver-core`.
+//!
+//! - [`VirtualClock`] is the time. It stands still while anything can run and jumps to the next due moment when
+//!   nothing can: an hour of waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
+//! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
+//!   retention as SQS has them. Same seed and same calls, same run.
+//! - [`FaultPlan`] makes requests and entries fail the way SQS does, by number or by chance.
+//!
+//! ```
+//! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+//! use redeliver_core::packing::pack;
+//! use redeliver_core::ports::{Queue, QueueSender, QueueService, QueueSettings, Receive};
+//! use redeliver_embedded::{EmbeddedSqs, VirtualClock};
+//!
+//! let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+//! let sqs = EmbeddedSqs::new(clock.clone(), 1);
+//! let received = clock.block_on(async {
+//!     let queue = sqs.create_queue("orders", &QueueSettings::default()).await.expect("a new name");
+//!     let message = OutgoingMessage::new(Content { body: "hello".to_owned(), ..Content::default() });
+//!     queue.send_batch(pack(&[message.expect("within the limits")])[0]).await;
+//!     let request = Receive { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
+//!     queue.receive(request).await.expect("no faults")
+//! });
+//! assert_eq!(received[0].body, "hello");
+//! ```
+
+mod arrivals;
+mod checks;
+mod clock;
+mod embedded_queue;
+mod executor;
+mod faults;
+mod queue;
+mod service;
+mod state;
+
+pub use clock::{Hold, Sleep, VirtualClock};
+pub use embedded_queue::EmbeddedQueue;
+pub use executor::Stuck;
+pub use faults::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+pub use queue::Totals;
+pub use service::EmbeddedSqs;

@@ -1,1 +1,151 @@
-//! redeliver-failed-message-processor.
+//! The failed-message processor: validate → decide → re-send with a delay, or give up → report.
+
+use std::time::Duration;
+
+use futures_util::join;
+use redeliver_core::attributes::{Arrived, arrived};
+use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
+use redeliver_core::delivery::{Outgoing, Sends, send_and_report, until};
+use redeliver_core::envelope::Envelope;
+use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, RetryScheduled};
+use redeliver_core::failure::{Failure, Stage, of_received};
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::schema::MessageSchema;
+
+/// Kept free at the end of an invocation, for the answer.
+const ANSWER_RESERVE: Duration = Duration::from_millis(500);
+
+/// The failed-message processor and all that it needs of the world.
+#[derive(Debug)]
+pub struct FailedMessageProcessor<Q, C, O> {
+    /// Where messages are sent again.
+    pub source_queue: Q,
+    /// Where verdicts go.
+    pub annotation_queue: Q,
+    /// The clock.
+    pub clock: C,
+    /// Logs and metrics.
+    pub observer: O,
+    /// Which bodies are messages: an invalid one is never sent again.
+    pub schema: MessageSchema,
+    /// When a message comes back, and when it is given up.
+    pub policy: Policy,
+}
+
+impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let now = self.clock.now();
+        let mut resends = Vec::new();
+        let mut verdicts = Vec::new();
+        for record in records {
+            match self.settle(record, now) {
+                Settled::Resend(outgoing) => resends.push(*outgoing),
+                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
+            }
+        }
+        let answer_by = deadline - ANSWER_RESERVE.min(until(now, deadline) / 2);
+        let (resends, verdicts) = join!(
+            self.send(&self.source_queue, "re-send", answer_by, resends),
+            self.send(&self.annotation_queue, "verdict", answer_by, verdicts),
+        );
+        BatchResponse { failed: resends.into_iter().chain(verdicts).collect() }
+    }
+}
+
+/// Where a failed message goes.
+enum Settled {
+    Resend(Box<Outgoing>),
+    Verdict(Box<Outgoing>),
+}
+
+impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
+    fn settle(&self, mut record: ReceivedMessage, now: Timestamp) -> Settled {
+        if record.redriven_from.is_some() {
+            self.observer.observe(&Event::ArrivedByRedrive(ArrivedByRedrive {
+                sqs_message_id: record.sqs_message_id.clone(),
+                receive_count: record.receive_count,
+            }));
+        }
+        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
+        let failure = of_received(&record, failure, came_back, now);
+        let body = std::mem::take(&mut record.body);
+        let envelope = match self.schema.parse(&body) {
+            Ok(envelope) => envelope,
+            Err(invalid) => {
+                let code = invalid.reason().as_str().to_owned();
+                let failure = Failure { error_type: code, details: invalid.to_string(), ..failure };
+                let give_up = GiveUp { reason: invalid.reason(), explanation: String::new() };
+                return Settled::Verdict(verdict(record, body, &producer, None, failure, give_up));
+            }
+        };
+        let sent_at = failure.sent_at().unwrap_or(record.sent_at);
+        let attributes_bytes = attributes_size(&producer);
+        let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
+        match decide(&self.policy, failed, now) {
+            Decision::Resend(retry) => Settled::Resend(resend(record, producer, &envelope, retry, now)),
+            Decision::GiveUp(give_up) => {
+                let message_id = Some(envelope.metadata.message_id_text);
+                Settled::Verdict(verdict(record, body, &producer, message_id, failure, give_up))
+            }
+        }
+    }
+
+    async fn send(&self, queue: &Q, name: &'static str, deadline: Timestamp, outgoing: Vec<Outgoing>) -> Vec<String> {
+        send_and_report(Sends { queue, name }, &self.clock, &self.observer, deadline, outgoing).await
+    }
+}
+
+fn resend(
+    record: ReceivedMessage,
+    producer: Attributes,
+    envelope: &Envelope<'_>,
+    retry: Resend,
+    now: Timestamp,
+) -> Box<Outgoing> {
+    let scheduled = Event::RetryScheduled(RetryScheduled {
+        message_id: envelope.metadata.message_id_text.clone(),
+        retry_attempt: retry.retry_attempt,
+        spends_attempt: retry.spends_attempt,
+        delay_seconds: retry.delay,
+        age_seconds: until(retry.first_sent, now).as_secs_f64(),
+    });
+    let content = Content {
+        body: retry.body,
+        attributes: producer,
+        message_group_id: record.message_group_id,
+        trace_header: record.trace_header,
+        delay: retry.delay,
+    };
+    Box::new(Outgoing::new(record.sqs_message_id, content, scheduled))
+}
+
+fn verdict(
+    record: ReceivedMessage,
+    body: String,
+    producer: &Attributes,
+    message_id: Option<String>,
+    failure: Failure,
+    GiveUp { reason, explanation }: GiveUp,
+) -> Box<Outgoing> {
+    let given_up = Event::GivenUp(GivenUp {
+        message_id,
+        sqs_message_id: record.sqs_message_id.clone(),
+        error_type: reason.as_str(),
+    });
+    let failure =
+        Failure { verdict: Some(reason), stage: Some(Stage::FailedMessageProcessor), explanation, ..failure };
+    let content = Content {
+        attributes: failure.beside_folding(producer, body.len()),
+        body,
+        message_group_id: record.message_group_id,
+        trace_header: record.trace_header,
+        delay: DelaySeconds::ZERO,
+    };
+    Box::new(Outgoing::new(record.sqs_message_id, content, given_up))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,122 @@
-//! redeliver-final-dlq-annotator.
+//! The final-DLQ annotator: explain → send to the final DLQ → report.
+
+use std::time::Duration;
+
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
+use redeliver_core::attributes::{Arrived, arrived, restore_folded};
+use redeliver_core::delivery::{Outgoing, Sends, send_and_report, until};
+use redeliver_core::events::{DeadLettered, Event};
+use redeliver_core::failure::{Failure, Stage};
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::{Metadata, rfc3339};
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::MessageSchema;
+
+/// Kept free at the end of an invocation, for the answer.
+const ANSWER_RESERVE: Duration = Duration::from_millis(500);
+
+/// The final-DLQ annotator and all that it needs of the world.
+#[derive(Debug)]
+pub struct FinalDlqAnnotator<Q, C, O> {
+    /// Where final records go.
+    pub final_dlq: Q,
+    /// The clock.
+    pub clock: C,
+    /// Logs and metrics.
+    pub observer: O,
+    /// Reads the attempts from the body.
+    pub schema: MessageSchema,
+}
+
+impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let now = self.clock.now();
+        let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
+        let answer_by = deadline - ANSWER_RESERVE.min(until(now, deadline) / 2);
+        let sends = Sends { queue: &self.final_dlq, name: "final record" };
+        BatchResponse { failed: send_and_report(sends, &self.clock, &self.observer, answer_by, outgoing).await }
+    }
+}
+
+impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
+    fn final_record(&self, mut record: ReceivedMessage, now: Timestamp) -> Outgoing {
+        let Arrived { mut producer, failure, .. } = arrived(std::mem::take(&mut record.attributes));
+        let verified = record.redriven_from.is_none();
+        let failure = failure.unwrap_or_default();
+        if verified {
+            restore_folded(&failure.folded_attributes, &mut producer);
+        }
+        let metadata = self.schema.parse(&record.body).ok().map(|envelope| envelope.metadata);
+        let (annotation, first_sent) = explain(&record, failure, metadata.as_ref(), now);
+        let dead_lettered = Event::DeadLettered(DeadLettered {
+            message_id: metadata.as_ref().map(|metadata| metadata.message_id_text.clone()),
+            sqs_message_id: annotation.record.sqs_message_id.clone(),
+            error_type: annotation.reason.as_str(),
+            retry_attempt: annotation.record.attempts.unwrap_or(0),
+            age_seconds: until(first_sent, now).as_secs_f64(),
+        });
+        let content = Content {
+            attributes: annotate(&producer, record.body.len(), &annotation),
+            body: record.body,
+            message_group_id: record.message_group_id,
+            trace_header: record.trace_header,
+            delay: DelaySeconds::ZERO,
+        };
+        Outgoing::new(record.sqs_message_id, content, dead_lettered)
+    }
+}
+
+/// What is known of a message that is given up, and when it was first sent.
+///
+/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be anybody's.
+fn explain(
+    record: &ReceivedMessage,
+    failure: Failure,
+    metadata: Option<&Metadata>,
+    now: Timestamp,
+) -> (Annotation, Timestamp) {
+    let verdict = failure.verdict.filter(|_| record.redriven_from.is_none());
+    let reason = verdict.unwrap_or(DeadLetterReason::OrchestrationFailed);
+    let sent_at = verdict.and(failure.sent_at()).unwrap_or(record.sent_at);
+    let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
+    let details = match (verdict, &record.redriven_from) {
+        (Some(_), _) => explanation(&failure, reason),
+        (None, Some(_)) => "SQS moved the message to the annotation queue: the failed-message-processor could not handle it".to_owned(),
+        (None, None) => "The message reached the annotation queue without a verdict".to_owned(),
+    };
+    let cause = Cause { error_type: failure.error_type, message: failure.details, unverified: verdict.is_none() };
+    let source_message_id = failure.source_message_id.filter(|_| verdict.is_some());
+    let source_queue_arn = failure.source_queue_arn.filter(|_| verdict.is_some()).or(record.redriven_from.clone());
+    let dead_letter = DeadLetter {
+        stage: verdict.and(failure.stage).unwrap_or(Stage::FinalDlqAnnotator),
+        attempts: metadata.map(|metadata| metadata.retry_attempt),
+        redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
+        first_sent_time: Some(rfc3339(first_sent)),
+        dead_lettered_at: rfc3339(now),
+        source_queue_arn,
+        sqs_message_id: source_message_id.unwrap_or_else(|| record.sqs_message_id.clone()),
+        fingerprint: fingerprint(reason.as_str(), &cause.error_type, &cause.message),
+        folded_attributes: Default::default(),
+        cause,
+    };
+    (Annotation { reason, details, record: dead_letter }, first_sent)
+}
+
+/// `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`, or the parts of it that are there.
+fn explanation(failure: &Failure, reason: DeadLetterReason) -> String {
+    let error = match (failure.error_type.as_str(), failure.details.as_str()) {
+        (code, details) if code == reason.as_str() => details.to_owned(),
+        (error_type, "") => error_type.to_owned(),
+        (error_type, details) => format!("{error_type}: {details}"),
+    };
+    match (failure.explanation.as_str(), error.as_str()) {
+        ("", _) => error,
+        (explanation, "") => explanation.to_owned(),
+        (explanation, _) => format!("{explanation}; last error {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

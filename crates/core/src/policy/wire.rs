@@ -4,6 +4,7 @@ use serde_json::Value;
 use wildmatch::WildMatch;
 
 use super::{Backoff, Globs, Jitter, POLICY_SCHEMA, Policy, PolicyError};
+use crate::envelope::{Malformed, members};
 use crate::limits::DelaySeconds;
 use crate::schema::{Violation, violations};
 
@@ -13,7 +14,8 @@ pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
     let schema: Value = serde_json::from_str(POLICY_SCHEMA).expect("our own schema is JSON: a test reads it");
     let validator =
         jsonschema::draft202012::new(&schema).expect("our own schema is valid: a test compiles it");
-    let broken = violations(&validator, &document, "");
+    let mut broken = violations(&validator, &document, "");
+    broken.extend(standing_twice(text));
     if !broken.is_empty() {
         return Err(PolicyError::Refused(broken));
     }
@@ -22,6 +24,18 @@ pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
         Ok(policy_of(&document))
     } else {
         Err(PolicyError::Refused(contradictions))
+    }
+}
+
+/// A member that stands twice: a parser keeps the last one, but which was meant is anyone's guess.
+fn standing_twice(text: &str) -> Option<Violation> {
+    let found = members(text, 0..text.len(), "").and_then(|top| {
+        let backoff = top.into_iter().find(|member| *member.name == *b"backoff");
+        backoff.map_or(Ok(Vec::new()), |backoff| members(text, backoff.value, "/backoff"))
+    });
+    match found {
+        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "stands twice")),
+        _ => None,
     }
 }
 

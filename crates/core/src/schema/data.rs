@@ -18,7 +18,7 @@ pub enum SchemaError {
 }
 
 /// A compiled schema for `data`. The dialect is that of its `$schema`, 2020-12 without one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DataSchema(Validator);
 
 impl DataSchema {

@@ -47,23 +47,32 @@ pub fn list(violations: &[Violation]) -> String {
         .join("; ")
 }
 
-/// What `instance` breaks of a schema; `at` is the instance's own pointer.
+/// A validator writes out all the digits of `1e-9999`: a message full of such numbers would take minutes.
+const EXPONENT_MAX: u32 = 400;
+/// More would only be cut off; and a hostile message can break a rule half a million times.
+const VIOLATIONS_MAX: usize = 100;
+
+/// What `instance` breaks of a schema, the first hundred rules; `at` is the instance's own pointer.
 pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> Vec<Violation> {
+    if let Some(pointer) = far_number(instance) {
+        let rule = format!("has an exponent beyond {EXPONENT_MAX}, which no schema is checked against");
+        return vec![Violation::new(format!("{at}{pointer}"), rule)];
+    }
     let mut found = Vec::new();
-    for error in validator.iter_errors(instance) {
+    for error in validator.iter_errors(instance).take(VIOLATIONS_MAX) {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
                 found.extend(unexpected.iter().map(|name| {
                     Violation::new(
-                        format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")),
+                        format!("{pointer}/{}", escaped(name)),
                         "is not a known member",
                     )
                 }));
             }
             ValidationErrorKind::Required { property } => {
-                let name = property.as_str().unwrap_or_default();
+                let name = escaped(property.as_str().unwrap_or_default());
                 found.push(Violation::new(format!("{pointer}/{name}"), "is missing"));
             }
             _ => found.push(Violation::new(
@@ -72,7 +81,35 @@ pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> V
             )),
         }
     }
+    found.truncate(VIOLATIONS_MAX);
     found
+}
+
+/// The pointer of the first number whose exponent is too far out.
+fn far_number(instance: &Value) -> Option<String> {
+    match instance {
+        Value::Number(number) => is_far(&number.to_string()).then(String::new),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, item)| Some(format!("/{index}{}", far_number(item)?))),
+        Value::Object(members) => members
+            .iter()
+            .find_map(|(name, value)| Some(format!("/{}{}", escaped(name), far_number(value)?))),
+        _ => None,
+    }
+}
+
+fn is_far(number: &str) -> bool {
+    number.split_once(['e', 'E']).is_some_and(|(_, exponent)| {
+        let digits = exponent.trim_start_matches(['+', '-']);
+        digits.parse::<u32>().map_or(true, |exponent| exponent > EXPONENT_MAX)
+    })
+}
+
+/// A member's name as JSON Pointer writes it.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// A masked message begins with a space where the value was, or has one inside.

@@ -1,0 +1,109 @@
+//! What a failed request to an AWS service means: whose fault it is, and its code.
+
+use std::error::Error;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_sqs::config::http::HttpResponse;
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use redeliver_core::ports::{EntryError, Fault};
+
+/// Maps the failure of a whole request.
+///
+/// Errors that stay until somebody changes something (no such queue, access denied, a disabled key, no credentials)
+/// are [`Fault::Sender`]: asking again within the invocation would only use up its time. Nothing is lost by that: the
+/// entries are unconfirmed, so their records go back to their queue.
+pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
+    match error {
+        SdkError::ServiceError(answer) => {
+            let status = answer.raw().status().as_u16();
+            by_status(status, answer.err().code())
+        }
+        // There was an answer, and it was not understood: the request may have been done.
+        SdkError::ResponseError(_) => no_answer("UnreadableAnswer"),
+        SdkError::TimeoutError(_) => no_answer("Timeout"),
+        SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
+            Some(error) if has_credentials_error(error) => sender("NoCredentials"),
+            Some(error) if error.is_timeout() => no_answer("Timeout"),
+            _ => no_answer("Connection"),
+        },
+        _ => sender("RequestNotBuilt"),
+    }
+}
+
+/// The fault of one entry of an answer ("BatchResultErrorEntry", Amazon SQS API Reference).
+pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
+    let fault = match () {
+        () if is_throttle(code) => Fault::Throttled,
+        () if sender_fault => Fault::Sender,
+        () => Fault::Service,
+    };
+    EntryError { fault, code: code.to_owned() }
+}
+
+/// There was no answer, or none for this entry: it may or may not have been done.
+pub(crate) fn no_answer(code: &str) -> EntryError {
+    EntryError { fault: Fault::NoAnswer, code: code.to_owned() }
+}
+
+fn by_status(status: u16, code: Option<&str>) -> EntryError {
+    let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
+    let fault = match status {
+        _ if is_throttle(&code) => Fault::Throttled,
+        429 => Fault::Throttled,
+        400..=499 => Fault::Sender,
+        _ => Fault::Service,
+    };
+    EntryError { fault, code }
+}
+
+/// Codes that ask for patience, whatever status they come with. Some come with the service's name before them, as in
+/// `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` is 120,000 messages in flight.
+pub(crate) fn is_throttle(code: &str) -> bool {
+    const THROTTLES: [&str; 9] = [
+        "KmsThrottled",
+        "OverLimit",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    ];
+    let name = code.rsplit(['.', '#']).next().unwrap_or(code);
+    THROTTLES.contains(&name)
+}
+
+fn sender(code: &str) -> EntryError {
+    EntryError { fault: Fault::Sender, code: code.to_owned() }
+}
+
+fn has_credentials_error(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<CredentialsError>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_throttled_entry_is_retryable_though_sqs_calls_it_the_senders_fault() {
+        for code in ["RequestThrottled", "ThrottlingException", "KMS.ThrottlingException", "AWS.SimpleQueueService.OverLimit"] {
+            assert_eq!(batch_entry_error(true, code).fault, Fault::Throttled, "{code}");
+        }
+        assert_eq!(batch_entry_error(true, "InvalidMessageContents").fault, Fault::Sender);
+        assert_eq!(batch_entry_error(false, "InternalError").fault, Fault::Service);
+    }
+
+    #[test]
+    fn the_status_says_whose_fault_a_failed_request_is() {
+        let fault = |status, code| by_status(status, code).fault;
+        assert_eq!(fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")), Fault::Sender);
+        assert_eq!(fault(403, Some("AccessDeniedException")), Fault::Sender);
+        assert_eq!(fault(400, Some("KMS.DisabledException")), Fault::Sender);
+        assert_eq!(fault(400, Some("com.amazonaws.sqs#RequestThrottled")), Fault::Throttled);
+        assert_eq!(fault(429, None), Fault::Throttled);
+        assert_eq!(fault(503, None), Fault::Service);
+        assert_eq!(by_status(503, None).code, "HTTP 503");
+    }
+}

@@ -1,0 +1,104 @@
+//! From SQS's attributes, as `ReceiveMessage` and as a Lambda event show them, to ours.
+
+use chrono::DateTime;
+use redeliver_core::message::{Attribute, AttributeValue, Timestamp};
+use thiserror::Error;
+
+/// What a message cannot be understood without. Never a value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(crate) enum NotUnderstood {
+    #[error("it has no {0}")]
+    Missing(&'static str),
+    #[error("its {0} is not a number that fits")]
+    NotANumber(&'static str),
+    #[error("a message attribute has no data type, or no value of that type")]
+    Attribute,
+}
+
+/// The system attributes that we know, read.
+#[derive(Debug)]
+pub(crate) struct SystemAttributes {
+    pub(crate) sent_at: Timestamp,
+    pub(crate) first_received_at: Option<Timestamp>,
+    pub(crate) receive_count: u32,
+    pub(crate) message_group_id: Option<String>,
+    pub(crate) trace_header: Option<String>,
+    pub(crate) redriven_from: Option<String>,
+}
+
+impl SystemAttributes {
+    /// Reads them by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
+    ///
+    /// Only `SentTimestamp` must be there: the message's age depends on it.
+    pub(crate) fn read<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Result<Self, NotUnderstood> {
+        let moment = |name| lookup(name).map(|text| milliseconds(text, name)).transpose();
+        let text = |name| lookup(name).map(str::to_owned);
+        Ok(Self {
+            sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
+            first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
+            receive_count: lookup("ApproximateReceiveCount")
+                .map_or(Ok(1), str::parse)
+                .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
+            message_group_id: text("MessageGroupId"),
+            trace_header: text("AWSTraceHeader"),
+            redriven_from: text("DeadLetterQueueSourceArn"),
+        })
+    }
+}
+
+/// A message attribute. One without a value of its type is an error: dropping it would lose the producer's data.
+pub(crate) fn attribute(
+    data_type: Option<String>,
+    text: Option<String>,
+    bytes: Option<Vec<u8>>,
+) -> Result<Attribute, NotUnderstood> {
+    let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
+    let value = if data_type.split('.').next() == Some("Binary") {
+        bytes.map(AttributeValue::Binary)
+    } else {
+        text.map(AttributeValue::Text)
+    };
+    Ok(Attribute { value: value.ok_or(NotUnderstood::Attribute)?, data_type })
+}
+
+/// Milliseconds since the epoch, in digits.
+fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
+    text.parse().ok().and_then(DateTime::from_timestamp_millis).ok_or(NotUnderstood::NotANumber(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &'static str)]) -> Result<SystemAttributes, NotUnderstood> {
+        SystemAttributes::read(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
+    }
+
+    #[test]
+    fn a_message_without_a_readable_sent_timestamp_is_not_understood() {
+        assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
+        let huge = [("SentTimestamp", "99999999999999999999")];
+        assert_eq!(read(&huge).unwrap_err(), NotUnderstood::NotANumber("SentTimestamp"));
+    }
+
+    #[test]
+    fn a_receive_count_that_is_not_there_is_this_first_one() {
+        let read = read(&[("SentTimestamp", "1750000000123")]).unwrap();
+        assert_eq!(read.receive_count, 1);
+        assert_eq!(read.sent_at.timestamp_millis(), 1_750_000_000_123);
+    }
+
+    #[test]
+    fn the_data_type_says_where_the_value_is() {
+        let bytes = attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
+        assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
+        let text = attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));
+        assert_eq!(text.unwrap().value, AttributeValue::Text("7".into()));
+    }
+
+    #[test]
+    fn an_attribute_without_a_value_of_its_type_is_not_dropped_silently() {
+        assert_eq!(attribute(Some("Binary".into()), Some("text".into()), None), Err(NotUnderstood::Attribute));
+        assert_eq!(attribute(None, Some("text".into()), None), Err(NotUnderstood::Attribute));
+    }
+}

@@ -1,0 +1,68 @@
+//! `redeliver local`: the whole retry loop on this machine, in virtual time, or in real time on an SQS endpoint.
+
+mod arguments;
+mod embedded;
+mod endpoint;
+mod engine;
+mod event_source;
+mod input;
+mod ledger;
+mod report;
+mod run;
+mod tally;
+mod target;
+mod topology;
+
+use std::process::ExitCode;
+
+pub use arguments::Arguments;
+pub use engine::{Engine, Functions, LoopError};
+pub use event_source::poll;
+pub use input::{Input, RefusedLine};
+pub use ledger::Ledger;
+pub use report::{DelayBucket, Report, histogram};
+pub use tally::Tally;
+pub use target::{Failing, Recorded, Target};
+pub use topology::Topology;
+
+use arguments::Format;
+use run::Plan;
+
+/// Runs the loop and prints what came of it.
+#[must_use]
+pub fn main(arguments: &Arguments) -> ExitCode {
+    match Plan::new(arguments).map_err(Into::into).and_then(|plan| run(arguments, plan)) {
+        Ok(report) => print(arguments, &report),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::error::Error>> {
+    for refused in &plan.input.refused {
+        eprintln!("line {}: refused: {}", refused.line, refused.reason);
+    }
+    let mut output = plan.take_output();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = match &arguments.endpoint_url {
+        None => runtime.block_on(embedded::run(plan, &mut *output))?,
+        Some(url) => runtime.block_on(endpoint::run(plan, url, &mut *output))?,
+    };
+    output.flush()?;
+    Ok(report)
+}
+
+#[expect(clippy::print_stdout, reason = "the report is this command's output")]
+fn print(arguments: &Arguments, report: &Report) -> ExitCode {
+    match arguments.format {
+        Format::Table => print!("{}", report.table()),
+        Format::Json => println!("{}", report.json()),
+    }
+    if report.is_settled() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {} unaccounted for, {} still waiting", report.unaccounted, report.waiting);
+    ExitCode::from(1)
+}

@@ -1,0 +1,70 @@
+//! The arguments of `redeliver local`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver local examples/messages.jsonl --fail-rate 0.3
+  redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl --format json
+  redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
+  redeliver local orders.jsonl --endpoint-url http://127.0.0.1:4566
+
+Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next.
+
+Exit codes: 0 every message was processed or dead-lettered; 1 a message is unaccounted for, or still waiting when the
+run was interrupted; 2 bad usage, an unreadable file, or an endpoint that refuses.")]
+pub struct Arguments {
+    /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub file: PathBuf,
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+    /// A JSON Schema for `data`
+    #[arg(long, value_name = "FILE")]
+    pub data_schema: Option<PathBuf>,
+    /// Call this endpoint instead of the built-in target: https://, or http:// to this machine
+    #[arg(long, value_name = "URL", conflicts_with_all = ["fail_rate", "fail_first", "fail_permanently"])]
+    pub target: Option<String>,
+    /// Built-in target: the chance that an attempt fails, 0 to 1
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub fail_rate: f64,
+    /// Built-in target: how many attempts of each message fail at first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub fail_first: u32,
+    /// Built-in target: the chance that a message fails for good, 0 to 1
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
+    pub fail_permanently: f64,
+    /// The same seed gives the same run, byte for byte
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Write the final DLQ here, one `{"body":…,"attributes":{…}}` a line
+    #[arg(long, value_name = "OUT.jsonl")]
+    pub final_dlq: Option<PathBuf>,
+    /// How to print the report
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
+    #[arg(long, value_name = "URL")]
+    pub endpoint_url: Option<String>,
+}
+
+/// How the report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+fn probability(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
+        _ => Err("a chance is a number from 0 to 1, such as 0.3".to_owned()),
+    }
+}

@@ -1,0 +1,31 @@
+//! The loop in virtual time, on an SQS in memory.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+use redeliver_embedded::{EmbeddedSqs, VirtualClock};
+
+use super::run::{self, Plan, World};
+use super::{Report, Target};
+
+/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
+const START_SECONDS: i64 = 1_767_225_600;
+
+pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
+    let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
+    let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
+    let hold = matches!(plan.target(), Target::Http(_)).then(|| clock.clone());
+    let requests = || sqs.requests().iter().map(|(action, count)| ((*action).to_owned(), *count)).collect::<BTreeMap<_, _>>();
+    let world = World {
+        service: &sqs,
+        clock: &clock,
+        hold,
+        prefix: "local".to_owned(),
+        wait: Duration::from_secs(20),
+        requests: &requests,
+    };
+    // Nothing interrupts a run that takes moments.
+    Ok(clock.run(run::run(plan, world, output, std::future::pending())).await??)
+}

@@ -1,0 +1,76 @@
+//! The loop in real time, on an SQS-compatible endpoint: queues of its own, with a random suffix, deleted at the end.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
+use aws_sdk_sqs::error::BoxError;
+use aws_sdk_sqs::operation::Metadata;
+use redeliver_aws::SystemClock;
+use redeliver_aws::sqs::SqsService;
+
+use super::Report;
+use super::run::{self, Plan, World};
+
+pub(super) async fn run(plan: Plan, url: &str, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
+    let counter = RequestCounter::default();
+    let config = aws_config::from_env().endpoint_url(url).load().await;
+    let region = config.region().cloned().unwrap_or(Region::from_static("us-east-1"));
+    let config = redeliver_aws::sqs::client_config(&config).region(region).interceptor(counter.clone()).build();
+    let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
+    let requests = || counter.counts();
+    let world = World {
+        service: &service,
+        clock: &SystemClock,
+        hold: None,
+        prefix: format!("redeliver-local-{:08x}", random_suffix()),
+        wait: Duration::from_secs(2),
+        requests: &requests,
+    };
+    Ok(run::run(plan, world, output, interrupted()).await?)
+}
+
+/// Ctrl-C: the run ends, and its queues are deleted all the same.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.
+fn random_suffix() -> u32 {
+    let word = RandomState::new().hash_one(std::process::id());
+    u32::try_from(word >> 32).unwrap_or_default()
+}
+
+/// Counts requests by action as they leave, retries included.
+#[derive(Clone, Debug, Default)]
+struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl RequestCounter {
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Intercept for RequestCounter {
+    fn name(&self) -> &'static str {
+        "RequestCounter"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _context: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(operation) = config.load::<Metadata>() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(operation.name().to_owned()).or_default() += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,156 @@
+//! The ledger: what went in and what came out, message by message, counted apart from the functions' own events.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use redeliver_core::message::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Counts by message. A message is known by its `metadata.message_id`, which no re-send changes, or by its whole body
+/// where it has none, which no function changes either.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    messages: HashMap<u64, Count>,
+    dead_letters: BTreeMap<String, u64>,
+    settled: u64,
+    sent: u64,
+    processed: u64,
+    last_settled_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    sent: u32,
+    came_out: u32,
+}
+
+impl Ledger {
+    /// A message is about to be sent to the source queue.
+    pub fn sent(&mut self, body: &str) {
+        self.sent += 1;
+        self.messages.entry(identity(body)).or_default().sent += 1;
+    }
+
+    /// The target is done with a message.
+    pub fn processed(&mut self, body: &str, now: Timestamp) {
+        self.processed += 1;
+        self.came_out(body, now);
+    }
+
+    /// A message was read from the final DLQ.
+    pub fn dead_lettered(&mut self, body: &str, error_type: &str, now: Timestamp) {
+        *self.dead_letters.entry(error_type.to_owned()).or_default() += 1;
+        self.came_out(body, now);
+    }
+
+    /// Messages that came out, each counted as often as it went in at most.
+    #[must_use]
+    pub fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Whether each message that went in has come out.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.settled == self.sent
+    }
+
+    /// What came out more often than it went in: copies of at-least-once delivery.
+    #[must_use]
+    pub fn copies(&self) -> u64 {
+        self.processed + self.dead_letters.values().sum::<u64>() - self.settled
+    }
+
+    /// Messages that went in.
+    #[must_use]
+    pub fn total_sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Successes of the target.
+    #[must_use]
+    pub fn total_processed(&self) -> u64 {
+        self.processed
+    }
+
+    /// Final records by `ErrorType`.
+    #[must_use]
+    pub fn dead_letters(&self) -> &BTreeMap<String, u64> {
+        &self.dead_letters
+    }
+
+    /// When the last message came out.
+    #[must_use]
+    pub fn last_settled_at(&self) -> Option<Timestamp> {
+        self.last_settled_at
+    }
+
+    fn came_out(&mut self, body: &str, now: Timestamp) {
+        let count = self.messages.entry(identity(body)).or_default();
+        count.came_out += 1;
+        if count.came_out <= count.sent {
+            self.settled += 1;
+            self.last_settled_at = Some(now);
+        }
+    }
+}
+
+fn identity(body: &str) -> u64 {
+    #[derive(Deserialize)]
+    struct Body {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        message_id: Value,
+    }
+    let mut hasher = DefaultHasher::new();
+    match serde_json::from_str::<Body>(body) {
+        Ok(Body { metadata: Metadata { message_id: Value::String(id) } }) => id.hash(&mut hasher),
+        _ => body.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = r#"{"metadata":{"message_id":"a"},"data":{}}"#;
+    const ONE_RETRIED: &str = r#"{"metadata":{"message_id":"a","retry_attempt":1},"data":{}}"#;
+
+    #[test]
+    fn a_retried_message_is_the_same_message() {
+        let mut ledger = Ledger::default();
+        ledger.sent(ONE);
+        assert!(!ledger.is_settled());
+        ledger.processed(ONE_RETRIED, Timestamp::UNIX_EPOCH);
+        assert!(ledger.is_settled());
+        assert_eq!((ledger.settled(), ledger.copies()), (1, 0));
+    }
+
+    #[test]
+    fn a_copy_does_not_stand_for_a_lost_message() {
+        let mut ledger = Ledger::default();
+        ledger.sent(ONE);
+        ledger.sent("not JSON");
+        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
+        ledger.dead_lettered(ONE_RETRIED, "RETRY_ATTEMPT_EXCEEDED", Timestamp::UNIX_EPOCH);
+        assert!(!ledger.is_settled());
+        assert_eq!((ledger.settled(), ledger.copies()), (1, 1));
+        ledger.dead_lettered("not JSON", "INVALID_MESSAGE_FORMAT", Timestamp::UNIX_EPOCH);
+        assert!(ledger.is_settled());
+    }
+
+    #[test]
+    fn the_same_line_twice_is_two_messages() {
+        let mut ledger = Ledger::default();
+        ledger.sent(ONE);
+        ledger.sent(ONE);
+        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert!(!ledger.is_settled());
+        ledger.processed(ONE, Timestamp::UNIX_EPOCH);
+        assert!(ledger.is_settled());
+    }
+}

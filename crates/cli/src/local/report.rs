@@ -1,0 +1,164 @@
+//! The report at the end: a table for people, one JSON object for programs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+/// What a run of the local loop came to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Messages sent to the source queue.
+    pub sent: u64,
+    /// Lines that SQS would refuse.
+    pub refused: u64,
+    /// Successes of the target.
+    pub processed: u64,
+    /// Re-sends with a delay.
+    pub retries: u64,
+    /// Final records by `ErrorType`.
+    pub dead_lettered: BTreeMap<String, u64>,
+    /// Messages still in a queue.
+    pub waiting: u64,
+    /// Messages that came out more often than they went in.
+    pub copies: u64,
+    /// Messages that went in, did not come out and are in no queue.
+    pub unaccounted: u64,
+    /// From the first send to the last message's end.
+    pub virtual_seconds: f64,
+    /// SQS requests by action; idle long polls are requests too.
+    pub requests: BTreeMap<String, u64>,
+    /// Re-sends by their delay.
+    pub delays: Vec<DelayBucket>,
+}
+
+/// Re-sends whose delay is in `from_seconds..=to_seconds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DelayBucket {
+    /// The shortest.
+    pub from_seconds: u16,
+    /// The longest.
+    pub to_seconds: u16,
+    /// How many.
+    pub count: u64,
+}
+
+/// Bars of the histogram at most.
+const BUCKETS: u16 = 10;
+/// Characters of the longest bar.
+const BAR: u64 = 40;
+
+/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s` seconds.
+#[must_use]
+pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
+    let Some(longest) = counts.iter().rposition(|count| *count > 0) else { return Vec::new() };
+    let longest = u16::try_from(longest).unwrap_or(u16::MAX);
+    let width = (longest / BUCKETS) + 1;
+    (0..=longest / width)
+        .map(|bucket| {
+            let from_seconds = bucket * width;
+            let to_seconds = from_seconds + width - 1;
+            let range = usize::from(from_seconds)..counts.len().min(usize::from(to_seconds) + 1);
+            DelayBucket { from_seconds, to_seconds, count: counts[range].iter().sum() }
+        })
+        .collect()
+}
+
+impl Report {
+    /// Whether each message that went in came out.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.unaccounted == 0 && self.waiting == 0
+    }
+
+    /// One line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings always serialise")
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        let mut row = |name: &str, value: String| {
+            table.add_row([name.to_owned(), value]);
+        };
+        row("sent", self.sent.to_string());
+        if self.refused > 0 {
+            row("refused by SQS, not sent", self.refused.to_string());
+        }
+        row("processed", self.processed.to_string());
+        row("retries", self.retries.to_string());
+        row("dead-lettered", self.dead_lettered.values().sum::<u64>().to_string());
+        for (error_type, count) in &self.dead_lettered {
+            row(&format!("  {error_type}"), count.to_string());
+        }
+        row("waiting", self.waiting.to_string());
+        if self.copies > 0 {
+            row("copies (at-least-once delivery)", self.copies.to_string());
+        }
+        if self.unaccounted > 0 {
+            row("UNACCOUNTED FOR", self.unaccounted.to_string());
+        }
+        row("virtual time", format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)));
+        row("SQS requests", self.requests.values().sum::<u64>().to_string());
+        for (action, count) in &self.requests {
+            row(&format!("  {action}"), count.to_string());
+        }
+        if let Some(column) = table.column_mut(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        format!("{table}\n{}", self.bars())
+    }
+
+    fn bars(&self) -> String {
+        let most = self.delays.iter().map(|bucket| bucket.count).max().unwrap_or(0);
+        if most == 0 {
+            return String::new();
+        }
+        let mut bars = "\nretries by delay\n".to_owned();
+        for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
+            let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
+            let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<3} s {count:>6} {bar}");
+        }
+        bars
+    }
+}
+
+fn hours(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "virtual time is a few weeks at most")]
+    let seconds = seconds.round() as u64;
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(from_seconds: u16, to_seconds: u16, count: u64) -> DelayBucket {
+        DelayBucket { from_seconds, to_seconds, count }
+    }
+
+    #[test]
+    fn every_delay_is_in_one_bucket() {
+        let mut counts = vec![0; 901];
+        counts[0] = 1;
+        counts[90] = 2;
+        counts[91] = 3;
+        counts[900] = 4;
+        let buckets = histogram(&counts);
+        assert_eq!(buckets.len(), 10);
+        assert_eq!((buckets[0], buckets[1], buckets[9]), (bucket(0, 90, 3), bucket(91, 181, 3), bucket(819, 909, 4)));
+        assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 10);
+    }
+
+    #[test]
+    fn short_delays_have_buckets_of_a_second() {
+        assert_eq!(histogram(&[0, 5, 0, 0]), [bucket(0, 0, 0), bucket(1, 1, 5)]);
+        assert_eq!(histogram(&[0; 901]), []);
+    }
+}

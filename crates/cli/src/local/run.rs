@@ -1,0 +1,182 @@
+//! One run, the same in virtual and in real time: plan → queues → feed → loop → report.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use redeliver_aws::targets::HttpTarget;
+use redeliver_core::message::Timestamp;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{Clock, QueueService};
+use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::VirtualClock;
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::MessageProcessor;
+
+use super::{Arguments, Engine, Failing, Functions, Input, Ledger, LoopError, Recorded, Report, Tally, Target, Topology};
+use super::{histogram, input};
+use crate::files::{FileError, read_policy, read_schema};
+
+/// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
+const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
+
+/// All that a run needs, read and checked before it begins.
+pub(super) struct Plan {
+    pub(super) input: Input,
+    pub(super) seed: u64,
+    policy: Policy,
+    schema: MessageSchema,
+    target: Target,
+    output: Box<dyn Write>,
+}
+
+impl Plan {
+    pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
+        let policy = read_policy(arguments.policy.as_deref())?;
+        let schema = read_schema(arguments.data_schema.as_deref())?;
+        let target = match &arguments.target {
+            Some(url) => Target::Http(Box::new(http_target(url)?)),
+            None => Target::Failing(Failing {
+                rate: arguments.fail_rate,
+                first: arguments.fail_first,
+                permanently: arguments.fail_permanently,
+                seed: arguments.seed,
+            }),
+        };
+        let input = input::read(&arguments.file)?;
+        let output: Box<dyn Write> = match &arguments.final_dlq {
+            Some(path) => {
+                let file = File::create(path);
+                let file = file.map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                Box::new(BufWriter::new(file))
+            }
+            None => Box::new(std::io::sink()),
+        };
+        Ok(Self { input, seed: arguments.seed, policy, schema, target, output })
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The output file, for as long as the run lasts; afterwards it is gone.
+    pub(super) fn take_output(&mut self) -> Box<dyn Write> {
+        std::mem::replace(&mut self.output, Box::new(std::io::sink()))
+    }
+}
+
+/// What differs between virtual and real time.
+pub(super) struct World<'a, S, C> {
+    pub(super) service: &'a S,
+    pub(super) clock: &'a C,
+    /// Stands still during real calls, where time is virtual.
+    pub(super) hold: Option<VirtualClock>,
+    /// The names of the queues begin with it.
+    pub(super) prefix: String,
+    /// Longest long poll.
+    pub(super) wait: Duration,
+    /// Requests so far, by action.
+    pub(super) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
+}
+
+/// Runs the loop and deletes its queues, whatever happens.
+pub(super) async fn run<S: QueueService, C: Clock>(
+    plan: Plan,
+    world: World<'_, S, C>,
+    output: &mut dyn Write,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, LoopError> {
+    let topology = Topology::create(world.service, &world.prefix).await.map_err(LoopError::sqs("creating the queues"))?;
+    let outcome = run_on(&topology, plan, &world, output, stop).await;
+    let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
+    outcome.and_then(|report| deleted.map(|()| report))
+}
+
+async fn run_on<S: QueueService, C: Clock>(
+    topology: &Topology<S::Queue>,
+    plan: Plan,
+    world: &World<'_, S, C>,
+    output: &mut dyn Write,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, LoopError> {
+    let Plan { input, policy, schema, target, .. } = plan;
+    let refused = input.refused.len() as u64;
+    let bar = progress_bar(input.messages.len() as u64);
+    let ledger = Mutex::new(Ledger::default());
+    let tally = Tally::default();
+    let started = world.clock.now();
+    let hold = world.hold.clone();
+    let functions = Functions {
+        message_processor: MessageProcessor {
+            handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
+            intermediate_dlq: topology.intermediate.clone(),
+            annotation_queue: topology.annotation.clone(),
+            clock: world.clock,
+            observer: &tally,
+            schema: schema.clone(),
+            max_concurrency: MAX_CONCURRENCY,
+        },
+        failed_message_processor: FailedMessageProcessor {
+            source_queue: topology.source.clone(),
+            annotation_queue: topology.annotation.clone(),
+            clock: world.clock,
+            observer: &tally,
+            schema: schema.clone(),
+            policy,
+        },
+        final_dlq_annotator: FinalDlqAnnotator {
+            final_dlq: topology.final_dlq.clone(),
+            clock: world.clock,
+            observer: &tally,
+            schema,
+        },
+    };
+    let progress = |settled| bar.set_position(settled);
+    let engine = Engine { topology, clock: world.clock, ledger: &ledger, progress: &progress, wait: world.wait };
+    engine.feed(input).await?;
+    engine.run(&functions, output, stop).await?;
+    bar.finish_and_clear();
+    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
+    drop(functions);
+    let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(report(&ledger, &tally, refused, waiting, started, (world.requests)()))
+}
+
+fn report(
+    ledger: &Ledger,
+    tally: &Tally,
+    refused: u64,
+    waiting: u64,
+    started: Timestamp,
+    mut requests: BTreeMap<String, u64>,
+) -> Report {
+    // Looking at the queues and making them is this program's own business, not the loop's.
+    requests.retain(|action, _| action.contains("Message"));
+    let delays = tally.delays();
+    let missing = ledger.total_sent() - ledger.settled();
+    let end = ledger.last_settled_at().unwrap_or(started);
+    Report {
+        sent: ledger.total_sent(),
+        refused,
+        processed: ledger.total_processed(),
+        retries: delays.iter().sum(),
+        dead_lettered: ledger.dead_letters().clone(),
+        waiting,
+        copies: ledger.copies(),
+        unaccounted: missing.saturating_sub(waiting),
+        virtual_seconds: (end - started).as_seconds_f64(),
+        requests,
+        delays: histogram(&delays),
+    }
+}
+
+/// On standard error, and only where that is a terminal.
+fn progress_bar(messages: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} messages settled, {elapsed}");
+    ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}

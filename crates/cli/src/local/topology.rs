@@ -1,0 +1,103 @@
+//! The four queues, with the redrive counts and retentions of the deployed stack.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
+
+use super::event_source::INVOCATION_TIMEOUT;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The queues of one retry loop.
+#[derive(Clone, Debug)]
+pub struct Topology<Q> {
+    /// Where producers send.
+    pub source: Q,
+    /// Where failed messages wait for the failed-message-processor.
+    pub intermediate: Q,
+    /// Where verdicts wait for the annotator.
+    pub annotation: Q,
+    /// Where final records are read.
+    pub final_dlq: Q,
+}
+
+impl<Q: Queue + Clone> Topology<Q> {
+    /// Creates the queues, a dead-letter queue before its source. Should one fail, those before it are deleted again.
+    ///
+    /// # Errors
+    /// What the service answered.
+    pub async fn create<S: QueueService<Queue = Q>>(service: &S, prefix: &str) -> Result<Self, EntryError> {
+        let mut created = Vec::new();
+        match Self::create_all(service, prefix, &mut created).await {
+            Ok(topology) => Ok(topology),
+            Err(error) => {
+                for queue in &created {
+                    let _ = service.delete_queue(queue).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn create_all<S: QueueService<Queue = Q>>(
+        service: &S,
+        prefix: &str,
+        created: &mut Vec<Q>,
+    ) -> Result<Self, EntryError> {
+        let mut create = async |name: &str, days: u32, redrive: Option<(&Q, u16)>| {
+            let settings = settings(days, redrive.map(|(queue, count)| (queue.arn().to_owned(), count)));
+            let queue = service.create_queue(&format!("{prefix}-{name}"), &settings).await?;
+            created.push(queue.clone());
+            Ok::<_, EntryError>(queue)
+        };
+        let final_dlq = create("final-dlq", 14, None).await?;
+        // Ten failed annotations: the raw message is better than none.
+        let annotation = create("annotation", 14, Some((&final_dlq, 10))).await?;
+        // A hundred: a broken deployment must not dead-letter everything within the hour.
+        let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
+        // One: what the message processor could not hand off itself is retried by the policy, not at once.
+        let source = create("source", 7, Some((&intermediate, 1))).await?;
+        Ok(Self { source, intermediate, annotation, final_dlq })
+    }
+
+    /// Deletes the queues, a source before its dead-letter queue.
+    ///
+    /// # Errors
+    /// The last failure; the others are deleted all the same.
+    pub async fn delete<S: QueueService<Queue = Q>>(&self, service: &S) -> Result<(), EntryError> {
+        let mut outcome = Ok(());
+        for queue in self.all() {
+            outcome = service.delete_queue(queue).await.and(outcome);
+        }
+        outcome
+    }
+
+    /// Messages in all four queues, whatever their state.
+    ///
+    /// # Errors
+    /// What the service answered.
+    pub async fn waiting(&self) -> Result<u64, EntryError> {
+        let mut waiting = 0;
+        for queue in self.all() {
+            waiting += queue.depth().await?.total();
+        }
+        Ok(waiting)
+    }
+
+    fn all(&self) -> [&Q; 4] {
+        [&self.source, &self.intermediate, &self.annotation, &self.final_dlq]
+    }
+}
+
+fn settings(days: u32, redrive: Option<(String, u16)>) -> QueueSettings {
+    // "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
+    let visibility = VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX);
+    QueueSettings {
+        visibility,
+        retention: DAY * days,
+        redrive: redrive.map(|(target_arn, max_receive_count)| Redrive { target_arn, max_receive_count }),
+        tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),
+    }
+}

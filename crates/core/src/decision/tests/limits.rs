@@ -1,0 +1,226 @@
+//! Age, history and size.
+
+use super::*;
+
+#[test]
+fn first_sent_time_is_kept_from_the_first_delivery_on() {
+    let first = resend(&minutes(), &body(""), &transient());
+    let schema = MessageSchema::default();
+    let envelope = schema.parse(&first.body).unwrap();
+    let failed = Failed {
+        envelope: &envelope,
+        failure: &transient(),
+        sent_at: at(70), // a re-send is a new SQS message with a new clock
+        attributes_bytes: 0,
+    };
+    match decide(&minutes(), failed, at(80)) {
+        Decision::Resend(second) => {
+            assert_eq!(second.first_sent, at(0));
+            assert_eq!(metadata(&second).first_sent_time, Some(at(0)));
+        }
+        Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+    }
+}
+
+#[test]
+fn first_sent_time_of_a_message_never_retried_is_not_believed() {
+    let forged = body(r#""first_sent_time":"2020-01-01T00:00:00Z""#);
+    assert_eq!(resend(&minutes(), &forged, &transient()).first_sent, at(0));
+    let forged = body(r#""retry_attempt":0,"first_sent_time":"2020-01-01T00:00:00Z""#);
+    assert_eq!(resend(&minutes(), &forged, &transient()).first_sent, at(0));
+}
+
+#[test]
+fn first_sent_time_later_than_the_delivery_itself_is_not_believed() {
+    let forged = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:20:00.000001Z""#);
+    assert_eq!(resend(&minutes(), &forged, &transient()).first_sent, at(0));
+    let exact = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:20:00Z""#);
+    assert_eq!(resend(&minutes(), &exact, &transient()).first_sent, at(0));
+    let earlier = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:19:59Z""#);
+    assert_eq!(resend(&minutes(), &earlier, &transient()).first_sent, at(-1));
+}
+
+#[test]
+fn a_message_expires_where_the_next_retry_would_come_after_max_age() {
+    // Decided at second 10, re-sent with 60 s: the next retry comes at second 70.
+    let aged = |age: u32| {
+        policy(&format!(
+            r#"{{"backoff":{{"kind":"fixed","delay_seconds":60,"jitter":"none"}},"max_age_seconds":{age}}}"#
+        ))
+    };
+    assert_eq!(resend(&aged(70), &body(""), &transient()).delay.get(), 60);
+    assert_eq!(
+        give_up(&aged(69), &body(""), &transient()),
+        GiveUp {
+            reason: DeadLetterReason::MessageExpired,
+            explanation: "The next retry at 2026-07-25T17:21:10.000000Z would come after max_age_seconds at 2026-07-25T17:21:09.000000Z".to_owned(),
+        }
+    );
+    let retried = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:19:00Z""#);
+    assert_eq!(resend(&aged(130), &retried, &transient()).retry_attempt, 2);
+    assert_eq!(give_up(&aged(129), &retried, &transient()).reason, DeadLetterReason::MessageExpired);
+}
+
+#[test]
+fn a_message_expires_where_the_next_retry_would_come_after_expires_at() {
+    let in_time = body(r#""expires_at":"2026-07-25T19:21:10+02:00""#);
+    assert_eq!(resend(&minutes(), &in_time, &transient()).retry_attempt, 1);
+    let given_up = give_up(&minutes(), &body(r#""expires_at":"2026-07-25T17:21:09.999999Z""#), &transient());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+    assert_eq!(
+        given_up.explanation,
+        "The next retry at 2026-07-25T17:21:10.000000Z would come after metadata.expires_at at 2026-07-25T17:21:09.999999Z"
+    );
+}
+
+#[test]
+fn the_earlier_of_both_ages_counts() {
+    let policy = policy(
+        r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_age_seconds":70}"#,
+    );
+    let earlier = give_up(&policy, &body(r#""expires_at":"2026-07-25T17:20:30Z""#), &transient());
+    assert!(earlier.explanation.contains("metadata.expires_at"));
+    assert_eq!(resend(&policy, &body(r#""expires_at":"2027-01-01T00:00:00Z""#), &transient()).retry_attempt, 1);
+}
+
+#[test]
+fn a_snoozed_message_expires_too() {
+    let given_up = give_up(&minutes(), &body(r#""expires_at":"2026-07-25T17:20:15Z""#), &snooze());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+}
+
+#[test]
+fn attempts_exceeded_is_told_before_expiry() {
+    let both = body(r#""retry_attempt":3,"expires_at":"2020-01-01T00:00:00Z""#);
+    assert_eq!(give_up(&minutes(), &both, &transient()).reason, DeadLetterReason::RetryAttemptExceeded);
+}
+
+#[test]
+fn history_keeps_the_last_five_failures_newest_last() {
+    let many = policy(r#"{"max_attempts":1000}"#);
+    let mut message = body("");
+    for attempt in 0..8 {
+        let error = failure(&HandlerError::transient("E", format!("failure {attempt}")));
+        message = resend(&many, &message, &error).body;
+        let history = MessageSchema::default().parse(&message).unwrap().metadata.retry_history;
+        let first = (attempt + 1_u32).saturating_sub(5);
+        let expected: Vec<_> = (first..=attempt)
+            .map(|attempt| PastFailure::new(attempt, at(5), "E", &format!("failure {attempt}")))
+            .collect();
+        assert_eq!(history, expected);
+    }
+}
+
+#[test]
+fn history_details_are_at_most_256_bytes_and_legal() {
+    let error = failure(&HandlerError::transient("E".to_string().leak() as &'static str, "é\u{FFFE}\0".repeat(200)));
+    let resend = resend(&minutes(), &body(""), &error);
+    let past = &metadata(&resend).retry_history[0];
+    assert!((250..=256).contains(&past.error_details.len()), "{}", past.error_details.len());
+    assert!(resend.body.chars().all(crate::limits::is_legal));
+}
+
+#[test]
+fn history_without_a_time_of_failure_has_that_of_the_decision() {
+    for failed_at in [None, Some("yesterday".to_owned())] {
+        let failure = Failure {
+            failed_at,
+            ..transient()
+        };
+        let resend = resend(&minutes(), &body(""), &failure);
+        assert_eq!(parse_rfc3339(&metadata(&resend).retry_history[0].failed_at), Some(at(10)));
+    }
+}
+
+/// A body of exactly `bytes` bytes with these metadata members.
+fn body_of(bytes: usize, members: &str) -> String {
+    let empty = format!(r#"{{"metadata":{{"message_id":"{ID}"{members}}},"data":{{"s":""}}}}"#);
+    empty.replace(r#""s":"""#, &format!(r#""s":"{}""#, "x".repeat(bytes - empty.len())))
+}
+
+fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
+    let schema = MessageSchema::default();
+    let envelope = schema.parse(body).unwrap();
+    let failed = Failed {
+        envelope: &envelope,
+        failure: &transient(),
+        sent_at: at(0),
+        attributes_bytes,
+    };
+    decide(&policy(r#"{"max_attempts":1000}"#), failed, at(10))
+}
+
+/// What a first retry adds: attempt, two times, and a history of one failure.
+const FIRST_RETRY: &str = concat!(
+    r#","retry_attempt":1,"next_retry_time":"2026-07-25T17:21:10.000000Z","first_sent_time":"2026-07-25T17:20:00.000000Z""#,
+    r#","retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}]"#
+);
+const BARE_RETRY: usize = 114;
+
+#[test]
+fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
+    let history = FIRST_RETRY.find(r#","retry_history""#).unwrap();
+    assert_eq!(FIRST_RETRY[..history].len(), BARE_RETRY);
+    let sent = |bytes, attributes| match decided_with(attributes, &body_of(bytes, "")) {
+        Decision::Resend(resend) => {
+            assert!(resend.body.len() + attributes <= MESSAGE_BYTES_MAX);
+            Ok((resend.body.len() - bytes, metadata(&resend).retry_history.len()))
+        }
+        Decision::GiveUp(give_up) => Err(give_up.reason),
+    };
+    let room_for_all = MESSAGE_BYTES_MAX - FIRST_RETRY.len();
+    assert_eq!(sent(room_for_all, 0), Ok((FIRST_RETRY.len(), 1)));
+    assert_eq!(sent(room_for_all + 1, 0), Ok((BARE_RETRY, 0)));
+    assert_eq!(sent(room_for_all - 500, 501), Ok((BARE_RETRY, 0)), "attributes count");
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY, 0), Ok((BARE_RETRY, 0)));
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY + 1, 0), Err(DeadLetterReason::MessageTooLarge));
+    assert_eq!(sent(MESSAGE_BYTES_MAX, 0), Err(DeadLetterReason::MessageTooLarge));
+    assert_eq!(sent(1000, MESSAGE_BYTES_MAX - 1000), Err(DeadLetterReason::MessageTooLarge));
+}
+
+#[test]
+fn history_is_shed_oldest_first() {
+    let entry = |attempt: u32| {
+        format!(
+            r#"{{"attempt":{attempt},"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"E","error_details":"{}"}}"#,
+            "d".repeat(200)
+        )
+    };
+    let entries: Vec<_> = (0..5).map(entry).collect();
+    let members = format!(r#","retry_attempt":5,"retry_history":[{}]"#, entries.join(","));
+    let message = body_of(MESSAGE_BYTES_MAX - 3000, &members);
+    // The re-send adds two times and the newest failure, and drops the oldest of six.
+    let newest = r#",{"attempt":5,"failed_at":"2026-07-25T17:20:05.000000Z","error_type":"HttpStatus.503","error_details":"HTTP 503"}"#;
+    let one = entry(0).len() + 1;
+    let whole = BARE_RETRY - r#","retry_attempt":1"#.len() + newest.len();
+    let shed = |attributes: usize| match decided_with(attributes, &message) {
+        Decision::Resend(resend) => metadata(&resend).retry_history.iter().map(|past| past.attempt).collect::<Vec<_>>(),
+        Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+    };
+    let full = 3000 + one - whole;
+    assert_eq!(shed(full), [1, 2, 3, 4, 5]);
+    assert_eq!(shed(full + 1), [2, 3, 4, 5]);
+    assert_eq!(shed(full + one), [2, 3, 4, 5]);
+    assert_eq!(shed(full + one + 1), [3, 4, 5]);
+    assert_eq!(shed(full + 4 * one), [5]);
+    assert_eq!(shed(full + 4 * one + 1), [0_u32; 0]);
+}
+
+#[test]
+fn a_message_too_large_says_by_how_much() {
+    match decided_with(0, &body_of(MESSAGE_BYTES_MAX, "")) {
+        Decision::GiveUp(give_up) => assert_eq!(
+            give_up.explanation,
+            "With its retry metadata the message has 1048690 bytes; SQS takes at most 1048576"
+        ),
+        Decision::Resend(_) => panic!("re-sent"),
+    }
+}
+
+#[test]
+fn a_delay_never_overflows_time() {
+    let old = body(r#""retry_attempt":1,"first_sent_time":"0000-01-01T00:00:00Z","expires_at":"9999-12-31T23:59:59Z""#);
+    let policy = policy(r#"{"max_age_seconds":1209600}"#);
+    assert_eq!(give_up(&policy, &old, &transient()).reason, DeadLetterReason::MessageExpired);
+    assert_eq!(at(0) - TimeDelta::seconds(1), at(-1));
+}

@@ -1,0 +1,229 @@
+//! The user's schema for `data`.
+
+use super::*;
+
+fn found(schema: &str, data: &str) -> Vec<Violation> {
+    let schema = MessageSchema::new(Some(DataSchema::new(schema).unwrap()));
+    let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{data}}}"#);
+    match schema.parse(&body) {
+        Ok(_) => Vec::new(),
+        Err(Invalid::Schema(violations)) => violations,
+        Err(invalid @ Invalid::Format(_)) => panic!("{data}: {invalid}"),
+    }
+}
+
+fn culprits(schema: &str, data: &str) -> Vec<String> {
+    found(schema, data).into_iter().map(|violation| violation.pointer).collect()
+}
+
+#[test]
+fn violations_of_the_data_schema_are_named_under_data() {
+    let schema = r#"{"type":"object","required":["id"],"additionalProperties":false,
+        "properties":{"id":{"type":"string"},"a/b~c":{"type":"array","items":{"minimum":1}}}}"#;
+    assert!(culprits(schema, r#"{"id":"x"}"#).is_empty());
+    assert_eq!(culprits(schema, "{}"), ["/data/id"]);
+    assert_eq!(culprits(schema, r#"{"id":5}"#), ["/data/id"]);
+    assert_eq!(culprits(schema, r#"{"id":"x","y/z":1}"#), ["/data/y~1z"]);
+    assert_eq!(culprits(schema, r#"{"id":"x","a/b~c":[1,0]}"#), ["/data/a~1b~0c/1"]);
+    assert_eq!(found(schema, "{}")[0].to_string(), "/data/id is missing");
+}
+
+#[test]
+fn data_and_message_violations_are_named_together() {
+    let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["id"]}"#).unwrap()));
+    let invalid = schema.parse(r#"{"metadata":{},"data":{}}"#).unwrap_err();
+    assert_eq!(invalid.to_string(), "/metadata/message_id is missing; /data/id is missing");
+}
+
+#[test]
+fn a_violation_never_shows_the_value() {
+    let canaries = [
+        r#"{"v":"canary"}"#,
+        r#"{"v":["canary","canary"]}"#,
+        r#"{"v":{"k":"canary"}}"#,
+        r#"{"v":424242424242}"#,
+        r#"{"v":[424242424242]}"#,
+        r#"{"v":424242424242.5e300}"#,
+        r#"{"v":-424242424242}"#,
+    ];
+    for rule in [
+        r#""type":"boolean""#,
+        r#""type":["boolean","null"]"#,
+        r#""enum":["a",1]"#,
+        r#""const":7"#,
+        r#""const":{"k":1}"#,
+        r#""minLength":99"#,
+        r#""maxLength":1"#,
+        r#""pattern":"^x(?=y)""#,
+        r#""pattern":"^x$""#,
+        r#""format":"email""#,
+        r#""maximum":1"#,
+        r#""minimum":1e400"#,
+        r#""exclusiveMaximum":1"#,
+        r#""exclusiveMinimum":1e300"#,
+        r#""multipleOf":0.7"#,
+        r#""minItems":9"#,
+        r#""maxItems":0"#,
+        r#""uniqueItems":true"#,
+        r#""contains":{"type":"boolean"}"#,
+        r#""contains":true,"maxContains":0"#,
+        r#""prefixItems":[{"type":"boolean"}]"#,
+        r#""items":false"#,
+        r#""unevaluatedItems":false"#,
+        r#""maxProperties":0"#,
+        r#""minProperties":9"#,
+        r#""propertyNames":{"maxLength":0}"#,
+        r#""additionalProperties":{"type":"boolean"}"#,
+        r#""unevaluatedProperties":{"type":"boolean"}"#,
+        r#""patternProperties":{"k":false}"#,
+        r#""properties":{"k":false}"#,
+        r#""dependentRequired":{"k":["l"]}"#,
+        r#""dependentSchemas":{"k":false}"#,
+        r#""not":{}"#,
+        r#""allOf":[{"type":"boolean"}]"#,
+        r#""anyOf":[{"type":"boolean"},{"const":1}]"#,
+        r#""oneOf":[{"type":"boolean"},{"const":1}]"#,
+        r#""oneOf":[{},{}]"#,
+        r#""if":{},"then":false"#,
+        r##""$ref":"#/$defs/b""##,
+    ] {
+        let schema = format!(r#"{{"properties":{{"v":{{{rule}}}}},"$defs":{{"b":{{"type":"boolean"}}}}}}"#);
+        let mut broken = 0;
+        for data in canaries {
+            for violation in found(&schema, data) {
+                broken += 1;
+                let text = violation.to_string();
+                assert!(!text.contains("canary") && !text.contains("4242"), "{rule} on {data}: {text}");
+                assert!(text.starts_with("/data/v"), "{rule} on {data}: {text}");
+                assert!(!violation.rule.is_empty(), "{rule} on {data}");
+            }
+        }
+        // `format` is an annotation in 2020-12: it refuses nothing.
+        assert!(broken > 0 || rule.contains("format"), "{rule} refuses nothing");
+    }
+}
+
+#[test]
+fn a_schema_of_false_refuses_without_the_value() {
+    let violations = found("false", r#"{"v":"canary"}"#);
+    assert_eq!(violations.len(), 1);
+    assert_eq!(violations[0].pointer, "/data");
+    assert!(!violations[0].rule.contains("canary"));
+}
+
+#[test]
+fn remote_references_are_refused() {
+    for reference in [
+        "http://127.0.0.1:1/canary.json",
+        "https://example.com/schema.json",
+        "file:///etc/hostname",
+        "other.json",
+        "urn:example:other",
+        "//example.com/x",
+        "json-schema:///other.json",
+    ] {
+        for schema in [
+            format!(r#"{{"$ref":"{reference}"}}"#),
+            format!(r#"{{"properties":{{"a":{{"items":{{"$ref":"{reference}#/x"}}}}}}}}"#),
+            format!(r#"{{"$dynamicRef":"{reference}"}}"#),
+            format!(r#"{{"$id":"https://example.com/base.json","$ref":"{reference}"}}"#),
+        ] {
+            let error = DataSchema::new(&schema);
+            assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{schema}: {error:?}");
+        }
+    }
+    let text = DataSchema::new(r#"{"$ref":"https://example.com/s.json"}"#).unwrap_err().to_string();
+    assert!(text.contains("remote references are refused"), "{text}");
+}
+
+#[test]
+fn local_references_are_followed() {
+    let schema = r##"{"$id":"https://example.com/order.json","properties":{"a":{"$ref":"#/$defs/positive"},
+        "b":{"$ref":"positive.json"},"c":{"$ref":"#named"}},
+        "$defs":{"positive":{"$id":"positive.json","minimum":1},"named":{"$anchor":"named","minimum":1}}}"##;
+    assert_eq!(culprits(schema, r#"{"a":1,"b":1,"c":1}"#), [""; 0]);
+    assert_eq!(culprits(schema, r#"{"a":0,"b":0,"c":0}"#), ["/data/a", "/data/b", "/data/c"]);
+}
+
+#[test]
+fn a_reference_that_leads_nowhere_is_refused() {
+    let error = DataSchema::new(r##"{"$ref":"#/$defs/absent"}"##);
+    assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{error:?}");
+}
+
+#[test]
+fn what_is_no_schema_is_refused() {
+    assert!(matches!(DataSchema::new("{"), Err(SchemaError::NotJson(_))));
+    for wrong in ["5", "[]", r#"{"type":"objekt"}"#, r#"{"minimum":"1"}"#, r#"{"pattern":"("}"#] {
+        let error = DataSchema::new(wrong);
+        assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{wrong}: {error:?}");
+    }
+}
+
+#[test]
+fn big_numbers_are_validated_as_they_are() {
+    let integer = r#"{"properties":{"n":{"type":"integer"}}}"#;
+    for whole in ["12345678901234567890", "123456789012345678901234567890", "1e400", "-1e400"] {
+        assert_eq!(culprits(integer, &format!(r#"{{"n":{whole}}}"#)), [""; 0], "{whole}");
+    }
+    assert_eq!(culprits(integer, r#"{"n":12345678901234567890.5}"#), ["/data/n"]);
+    let maximum = r#"{"properties":{"n":{"maximum":12345678901234567890}}}"#;
+    assert_eq!(culprits(maximum, r#"{"n":12345678901234567890}"#), [""; 0]);
+    assert_eq!(culprits(maximum, r#"{"n":12345678901234567891}"#), ["/data/n"]);
+    assert_eq!(culprits(maximum, r#"{"n":1e400}"#), ["/data/n"]);
+    let multiple = r#"{"properties":{"n":{"multipleOf":3}}}"#;
+    assert_eq!(culprits(multiple, r#"{"n":12345678901234567890}"#), [""; 0]);
+    assert_eq!(culprits(multiple, r#"{"n":12345678901234567891}"#), ["/data/n"]);
+}
+
+#[test]
+fn data_nested_to_the_limit_is_validated() {
+    let deep = format!(r#"{{"n":{}{}}}"#, "[".repeat(126), "]".repeat(126));
+    assert_eq!(culprits(r#"{"required":["n"]}"#, &deep), [""; 0]);
+    assert_eq!(culprits(r#"{"required":["m"]}"#, &deep), ["/data/m"]);
+}
+
+#[test]
+fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
+    assert_eq!(
+        found("{}", r#"{"s":"\ud800"}"#),
+        [Violation::new(
+            "/data",
+            "has a lone surrogate in a string, which no schema can be checked against"
+        )]
+    );
+}
+
+#[test]
+fn numbers_with_far_exponents_are_refused_before_they_can_stop_the_function() {
+    for schema in [
+        r#"{"properties":{"n":{"items":{"type":"integer"}}}}"#,
+        r#"{"properties":{"n":{"items":{"maximum":10.5}}}}"#,
+        r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#,
+    ] {
+        for number in ["1e-9999", "1e9999", "1E+401", "1.5e-401", "-1e0000401", "1e999999999", "1e99999999999999999999"] {
+            let many = vec![number; 100_000].join(",");
+            let violations = found(schema, &format!(r#"{{"n":[1,{many}]}}"#));
+            assert_eq!(
+                violations,
+                [Violation::new("/data/n/1", "has an exponent beyond 400, which no schema is checked against")],
+            );
+        }
+    }
+    assert_eq!(culprits(r#"{"properties":{"n":{"maximum":10}}}"#, r#"{"n":1e-400}"#), [""; 0]);
+}
+
+#[test]
+fn a_hostile_message_is_described_by_a_hundred_violations_at_most() {
+    let schema = r#"{"properties":{"n":{"items":{"type":"string"}}}}"#;
+    let many = vec!["0"; 200_000].join(",");
+    assert_eq!(found(schema, &format!(r#"{{"n":[{many}]}}"#)).len(), 100);
+    let names: Vec<_> = (0..1000).map(|name| format!("\"{name}\":0")).collect();
+    assert_eq!(found(r#"{"properties":{"x":true},"additionalProperties":false}"#, &format!("{{{}}}", names.join(","))).len(), 100);
+}
+
+#[test]
+fn names_in_pointers_are_escaped() {
+    assert_eq!(culprits(r#"{"required":["a/b~c"]}"#, "{}"), ["/data/a~1b~0c"]);
+    assert_eq!(culprits(r#"{"properties":{"x":true},"additionalProperties":false}"#, r#"{"a/b~c":1}"#), ["/data/a~1b~0c"]);
+}

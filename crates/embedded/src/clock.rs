@@ -1,0 +1,182 @@
+//! Time that moves only when nothing else can.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock;
+
+/// A clock that stands still until [`VirtualClock::run`] finds nothing left to do and jumps to the next timer.
+///
+/// Clones share one time.
+#[derive(Clone, Debug)]
+pub struct VirtualClock {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    now: Timestamp,
+    /// Timers by moment; ties in the order of registration.
+    timers: BTreeMap<(Timestamp, u64), Waker>,
+    next_timer: u64,
+    holds: usize,
+    /// The running executor, to be told when the last hold is gone.
+    executor: Option<Waker>,
+}
+
+/// What an executor may do when nothing can run.
+pub(crate) enum Advance {
+    /// Time has moved and a timer was woken.
+    Moved,
+    /// There is work at this moment.
+    Woken,
+    /// Something real is under way: wait for it.
+    Held,
+    /// No timer, no hold: nothing will ever happen.
+    Nothing,
+}
+
+impl VirtualClock {
+    /// A clock that stands at `start`.
+    #[must_use]
+    pub fn new(start: Timestamp) -> Self {
+        let state = State {
+            now: start,
+            timers: BTreeMap::new(),
+            next_timer: 0,
+            holds: 0,
+            executor: None,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// Keeps time from jumping while the guard lives: for work that takes real time, such as an HTTP call. A virtual
+    /// second does not pass meanwhile.
+    #[must_use = "time jumps again as soon as the guard is dropped"]
+    pub fn hold(&self) -> Hold {
+        self.lock().holds += 1;
+        Hold { clock: self.clone() }
+    }
+
+    /// Completes at `deadline`; at once if that is past.
+    #[must_use]
+    pub fn sleep_until(&self, deadline: Timestamp) -> Sleep {
+        Sleep {
+            clock: self.clone(),
+            deadline,
+            timer: None,
+        }
+    }
+
+    /// Jumps to the next timer and wakes it, unless something holds the time or there is work after all: whoever let
+    /// go of a hold on another thread woke the executor before.
+    pub(crate) fn advance(&self, is_woken: impl FnOnce() -> bool) -> Advance {
+        let mut state = self.lock();
+        if state.holds > 0 {
+            return Advance::Held;
+        }
+        if is_woken() {
+            return Advance::Woken;
+        }
+        let Some(((due, _), waker)) = state.timers.pop_first() else {
+            return Advance::Nothing;
+        };
+        state.now = state.now.max(due);
+        drop(state);
+        waker.wake();
+        Advance::Moved
+    }
+
+    /// Registers the executor, or takes it out; the one that was there before.
+    pub(crate) fn set_executor(&self, executor: Option<Waker>) -> Option<Waker> {
+        std::mem::replace(&mut self.lock().executor, executor)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of others runs under the lock, so a panic elsewhere leaves the state whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.lock().now
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.sleep_until(later(self.now(), duration))
+    }
+}
+
+/// `moment` plus `duration`, at most the end of time.
+pub(crate) fn later(moment: Timestamp, duration: Duration) -> Timestamp {
+    TimeDelta::from_std(duration)
+        .ok()
+        .and_then(|delta| moment.checked_add_signed(delta))
+        .unwrap_or(Timestamp::MAX_UTC)
+}
+
+/// Waits for a moment of a [`VirtualClock`]. Dropping it takes its timer back: a wait that was given up moves no time.
+#[derive(Debug)]
+pub struct Sleep {
+    clock: VirtualClock,
+    deadline: Timestamp,
+    timer: Option<u64>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let sleep = &mut *self;
+        let mut state = sleep.clock.lock();
+        if state.now >= sleep.deadline {
+            return Poll::Ready(());
+        }
+        let timer = *sleep.timer.get_or_insert_with(|| {
+            state.next_timer += 1;
+            state.next_timer
+        });
+        state
+            .timers
+            .insert((sleep.deadline, timer), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(timer) = self.timer {
+            self.clock.lock().timers.remove(&(self.deadline, timer));
+        }
+    }
+}
+
+/// Keeps time from jumping; see [`VirtualClock::hold`].
+#[derive(Debug)]
+pub struct Hold {
+    clock: VirtualClock,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.clock.lock();
+        state.holds -= 1;
+        if state.holds > 0 {
+            return;
+        }
+        let executor = state.executor.clone();
+        drop(state);
+        if let Some(executor) = executor {
+            executor.wake();
+        }
+    }
+}

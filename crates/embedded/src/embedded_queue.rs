@@ -1,0 +1,192 @@
+//! A queue of the service, behind the ports.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::future::select;
+use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
+use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{Clock, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+
+use crate::checks::sender_fault;
+use crate::clock::later;
+use crate::faults::Action;
+use crate::queue::Totals;
+use crate::service::EmbeddedSqs;
+use crate::state::State;
+
+/// "Amazon SQS short and long polling": at most 20 seconds.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
+#[derive(Clone, Debug)]
+pub struct EmbeddedQueue {
+    service: EmbeddedSqs,
+    arn: Arc<str>,
+    url: Arc<str>,
+}
+
+impl EmbeddedQueue {
+    pub(crate) fn new(service: EmbeddedSqs, arn: String, url: String) -> Self {
+        Self {
+            service,
+            arn: arn.into(),
+            url: url.into(),
+        }
+    }
+
+    /// What has become of its messages until now. Not a request.
+    ///
+    /// # Errors
+    /// If the queue was deleted.
+    pub fn totals(&self) -> Result<Totals, EntryError> {
+        let now = self.service.clock().now();
+        Ok(self.service.lock().queue(&self.arn)?.totals(now))
+    }
+
+    /// Runs `request` on the state, then wakes whom it concerns.
+    fn with_state<T>(&self, request: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.service.lock();
+        let answer = request(&mut state);
+        wake(state);
+        answer
+    }
+
+    async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let clock = self.service.clock();
+        let deadline = later(clock.now(), request.wait);
+        loop {
+            let now = clock.now();
+            let attempt = self.with_state(|state| state.receive(now, &self.arn, request))?;
+            if !attempt.messages.is_empty() || now >= deadline {
+                return Ok(attempt.messages);
+            }
+            let until = attempt
+                .next_visible
+                .map_or(deadline, |visible| visible.min(deadline));
+            let arrival = Arrival {
+                queue: self,
+                seen: attempt.arrivals,
+                ticket: None,
+            };
+            select(clock.sleep_until(until), arrival).await;
+        }
+    }
+}
+
+impl QueueSender for EmbeddedQueue {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        let now = self.service.clock().now();
+        let entries = batch.entries();
+        let bytes: usize = entries.iter().map(OutgoingMessage::size).sum();
+        self.with_state(|state| {
+            state.batch(Action::SendMessageBatch, &self.arn, entries, |state, entry| {
+                if bytes > BATCH_BYTES_MAX {
+                    return Err(sender_fault("BatchRequestTooLong"));
+                }
+                state.send(now, &self.arn, entry.content())
+            })
+        })
+    }
+}
+
+impl Queue for EmbeddedQueue {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let fault = self.service.lock().begin(Action::ReceiveMessage, &self.arn);
+        if let Some(fault) = fault.filter(|fault| !fault.is_done()) {
+            return Err(fault.error());
+        }
+        if !(1..=10).contains(&request.max_messages) || request.wait > WAIT_MAX {
+            return Err(sender_fault("InvalidParameterValue"));
+        }
+        let received = self.long_poll(request).await?;
+        fault.map_or(Ok(received), |fault| Err(fault.error()))
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        let now = self.service.clock().now();
+        self.with_state(|state| {
+            state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
+                state.queue(&self.arn)?.delete(now, handle)
+            })
+        })
+    }
+
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let now = self.service.clock().now();
+        self.with_state(|state| {
+            state.batch(
+                Action::ChangeMessageVisibilityBatch,
+                &self.arn,
+                entries,
+                |state, (handle, visibility)| state.change_visibility(now, &self.arn, handle, *visibility),
+            )
+        })
+    }
+
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        let now = self.service.clock().now();
+        self.service
+            .lock()
+            .request(Action::GetQueueAttributes, &self.arn, |state| {
+                Ok(state.queue(&self.arn)?.depth(now))
+            })
+    }
+
+    fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// Wakes whom the last request concerns, with the lock released.
+pub(crate) fn wake(mut state: MutexGuard<'_, State>) {
+    let woken = state.take_woken();
+    drop(state);
+    woken.into_iter().for_each(Waker::wake);
+}
+
+/// Completes when something has arrived since, or the queue is gone.
+struct Arrival<'a> {
+    queue: &'a EmbeddedQueue,
+    seen: u64,
+    ticket: Option<u64>,
+}
+
+impl Future for Arrival<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.queue.service.lock();
+        let Ok(queue) = state.queue(&self.queue.arn) else {
+            return Poll::Ready(());
+        };
+        if queue.arrivals.count() != self.seen {
+            return Poll::Ready(());
+        }
+        let ticket = queue.arrivals.wait(self.ticket, context.waker());
+        drop(state);
+        self.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket
+            && let Ok(queue) = self.queue.service.lock().queue(&self.queue.arn)
+        {
+            queue.arrivals.leave(ticket);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Runs a future in virtual time.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock;
+use thiserror::Error;
+
+use crate::clock::{Advance, VirtualClock};
+
+/// The future waits for something that can never come.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "stuck at {at}: the future waits, but no timer is set and nothing holds the clock; \
+     if it waits for something real (a socket, a thread), keep a guard of VirtualClock::hold meanwhile"
+)]
+pub struct Stuck {
+    /// The virtual moment.
+    pub at: Timestamp,
+}
+
+impl VirtualClock {
+    /// Runs `future` in this clock's time: whenever it waits and nothing has woken it, time jumps to the next timer.
+    ///
+    /// Runs under any runtime. While a [`hold`](Self::hold) lives it waits for the real wake-up like any other future.
+    ///
+    /// # Errors
+    /// [`Stuck`] if the future waits, no timer is set and no hold lives.
+    ///
+    /// # Panics
+    /// If this clock is running a future already: two executors would move each other's time.
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
+        let flag = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        let _running = Running::start(self, &waker);
+        let mut future = pin!(future);
+        poll_fn(move |outer| {
+            loop {
+                flag.clear();
+                if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    return Poll::Ready(Ok(output));
+                }
+                if flag.is_woken() {
+                    continue;
+                }
+                match self.advance(|| flag.is_woken()) {
+                    Advance::Moved | Advance::Woken => {}
+                    Advance::Held if flag.park(outer.waker()) => return Poll::Pending,
+                    Advance::Held => {}
+                    Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
+                }
+            }
+        })
+        .await
+    }
+
+    /// [`run`](Self::run) on this thread, for tests.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run), and if the future is [`Stuck`].
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        match futures_executor::block_on(self.run(future)) {
+            Ok(output) => output,
+            Err(stuck) => panic!("{stuck}"),
+        }
+    }
+}
+
+/// This clock's only executor, for as long as it lives.
+struct Running<'a> {
+    clock: &'a VirtualClock,
+}
+
+impl<'a> Running<'a> {
+    fn start(clock: &'a VirtualClock, waker: &Waker) -> Self {
+        let other = clock.set_executor(Some(waker.clone()));
+        assert!(
+            other.is_none(),
+            "this VirtualClock is running a future already; give each run its own clock"
+        );
+        Self { clock }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.clock.set_executor(None);
+    }
+}
+
+/// Remembers a wake-up, and passes it on to the outer executor if that is waiting for one.
+#[derive(Default)]
+struct WakeFlag {
+    state: Mutex<WakeState>,
+}
+
+#[derive(Default)]
+struct WakeState {
+    woken: bool,
+    outer: Option<Waker>,
+}
+
+impl WakeFlag {
+    fn clear(&self) {
+        *self.lock() = WakeState::default();
+    }
+
+    fn is_woken(&self) -> bool {
+        self.lock().woken
+    }
+
+    /// Leaves the outer waker here; false if a wake-up came first.
+    fn park(&self, outer: &Waker) -> bool {
+        let mut state = self.lock();
+        state.outer = Some(outer.clone());
+        !state.woken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WakeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for WakeFlag {
+    fn wake(self: Arc<Self>) {
+        let mut state = self.lock();
+        state.woken = true;
+        let outer = state.outer.take();
+        drop(state);
+        if let Some(outer) = outer {
+            outer.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

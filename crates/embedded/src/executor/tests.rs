@@ -1,0 +1,156 @@
+use std::cell::RefCell;
+use std::time::Duration;
+
+use futures_util::future::{join3, pending, select};
+
+use super::*;
+
+fn clock() -> VirtualClock {
+    VirtualClock::new(Timestamp::UNIX_EPOCH)
+}
+
+fn elapsed(clock: &VirtualClock) -> i64 {
+    (clock.now() - Timestamp::UNIX_EPOCH).num_seconds()
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn an_hour_of_sleep_takes_no_time_and_moves_the_clock_by_an_hour() {
+    let clock = clock();
+    clock.block_on(clock.sleep(HOUR));
+    assert_eq!(elapsed(&clock), 3600);
+}
+
+#[test]
+fn timers_fire_by_moment_and_ties_in_the_order_of_registration() {
+    let clock = clock();
+    let fired = RefCell::new(Vec::new());
+    let sleeper = |name: &'static str, seconds: u64| {
+        let (clock, fired) = (&clock, &fired);
+        async move {
+            clock.sleep(Duration::from_secs(seconds)).await;
+            fired.borrow_mut().push((name, elapsed(clock)));
+        }
+    };
+    clock.block_on(join3(
+        sleeper("late", 3),
+        sleeper("first", 2),
+        sleeper("second", 2),
+    ));
+    assert_eq!(fired.into_inner(), [("first", 2), ("second", 2), ("late", 3)]);
+}
+
+#[test]
+fn a_sleep_that_was_given_up_does_not_move_time() {
+    let clock = clock();
+    clock.block_on(async {
+        let short = Box::pin(clock.sleep(Duration::from_secs(1)));
+        let long = Box::pin(clock.sleep(HOUR));
+        select(short, long).await;
+        clock.sleep(Duration::from_secs(1)).await;
+    });
+    assert_eq!(elapsed(&clock), 2);
+}
+
+#[test]
+fn a_wait_that_nothing_can_end_is_an_error_that_says_so() {
+    let clock = clock();
+    let stuck = futures_executor::block_on(clock.run(async {
+        clock.sleep(HOUR).await;
+        pending::<()>().await;
+    }));
+    let stuck = stuck.expect_err("nothing wakes it");
+    assert_eq!(stuck.at, Timestamp::UNIX_EPOCH + HOUR);
+    assert!(
+        stuck
+            .to_string()
+            .contains("no timer is set and nothing holds the clock"),
+        "{stuck}"
+    );
+}
+
+#[test]
+fn time_stands_still_while_real_work_holds_it() {
+    let clock = clock();
+    let (answer, answered) = futures_channel_of_one();
+    let during = clock.block_on(async {
+        let real_work = async {
+            let hold = clock.hold();
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                answer.wake_with(7);
+            });
+            let value = answered.await;
+            let at = elapsed(&clock);
+            drop(hold);
+            (value, at)
+        };
+        let (result, ()) = futures_util::future::join(real_work, clock.sleep(HOUR)).await;
+        result
+    });
+    assert_eq!(
+        during,
+        (7, 0),
+        "the timer of an hour must not fire during the work"
+    );
+    assert_eq!(elapsed(&clock), 3600);
+}
+
+#[test]
+fn a_hold_that_another_thread_drops_lets_time_go_on() {
+    let clock = clock();
+    let hold = clock.hold();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        drop(hold);
+    });
+    clock.block_on(clock.sleep(HOUR));
+    assert_eq!(elapsed(&clock), 3600);
+}
+
+#[test]
+#[should_panic(expected = "running a future already")]
+fn two_runs_at_once_are_refused() {
+    let clock = clock();
+    clock.block_on(async { clock.run(async {}).await.expect("not reached") });
+}
+
+#[test]
+fn a_run_that_was_dropped_frees_the_clock() {
+    let clock = clock();
+    let hold = clock.hold();
+    let mut abandoned = Box::pin(clock.run(pending::<()>()));
+    assert!(
+        abandoned
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_pending()
+    );
+    drop((abandoned, hold));
+    clock.block_on(clock.sleep(HOUR));
+}
+
+/// A one-shot channel: stands for a socket.
+fn futures_channel_of_one() -> (Answer, impl Future<Output = u32>) {
+    let slot: Arc<Mutex<(Option<u32>, Option<Waker>)>> = Arc::default();
+    let sender = Answer(Arc::clone(&slot));
+    let receiver = poll_fn(move |context| {
+        let mut slot = slot.lock().unwrap();
+        slot.1 = Some(context.waker().clone());
+        slot.0.map_or(Poll::Pending, Poll::Ready)
+    });
+    (sender, receiver)
+}
+
+struct Answer(Arc<Mutex<(Option<u32>, Option<Waker>)>>);
+
+impl Answer {
+    fn wake_with(self, value: u32) {
+        let mut slot = self.0.lock().unwrap();
+        slot.0 = Some(value);
+        let waker = slot.1.take();
+        drop(slot);
+        waker.expect("the receiver waits").wake();
+    }
+}

@@ -1,0 +1,100 @@
+//! The service: creates, finds and deletes queues.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings};
+
+use crate::clock::VirtualClock;
+use crate::embedded_queue::{EmbeddedQueue, wake};
+use crate::faults::{Action, FaultPlan};
+use crate::state::State;
+
+const ARN_PREFIX: &str = "arn:aws:sqs:us-east-1:000000000000:";
+const URL_PREFIX: &str = "https://sqs.us-east-1.amazonaws.com/000000000000/";
+
+/// SQS in memory. Clones share one service.
+#[derive(Clone, Debug)]
+pub struct EmbeddedSqs {
+    clock: VirtualClock,
+    state: Arc<Mutex<State>>,
+}
+
+impl EmbeddedSqs {
+    /// A service without queues, in the time of `clock`. Message ids and receipt handles come from `seed`.
+    #[must_use]
+    pub fn new(clock: VirtualClock, seed: u64) -> Self {
+        Self {
+            clock,
+            state: Arc::new(Mutex::new(State::new(seed))),
+        }
+    }
+
+    /// The queue with this ARN, if it exists.
+    #[must_use]
+    pub fn queue(&self, arn: &str) -> Option<EmbeddedQueue> {
+        let name = arn.strip_prefix(ARN_PREFIX)?;
+        self.lock().exists(arn).then(|| self.named(name))
+    }
+
+    /// Requests so far, by action; those that failed on purpose count too. A long poll is one request.
+    #[must_use]
+    pub fn requests(&self) -> BTreeMap<&'static str, u64> {
+        self.lock().requests().clone()
+    }
+
+    /// Replaces the faults; [`FaultPlan::default`] heals all.
+    pub fn set_faults(&self, faults: FaultPlan) {
+        self.lock().set_faults(faults);
+    }
+
+    /// The moment at which the next message of any queue is or will be visible; `None` when all queues are empty.
+    ///
+    /// Not later than now where one is visible already. It may be too early: the message may expire before.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        self.lock().next_visible()
+    }
+
+    /// The time that it lives in.
+    #[must_use]
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // No code of others runs under the lock, so a panic elsewhere leaves the state whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn named(&self, name: &str) -> EmbeddedQueue {
+        EmbeddedQueue::new(
+            self.clone(),
+            format!("{ARN_PREFIX}{name}"),
+            format!("{URL_PREFIX}{name}"),
+        )
+    }
+}
+
+impl QueueService for EmbeddedSqs {
+    type Queue = EmbeddedQueue;
+
+    /// As in SQS, a queue that exists with the same settings is returned, and a dead-letter queue must exist first.
+    async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
+        let queue = self.named(name);
+        let arn = queue.arn();
+        self.lock().request(Action::CreateQueue, arn, |state| {
+            state.create(name, arn, settings)
+        })?;
+        Ok(queue)
+    }
+
+    async fn delete_queue(&self, queue: &EmbeddedQueue) -> Result<(), EntryError> {
+        let arn = queue.arn();
+        let mut state = self.lock();
+        let outcome = state.request(Action::DeleteQueue, arn, |state| state.delete(arn));
+        wake(state);
+        outcome
+    }
+}

@@ -1,0 +1,242 @@
+//! What the queues of a service share, and how a request goes through the fault plan.
+
+use std::collections::BTreeMap;
+use std::task::Waker;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
+use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
+use redeliver_core::ports::{EntryError, EntryOutcome, QueueSettings, Receive};
+
+use crate::checks::{check_content, check_name, check_settings, sender_fault};
+use crate::faults::{Action, FaultPlan, Injection, Scope};
+use crate::queue::{Key, QueueState};
+
+/// The whole state of a service.
+#[derive(Debug)]
+pub(crate) struct State {
+    queues: BTreeMap<String, QueueState>,
+    queues_created: u32,
+    messages_sent: Key,
+    rng: StdRng,
+    requests: BTreeMap<&'static str, u64>,
+    faults: FaultPlan,
+    /// Long polls to be woken once the lock is free.
+    woken: Vec<Waker>,
+}
+
+/// One attempt of a long poll.
+pub(crate) struct Attempt {
+    pub(crate) messages: Vec<ReceivedMessage>,
+    /// Arrivals until now: one more, and another attempt is due.
+    pub(crate) arrivals: u64,
+    /// When another attempt is due by itself.
+    pub(crate) next_visible: Option<Timestamp>,
+}
+
+impl State {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            queues: BTreeMap::new(),
+            queues_created: 0,
+            messages_sent: 0,
+            rng: StdRng::seed_from_u64(seed),
+            requests: BTreeMap::new(),
+            faults: FaultPlan::default(),
+            woken: Vec::new(),
+        }
+    }
+
+    pub(crate) fn exists(&self, arn: &str) -> bool {
+        self.queues.contains_key(arn)
+    }
+
+    pub(crate) fn requests(&self) -> &BTreeMap<&'static str, u64> {
+        &self.requests
+    }
+
+    pub(crate) fn set_faults(&mut self, faults: FaultPlan) {
+        self.faults = faults;
+    }
+
+    pub(crate) fn next_visible(&self) -> Option<Timestamp> {
+        self.queues.values().filter_map(QueueState::next_visible).min()
+    }
+
+    pub(crate) fn queue(&mut self, arn: &str) -> Result<&mut QueueState, EntryError> {
+        self.queues
+            .get_mut(arn)
+            .ok_or_else(|| sender_fault("QueueDoesNotExist"))
+    }
+
+    /// Who waits for what was done; to be woken when the lock is free.
+    #[must_use]
+    pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Counts a request; how it is to fail, if it is.
+    pub(crate) fn begin(&mut self, action: Action, arn: &str) -> Option<Injection> {
+        *self.requests.entry(action.name()).or_default() += 1;
+        self.faults.next(Scope::Request, action, arn)
+    }
+
+    /// A request without entries.
+    pub(crate) fn request<T>(
+        &mut self,
+        action: Action,
+        arn: &str,
+        apply: impl FnOnce(&mut Self) -> Result<T, EntryError>,
+    ) -> Result<T, EntryError> {
+        let fault = self.begin(action, arn);
+        under(fault, || apply(self))
+    }
+
+    /// A batch request: one outcome per entry, in order.
+    pub(crate) fn batch<E, T>(
+        &mut self,
+        action: Action,
+        arn: &str,
+        entries: &[E],
+        mut apply: impl FnMut(&mut Self, &E) -> EntryOutcome<T>,
+    ) -> Vec<EntryOutcome<T>> {
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        let whole = self.begin(action, arn);
+        if entries.len() > BATCH_ENTRIES_MAX {
+            return entries
+                .iter()
+                .map(|_| Err(sender_fault("TooManyEntriesInBatchRequest")))
+                .collect();
+        }
+        entries
+            .iter()
+            .map(|entry| {
+                let fault = whole.or_else(|| self.faults.next(Scope::Entry, action, arn));
+                under(fault, || apply(self, entry))
+            })
+            .collect()
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        arn: &str,
+        settings: &QueueSettings,
+    ) -> Result<(), EntryError> {
+        check_name(name)?;
+        check_settings(settings)?;
+        if let Some(existing) = self.queues.get(arn) {
+            let is_same = existing.settings() == settings;
+            return if is_same {
+                Ok(())
+            } else {
+                Err(sender_fault("QueueNameExists"))
+            };
+        }
+        if settings
+            .redrive
+            .as_ref()
+            .is_some_and(|redrive| !self.exists(&redrive.target_arn))
+        {
+            return Err(sender_fault("InvalidParameterValue"));
+        }
+        self.queues_created += 1;
+        let queue = QueueState::new(arn.to_owned(), self.queues_created, settings.clone());
+        self.queues.insert(arn.to_owned(), queue);
+        Ok(())
+    }
+
+    pub(crate) fn delete(&mut self, arn: &str) -> Result<(), EntryError> {
+        let mut queue = self
+            .queues
+            .remove(arn)
+            .ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
+        self.woken.extend(queue.arrivals.announce());
+        Ok(())
+    }
+
+    /// Sends one message; its SQS message id.
+    pub(crate) fn send(&mut self, now: Timestamp, arn: &str, content: &Content) -> EntryOutcome<String> {
+        check_content(content)?;
+        let id = uuid::Builder::from_random_bytes(self.rng.random())
+            .into_uuid()
+            .to_string();
+        let key = self.messages_sent;
+        let queue = self.queue(arn)?;
+        queue.send(now, key, id.clone(), content.clone());
+        let woken = queue.arrivals.announce();
+        self.woken.extend(woken);
+        self.messages_sent += 1;
+        Ok(id)
+    }
+
+    /// Changes a message's visibility; a long poll may see it sooner.
+    pub(crate) fn change_visibility(
+        &mut self,
+        now: Timestamp,
+        arn: &str,
+        handle: &str,
+        visibility: VisibilitySeconds,
+    ) -> EntryOutcome<()> {
+        let queue = self.queue(arn)?;
+        queue.change_visibility(now, handle, visibility)?;
+        let woken = queue.arrivals.announce();
+        self.woken.extend(woken);
+        Ok(())
+    }
+
+    /// One attempt to receive. Exhausted messages go to the dead-letter queue; if that is gone, they are delivered on.
+    pub(crate) fn receive(
+        &mut self,
+        now: Timestamp,
+        arn: &str,
+        request: Receive,
+    ) -> Result<Attempt, EntryError> {
+        let redrive = self.queue(arn)?.settings().redrive.clone();
+        let redrive = redrive.filter(|redrive| self.exists(&redrive.target_arn));
+        let limit = redrive
+            .as_ref()
+            .map(|redrive| u32::from(redrive.max_receive_count));
+        let rng = &mut self.rng;
+        let queue = self
+            .queues
+            .get_mut(arn)
+            .ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
+        let max = usize::from(request.max_messages);
+        let received = queue.receive(now, max, request.visibility, limit, || rng.random())?;
+        let attempt = Attempt {
+            messages: received.messages,
+            arrivals: queue.arrivals.count(),
+            next_visible: queue.next_visible(),
+        };
+        if let Some(redrive) = redrive.filter(|_| !received.exhausted.is_empty()) {
+            let target = self.queue(&redrive.target_arn)?;
+            for message in received.exhausted {
+                target.accept(now, message, arn);
+            }
+            let woken = target.arrivals.announce();
+            self.woken.extend(woken);
+        }
+        Ok(attempt)
+    }
+}
+
+/// Does what is asked for, unless the fault comes before it; the answer, unless the fault replaces it.
+fn under<T>(
+    fault: Option<Injection>,
+    apply: impl FnOnce() -> Result<T, EntryError>,
+) -> Result<T, EntryError> {
+    match fault {
+        None => apply(),
+        Some(fault) => {
+            if fault.is_done() {
+                // Whatever it answered is what got lost.
+                let _ = apply();
+            }
+            Err(fault.error())
+        }
+    }
+}

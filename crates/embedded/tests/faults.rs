@@ -1,0 +1,166 @@
+//! Faults on purpose.
+
+mod support;
+
+use redeliver_core::ports::{EntryError, Fault, Queue, QueueService, QueueSettings, Receive};
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use support::{message, receive, send, service};
+
+fn rule(action: Action, scope: Scope, when: When, injection: Injection) -> FaultRule {
+    FaultRule {
+        action,
+        queue: None,
+        scope,
+        when,
+        injection,
+    }
+}
+
+fn error(fault: Fault, code: &str) -> EntryError {
+    EntryError {
+        fault,
+        code: code.to_owned(),
+    }
+}
+
+#[test]
+fn a_request_fails_by_its_number_with_all_its_entries_and_the_next_one_does_not() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        let second = When::Numbers(vec![2]);
+        sqs.set_faults(FaultPlan::new(1).with(rule(
+            Action::SendMessageBatch,
+            Scope::Request,
+            second,
+            Injection::Throttled,
+        )));
+        let two = [message("a", 0), message("b", 0)];
+        assert!(send(&queue, &two).await.iter().all(Result::is_ok));
+        let throttled = Err(error(Fault::Throttled, "RequestThrottled"));
+        assert_eq!(send(&queue, &two).await, [throttled.clone(), throttled]);
+        assert!(send(&queue, &two).await.iter().all(Result::is_ok));
+        assert_eq!(queue.depth().await.unwrap().visible, 4);
+    });
+    assert_eq!(
+        sqs.requests()["SendMessageBatch"],
+        3,
+        "a request that was refused was made"
+    );
+}
+
+#[test]
+fn single_entries_fail_while_the_others_are_done() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        let plan = FaultPlan::new(1)
+            .with(rule(
+                Action::SendMessageBatch,
+                Scope::Entry,
+                When::Numbers(vec![2]),
+                Injection::Service,
+            ))
+            .with(rule(
+                Action::SendMessageBatch,
+                Scope::Entry,
+                When::Numbers(vec![3]),
+                Injection::Sender,
+            ));
+        sqs.set_faults(plan);
+        let outcomes = send(
+            &queue,
+            &[message("a", 0), message("b", 0), message("c", 0), message("d", 0)],
+        )
+        .await;
+        assert!(outcomes[0].is_ok() && outcomes[3].is_ok());
+        assert_eq!(outcomes[1], Err(error(Fault::Service, "InternalError")));
+        assert_eq!(outcomes[2], Err(error(Fault::Sender, "InvalidParameterValue")));
+        let bodies: Vec<_> = receive(&queue, 0)
+            .await
+            .into_iter()
+            .map(|message| message.body)
+            .collect();
+        assert_eq!(bodies, ["a", "d"]);
+    });
+}
+
+#[test]
+fn a_lost_answer_was_done_and_a_lost_request_was_not() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        for (injection, depth) in [(Injection::LostRequest, 0), (Injection::LostAnswer, 1)] {
+            sqs.set_faults(FaultPlan::new(1).with(rule(
+                Action::SendMessageBatch,
+                Scope::Request,
+                When::Chance(1.0),
+                injection,
+            )));
+            let outcome = send(&queue, &[message("a", 0)]).await;
+            assert_eq!(outcome, [Err(error(Fault::NoAnswer, "RequestTimeout"))]);
+            assert_eq!(queue.depth().await.unwrap().visible, depth);
+        }
+        sqs.set_faults(FaultPlan::new(1).with(rule(
+            Action::ReceiveMessage,
+            Scope::Request,
+            When::Numbers(vec![1]),
+            Injection::LostAnswer,
+        )));
+        let request = Receive {
+            max_messages: 10,
+            wait: std::time::Duration::ZERO,
+            visibility: None,
+        };
+        assert_eq!(
+            queue.receive(request).await,
+            Err(error(Fault::NoAnswer, "RequestTimeout"))
+        );
+        assert_eq!(
+            queue.depth().await.unwrap().in_flight,
+            1,
+            "received by no one, back after the visibility timeout"
+        );
+    });
+}
+
+#[test]
+fn chances_come_from_the_seed_and_rules_can_be_bound_to_a_queue() {
+    let (clock, sqs) = service();
+    let run = |seed: u64| {
+        clock.block_on(async {
+            let target = sqs
+                .create_queue("target", &QueueSettings::default())
+                .await
+                .unwrap();
+            let other = sqs
+                .create_queue("other", &QueueSettings::default())
+                .await
+                .unwrap();
+            let half = FaultRule {
+                queue: Some(target.arn().to_owned()),
+                ..rule(
+                    Action::SendMessageBatch,
+                    Scope::Entry,
+                    When::Chance(0.5),
+                    Injection::Throttled,
+                )
+            };
+            sqs.set_faults(FaultPlan::new(seed).with(half));
+            let messages: Vec<_> = (0..200).map(|number| message(&number.to_string(), 0)).collect();
+            assert!(send(&other, &messages).await.iter().all(Result::is_ok));
+            let failed: Vec<bool> = send(&target, &messages)
+                .await
+                .iter()
+                .map(Result::is_err)
+                .collect();
+            sqs.set_faults(FaultPlan::default());
+            failed
+        })
+    };
+    let first = run(1);
+    let failures = first.iter().filter(|failed| **failed).count();
+    assert!((60..140).contains(&failures), "{failures} of 200");
+    assert_eq!(first, run(1));
+    assert_ne!(first, run(2));
+}

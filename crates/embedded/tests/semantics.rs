@@ -1,0 +1,389 @@
+//! What only virtual time and a look inside can show; what every SQS must do is in the conformance suite.
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{Attribute, Content, OutgoingMessage};
+use redeliver_core::ports::{
+    Clock, Depth, EntryError, Fault, Queue, QueueService, QueueSettings, Receive, Redrive,
+};
+use redeliver_embedded::Totals;
+use support::{elapsed, message, receive, seconds, send, service, with_dlq};
+
+fn sender_fault(code: &str) -> EntryError {
+    EntryError {
+        fault: Fault::Sender,
+        code: code.to_owned(),
+    }
+}
+
+#[test]
+fn a_delayed_message_is_visible_at_its_second_and_not_before() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        send(&queue, &[message("late", 900)]).await;
+        assert_eq!(
+            queue.depth().await,
+            Ok(Depth {
+                visible: 0,
+                in_flight: 0,
+                delayed: 1
+            })
+        );
+        clock.sleep(Duration::from_millis(899_999)).await;
+        assert!(receive(&queue, 0).await.is_empty());
+        clock.sleep(Duration::from_millis(1)).await;
+        assert_eq!(receive(&queue, 0).await.len(), 1);
+        assert_eq!(elapsed(&clock), 900);
+    });
+}
+
+#[test]
+fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let visibility = seconds(7);
+        let queue = sqs
+            .create_queue(
+                "q",
+                &QueueSettings {
+                    visibility,
+                    ..QueueSettings::default()
+                },
+            )
+            .await
+            .unwrap();
+        let later = async {
+            clock.sleep(Duration::from_secs(3)).await;
+            send(&queue, &[message("arrives", 0)]).await;
+        };
+        let (received, ()) = join(receive(&queue, 20), later).await;
+        assert_eq!((received.len(), elapsed(&clock)), (1, 3));
+        assert_eq!(
+            receive(&queue, 20).await.len(),
+            1,
+            "the visibility timeout is over"
+        );
+        assert_eq!(elapsed(&clock), 10);
+        let last = receive(&queue, 20).await;
+        assert_eq!(elapsed(&clock), 17);
+        queue.delete_batch(&[last[0].receipt_handle.clone()]).await;
+        let later = async {
+            clock.sleep(Duration::from_secs(1)).await;
+            send(&queue, &[message("delayed", 2)]).await;
+        };
+        let (received, ()) = join(receive(&queue, 20), later).await;
+        assert_eq!(
+            (received.len(), elapsed(&clock)),
+            (1, 20),
+            "sent during the poll, due three seconds into it"
+        );
+        queue.delete_batch(&[received[0].receipt_handle.clone()]).await;
+        assert!(receive(&queue, 20).await.is_empty());
+        assert_eq!(elapsed(&clock), 40);
+    });
+    assert_eq!(sqs.requests()["ReceiveMessage"], 5, "a long poll is one request");
+}
+
+#[test]
+fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let settings = QueueSettings {
+            visibility: seconds(2),
+            ..QueueSettings::default()
+        };
+        let (source, dlq) = with_dlq(&sqs, 1, settings).await;
+        send(&source, &[message("fails", 0)]).await;
+        let consumer = async {
+            assert_eq!(receive(&source, 0).await.len(), 1);
+            assert!(receive(&source, 5).await.is_empty(), "moved, not delivered again");
+        };
+        let auditor = async {
+            let moved = receive(&dlq, 20).await;
+            assert_eq!(elapsed(&clock), 2);
+            moved
+        };
+        let ((), moved) = join(consumer, auditor).await;
+        assert_eq!(moved[0].redriven_from.as_deref(), Some(source.arn()));
+    });
+}
+
+#[test]
+fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let (source, dlq) = with_dlq(&sqs, 2, QueueSettings::default()).await;
+        let content = Content {
+            body: "täxt".to_owned(),
+            attributes: [("kind".to_owned(), Attribute::string("a"))].into(),
+            message_group_id: Some("tenant-1".to_owned()),
+            trace_header: Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned()),
+            ..Content::default()
+        };
+        send(&source, &[OutgoingMessage::new(content).unwrap()]).await;
+        clock.sleep(Duration::from_secs(5)).await;
+        let first = receive(&source, 0).await.remove(0);
+        let second = receive(&source, 20).await;
+        assert!(second.is_empty(), "the visibility timeout is 30 s");
+        let second = receive(&source, 20).await.remove(0);
+        assert_eq!((first.receive_count, second.receive_count), (1, 2));
+        assert_eq!(second.first_received_at, first.first_received_at);
+        clock.sleep(Duration::from_secs(30)).await;
+        assert_eq!(
+            dlq.depth().await.unwrap().total(),
+            0,
+            "a redrive happens on the next receive, not at once"
+        );
+        assert!(receive(&source, 0).await.is_empty());
+        let moved = receive(&dlq, 0).await.remove(0);
+        let expected = redeliver_core::message::ReceivedMessage {
+            receipt_handle: moved.receipt_handle.clone(),
+            receive_count: 3,
+            redriven_from: Some(source.arn().to_owned()),
+            queue_arn: dlq.arn().to_owned(),
+            ..first
+        };
+        assert_eq!(moved, expected);
+        assert_eq!(
+            source.totals().unwrap(),
+            Totals {
+                sent: 1,
+                moved_out: 1,
+                ..Totals::default()
+            }
+        );
+        assert_eq!(
+            dlq.totals().unwrap(),
+            Totals {
+                moved_in: 1,
+                ..Totals::default()
+            }
+        );
+    });
+}
+
+#[test]
+fn retention_counts_from_the_first_sending_also_after_a_redrive() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let retention = Duration::from_secs(4 * 24 * 3600);
+        let settings = QueueSettings {
+            visibility: seconds(1),
+            retention,
+            ..QueueSettings::default()
+        };
+        let (source, dlq) = with_dlq(&sqs, 1, settings).await;
+        send(&source, &[message("old", 0), message("older", 0)]).await;
+        clock.sleep(retention - Duration::from_secs(10)).await;
+        receive(&source, 0).await;
+        clock.sleep(Duration::from_secs(1)).await;
+        assert!(receive(&source, 0).await.is_empty());
+        assert_eq!(dlq.depth().await.unwrap().visible, 2);
+        clock.sleep(Duration::from_secs(9)).await;
+        assert_eq!(dlq.depth().await.unwrap().total(), 0);
+        assert_eq!(
+            dlq.totals().unwrap(),
+            Totals {
+                moved_in: 2,
+                expired: 2,
+                ..Totals::default()
+            }
+        );
+    });
+}
+
+#[test]
+fn an_old_receipt_handle_deletes_nothing_and_says_ok_as_sqs_does() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        send(&queue, &[message("twice", 0)]).await;
+        let old = receive(&queue, 0).await.remove(0).receipt_handle;
+        clock.sleep(Duration::from_secs(30)).await;
+        let new = receive(&queue, 0).await.remove(0).receipt_handle;
+        assert_eq!(queue.delete_batch(&[old]).await, [Ok(())]);
+        assert_eq!(queue.depth().await.unwrap().in_flight, 1);
+        clock.sleep(Duration::from_secs(30)).await;
+        assert_eq!(
+            queue.delete_batch(&[new.clone()]).await,
+            [Ok(())],
+            "visible again, but not received again"
+        );
+        assert_eq!(queue.depth().await.unwrap().total(), 0);
+        assert_eq!(queue.delete_batch(&[new]).await, [Ok(())], "deleted already");
+        assert_eq!(queue.totals().unwrap().deleted, 1);
+    });
+}
+
+#[test]
+fn visibility_changes_only_in_flight_and_within_12_hours_of_the_receive() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        send(&queue, &[message("slow", 0)]).await;
+        let handle = receive(&queue, 0).await.remove(0).receipt_handle;
+        let change = async |to: VisibilitySeconds| {
+            queue
+                .change_visibility_batch(&[(handle.clone(), to)])
+                .await
+                .remove(0)
+        };
+        clock.sleep(Duration::from_secs(1)).await;
+        assert_eq!(
+            change(VisibilitySeconds::MAX).await,
+            Err(sender_fault("InvalidParameterValue"))
+        );
+        assert_eq!(change(seconds(43_199)).await, Ok(()));
+        assert_eq!(change(VisibilitySeconds::ZERO).await, Ok(()));
+        assert_eq!(change(seconds(5)).await, Err(sender_fault("MessageNotInflight")));
+        assert_eq!(queue.delete_batch(&[handle.clone()]).await, [Ok(())]);
+        assert_eq!(
+            change(seconds(5)).await,
+            Err(sender_fault("InvalidParameterValue"))
+        );
+    });
+}
+
+#[test]
+fn receipt_handles_belong_to_their_queue() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let one = sqs.create_queue("one", &QueueSettings::default()).await.unwrap();
+        let two = sqs.create_queue("two", &QueueSettings::default()).await.unwrap();
+        send(&one, &[message("m", 0)]).await;
+        let handle = receive(&one, 0).await.remove(0).receipt_handle;
+        let handles = [handle, "garbage".to_owned()];
+        let invalid = Err(sender_fault("ReceiptHandleIsInvalid"));
+        assert_eq!(
+            two.delete_batch(&handles).await,
+            [invalid.clone(), invalid.clone()]
+        );
+        assert_eq!(one.delete_batch(&handles).await, [Ok(()), invalid]);
+    });
+}
+
+#[test]
+fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let settings = QueueSettings::default();
+        let queue = sqs.create_queue("q", &settings).await.unwrap();
+        assert_eq!(queue.arn(), "arn:aws:sqs:us-east-1:000000000000:q");
+        assert_eq!(queue.url(), "https://sqs.us-east-1.amazonaws.com/000000000000/q");
+        assert!(
+            sqs.create_queue("q", &settings).await.is_ok(),
+            "the same again is the same queue"
+        );
+        let other = QueueSettings {
+            visibility: seconds(1),
+            ..settings.clone()
+        };
+        assert_eq!(
+            sqs.create_queue("q", &other).await.unwrap_err(),
+            sender_fault("QueueNameExists")
+        );
+        let redrive = Some(Redrive {
+            target_arn: format!("{}x", queue.arn()),
+            max_receive_count: 1,
+        });
+        let orphan = QueueSettings {
+            redrive,
+            ..settings.clone()
+        };
+        assert_eq!(
+            sqs.create_queue("o", &orphan).await.unwrap_err(),
+            sender_fault("InvalidParameterValue")
+        );
+        assert_eq!(
+            sqs.create_queue("q.fifo", &settings).await.unwrap_err(),
+            sender_fault("InvalidParameterValue")
+        );
+
+        assert!(sqs.queue(queue.arn()).is_some());
+        let delete = async {
+            clock.sleep(Duration::from_secs(3)).await;
+            sqs.delete_queue(&queue).await
+        };
+        let request = Receive {
+            max_messages: 1,
+            wait: Duration::from_secs(20),
+            visibility: None,
+        };
+        let (poll, deleted) = join(queue.receive(request), delete).await;
+        assert_eq!((poll, deleted), (Err(sender_fault("QueueDoesNotExist")), Ok(())));
+        assert_eq!(elapsed(&clock), 3, "the long poll ends with its queue");
+        assert!(sqs.queue(queue.arn()).is_none());
+        assert_eq!(
+            send(&queue, &[message("m", 0)]).await,
+            [Err(sender_fault("QueueDoesNotExist"))]
+        );
+    });
+}
+
+#[test]
+fn the_next_due_moment_is_that_of_the_first_delay_or_visibility_to_end() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let start = clock.now();
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        assert_eq!(sqs.next_due(), None);
+        send(&queue, &[message("late", 60)]).await;
+        assert_eq!(sqs.next_due(), Some(start + Duration::from_secs(60)));
+        send(&queue, &[message("now", 0)]).await;
+        assert_eq!(sqs.next_due(), Some(start));
+        receive(&queue, 0).await;
+        assert_eq!(sqs.next_due(), Some(start + Duration::from_secs(30)));
+    });
+}
+
+#[test]
+fn in_flight_messages_are_limited_to_120_000() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        let messages: Vec<_> = (0..120_010)
+            .map(|number| message(&number.to_string(), 0))
+            .collect();
+        send(&queue, &messages).await;
+        for _ in 0..12_000 {
+            assert_eq!(receive(&queue, 0).await.len(), 10);
+        }
+        let request = Receive {
+            max_messages: 10,
+            wait: Duration::from_secs(20),
+            visibility: None,
+        };
+        let over = EntryError {
+            fault: Fault::Throttled,
+            code: "OverLimit".to_owned(),
+        };
+        assert_eq!(queue.receive(request).await, Err(over));
+        clock.sleep(Duration::from_secs(30)).await;
+        assert_eq!(receive(&queue, 0).await.len(), 10);
+    });
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let run = || {
+        let (clock, sqs) = service();
+        clock.block_on(async {
+            let (source, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+            send(&source, &[message("a", 0), message("b", 3)]).await;
+            let mut all = receive(&source, 20).await;
+            all.extend(receive(&source, 20).await);
+            clock.sleep(Duration::from_secs(60)).await;
+            receive(&source, 0).await;
+            all.extend(receive(&dlq, 0).await);
+            all
+        })
+    };
+    let first = run();
+    assert_eq!(first.len(), 4);
+    assert_eq!(first, run());
+}

@@ -1,0 +1,72 @@
+//! What the tests of the embedded service share.
+#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+use std::time::Duration;
+
+use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{
+    Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, Redrive,
+};
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+
+pub(crate) fn service() -> (VirtualClock, EmbeddedSqs) {
+    let clock = VirtualClock::new(Timestamp::from_timestamp(1_700_000_000, 0).unwrap());
+    (clock.clone(), EmbeddedSqs::new(clock, 1))
+}
+
+/// Whole virtual seconds since the test began.
+pub(crate) fn elapsed(clock: &VirtualClock) -> i64 {
+    clock.now().timestamp() - 1_700_000_000
+}
+
+pub(crate) fn seconds(seconds: u64) -> VisibilitySeconds {
+    VisibilitySeconds::new(seconds).unwrap()
+}
+
+pub(crate) fn message(body: &str, delay_seconds: u64) -> OutgoingMessage {
+    let delay = DelaySeconds::new(delay_seconds).unwrap();
+    OutgoingMessage::new(Content {
+        body: body.to_owned(),
+        delay,
+        ..Content::default()
+    })
+    .unwrap()
+}
+
+pub(crate) async fn send(queue: &EmbeddedQueue, messages: &[OutgoingMessage]) -> Vec<EntryOutcome<String>> {
+    let mut outcomes = Vec::new();
+    for batch in pack(messages) {
+        outcomes.extend(queue.send_batch(batch).await);
+    }
+    outcomes
+}
+
+pub(crate) async fn receive(queue: &EmbeddedQueue, wait_seconds: u64) -> Vec<ReceivedMessage> {
+    let request = Receive {
+        max_messages: 10,
+        wait: Duration::from_secs(wait_seconds),
+        visibility: None,
+    };
+    queue.receive(request).await.unwrap()
+}
+
+/// A queue that moves messages after `max_receive_count` receives, and its dead-letter queue.
+pub(crate) async fn with_dlq(
+    sqs: &EmbeddedSqs,
+    max_receive_count: u16,
+    settings: QueueSettings,
+) -> (EmbeddedQueue, EmbeddedQueue) {
+    let dlq = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
+    let redrive = Some(Redrive {
+        target_arn: dlq.arn().to_owned(),
+        max_receive_count,
+    });
+    let queue = sqs
+        .create_queue("source", &QueueSettings { redrive, ..settings })
+        .await
+        .unwrap();
+    (queue, dlq)
+}

@@ -1,0 +1,155 @@
+//! What every SQS must do, whoever wrote it: one suite for the embedded one, for an emulator and for AWS.
+//!
+//! A rule is a function over the ports; it makes its own queues and says what is broken. All rules run at the same time.
+//! Where an implementation departs from SQS and is known to, the rule still runs there: its failure is expected, and its
+//! success is reported, so that no skip outlives its reason.
+
+mod bench;
+mod content;
+mod deleting;
+mod polling;
+mod redrive;
+mod sending;
+mod visibility;
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::future::{Either, LocalBoxFuture, join_all, select};
+use redeliver_core::ports::{Clock, QueueService};
+
+pub use bench::{Bench, Broken};
+
+/// No rule takes so long, even on AWS.
+const RULE_SECONDS_MAX: u64 = 180;
+
+/// What came of one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It holds.
+    Holds,
+    /// It does not; what was seen.
+    Broken(String),
+    /// It does not, as is known.
+    KnownDeparture(String),
+    /// It holds, although it is listed as one that does not: the entry must go.
+    HoldsAfterAll,
+}
+
+/// What came of all rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Each rule, in the order of [`RULES`].
+    pub outcomes: Vec<(&'static str, Outcome)>,
+    /// Queues that could not be deleted, by URL: somebody must.
+    pub left_behind: Vec<String>,
+}
+
+impl Report {
+    /// Whether all is as it should be, known departures included.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let is_good = |outcome: &Outcome| matches!(outcome, Outcome::Holds | Outcome::KnownDeparture(_));
+        self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
+    }
+
+    /// The rules that are known not to hold.
+    pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
+        let is_known = |outcome: &Outcome| matches!(outcome, Outcome::KnownDeparture(_));
+        self.outcomes
+            .iter()
+            .filter(move |(_, outcome)| is_known(outcome))
+            .map(|(rule, _)| *rule)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (rule, outcome) in &self.outcomes {
+            match outcome {
+                Outcome::Holds => writeln!(f, "ok       {rule}")?,
+                Outcome::Broken(why) => writeln!(f, "BROKEN   {rule}: {why}")?,
+                Outcome::KnownDeparture(why) => writeln!(f, "departs  {rule}: {why}")?,
+                Outcome::HoldsAfterAll => {
+                    writeln!(f, "STALE    {rule}: it holds; remove it from the known skips")?;
+                }
+            }
+        }
+        for url in &self.left_behind {
+            writeln!(f, "LEFT     {url}: it could not be deleted")?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs all rules on the bench's service, and deletes the queues that they made. `departs` says which rules are known
+/// not to hold there.
+pub async fn run_all<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+    departs: impl Fn(&str) -> bool,
+) -> Report {
+    let runs = start_all(bench).into_iter().map(async |(rule, run)| {
+        let timeout = Box::pin(bench.clock().sleep(Duration::from_secs(RULE_SECONDS_MAX)));
+        let verdict = match select(run, timeout).await {
+            Either::Left((verdict, _)) => verdict,
+            Either::Right(((), _)) => Err(Broken::new(format!("not done after {RULE_SECONDS_MAX} s"))),
+        };
+        let outcome = match (verdict, departs(rule)) {
+            (Ok(()), false) => Outcome::Holds,
+            (Ok(()), true) => Outcome::HoldsAfterAll,
+            (Err(broken), false) => Outcome::Broken(broken.to_string()),
+            (Err(broken), true) => Outcome::KnownDeparture(broken.to_string()),
+        };
+        (rule, outcome)
+    });
+    let outcomes = join_all(runs).await;
+    Report {
+        outcomes,
+        left_behind: bench.clean_up().await,
+    }
+}
+
+macro_rules! rules {
+    ($($module:ident::$rule:ident),+ $(,)?) => {
+        /// The names of all rules.
+        pub const RULES: &[&str] = &[$(stringify!($rule)),+];
+
+        fn start_all<'b, S: QueueService, C: Clock>(
+            bench: &'b Bench<'_, S, C>,
+        ) -> Vec<(&'static str, LocalBoxFuture<'b, Result<(), Broken>>)> {
+            vec![$((stringify!($rule), Box::pin($module::$rule(bench)))),+]
+        }
+    };
+}
+
+rules![
+    sending::each_entry_of_a_batch_has_its_outcome_in_order,
+    sending::a_full_batch_of_ten_is_taken,
+    sending::a_batch_of_exactly_one_mebibyte_is_taken,
+    sending::delay_seconds_hold_a_message_back_and_not_much_longer,
+    sending::a_wrong_number_attribute_is_a_sender_fault,
+    sending::creating_a_queue_again_gives_the_same_queue,
+    content::a_body_of_exactly_one_mebibyte_is_kept,
+    content::the_bytes_of_a_body_are_kept,
+    content::attributes_of_all_types_are_kept,
+    content::ten_attributes_are_taken,
+    content::the_trace_header_is_kept,
+    content::the_message_group_id_is_kept,
+    content::system_attributes_tell_of_the_first_receive,
+    polling::an_empty_poll_is_empty_after_its_wait,
+    polling::a_long_poll_wakes_up_early,
+    polling::a_receive_gives_at_most_what_was_asked_for,
+    polling::depth_counts_visible_in_flight_and_delayed,
+    visibility::the_visibility_timeout_hides_a_message_and_returns_it,
+    visibility::a_receive_sets_its_own_visibility_timeout,
+    visibility::visibility_zero_returns_a_message_at_once,
+    visibility::a_longer_visibility_hides_a_message_longer,
+    visibility::visibility_changes_only_in_flight,
+    visibility::receives_are_counted_and_the_first_is_remembered,
+    deleting::deleting_removes_a_message,
+    deleting::deleting_twice_is_ok,
+    deleting::an_old_receipt_handle_is_accepted,
+    deleting::a_wrong_receipt_handle_fails_alone,
+    redrive::a_redrive_happens_on_the_receive_after_the_count_is_used_up,
+    redrive::a_redrive_keeps_the_message_and_names_its_source,
+];

@@ -1,0 +1,247 @@
+//! What the rules work with: queues that are deleted in the end, and requests that must succeed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive};
+
+/// How much earlier than asked for something may happen: clocks of servers differ.
+pub(super) const EARLY: Duration = Duration::from_millis(500);
+/// How much later: a loaded machine, or AWS at a distance.
+pub(super) const LATE: Duration = Duration::from_secs(6);
+/// How long messages that must be there are waited for; standard queues deliver from many servers.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was seen instead of what the rule says.
+#[derive(Debug)]
+pub struct Broken(String);
+
+impl Broken {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self(what.into())
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+// `Broken` is no error itself, so `?` takes every error.
+impl<E: std::error::Error> From<E> for Broken {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// `return Err` unless it holds.
+macro_rules! ensure {
+    ($holds:expr, $($what:tt)+) => {
+        if !$holds {
+            return Err($crate::conformance::Broken::new(format!($($what)+)));
+        }
+    };
+}
+
+/// `return Err` unless both are equal.
+macro_rules! ensure_eq {
+    ($seen:expr, $expected:expr, $what:expr) => {{
+        let (seen, expected) = (&$seen, &$expected);
+        ensure!(seen == expected, "{}: {seen:?} instead of {expected:?}", $what);
+    }};
+}
+
+pub(super) use {ensure, ensure_eq};
+
+/// A service to be tested, and the queues that were made on it.
+pub struct Bench<'a, S: QueueService, C> {
+    service: &'a S,
+    clock: &'a C,
+    prefix: &'a str,
+    created: Mutex<Vec<S::Queue>>,
+    numbers: AtomicU32,
+}
+
+impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
+    /// Names of all queues will begin with `prefix`, which must be unique on the service.
+    pub fn new(service: &'a S, clock: &'a C, prefix: &'a str) -> Self {
+        Self {
+            service,
+            clock,
+            prefix,
+            created: Mutex::default(),
+            numbers: AtomicU32::new(1),
+        }
+    }
+
+    /// Deletes all queues made so far; the URLs of those that could not be.
+    pub async fn clean_up(&self) -> Vec<String> {
+        let created = std::mem::take(&mut *self.created.lock().expect("no rule panics with the lock"));
+        let mut left_behind = Vec::new();
+        for queue in created {
+            if self.service.delete_queue(&queue).await.is_err() {
+                left_behind.push(queue.url().to_owned());
+            }
+        }
+        left_behind
+    }
+
+    pub(super) fn clock(&self) -> &C {
+        self.clock
+    }
+
+    pub(super) fn service(&self) -> &S {
+        self.service
+    }
+
+    /// A new queue with SQS's defaults and this visibility timeout.
+    pub(super) async fn queue(&self, visibility_seconds: u64) -> Result<S::Queue, Broken> {
+        self.queue_with(&settings(visibility_seconds)).await
+    }
+
+    /// A new queue; its name ends with a number of its own.
+    pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
+        let number = self.next_number();
+        let queue = self
+            .service
+            .create_queue(&format!("{}-{number}", self.prefix), settings)
+            .await?;
+        self.created
+            .lock()
+            .expect("no rule panics with the lock")
+            .push(queue.clone());
+        // "CreateQueue", Amazon SQS API Reference: "you must wait at least one second after the queue is created".
+        self.clock.sleep(Duration::from_secs(1)).await;
+        Ok(queue)
+    }
+
+    /// Sends messages that SQS must take; their SQS message ids, in order.
+    pub(super) async fn send(&self, queue: &S::Queue, contents: Vec<Content>) -> Result<Vec<String>, Broken> {
+        let outcomes = self.try_send(queue, contents).await?;
+        Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    /// Sends messages; the outcomes in order.
+    pub(super) async fn try_send(
+        &self,
+        queue: &S::Queue,
+        contents: Vec<Content>,
+    ) -> Result<Vec<EntryOutcome<String>>, Broken> {
+        let messages: Vec<_> = contents
+            .into_iter()
+            .map(OutgoingMessage::new)
+            .collect::<Result<_, _>>()?;
+        let mut outcomes = Vec::new();
+        for batch in pack(&messages) {
+            let answer = queue.send_batch(batch).await;
+            ensure_eq!(answer.len(), batch.entries().len(), "outcomes of a batch");
+            outcomes.extend(answer);
+        }
+        Ok(outcomes)
+    }
+
+    /// One receive of up to ten messages.
+    pub(super) async fn poll(
+        &self,
+        queue: &S::Queue,
+        wait_seconds: u64,
+    ) -> Result<Vec<ReceivedMessage>, Broken> {
+        let wait = Duration::from_secs(wait_seconds);
+        Ok(queue
+            .receive(Receive {
+                max_messages: 10,
+                wait,
+                visibility: None,
+            })
+            .await?)
+    }
+
+    /// Receives until `count` different messages are there, and no longer; in order of their bodies.
+    pub(super) async fn receive(
+        &self,
+        queue: &S::Queue,
+        count: usize,
+    ) -> Result<Vec<ReceivedMessage>, Broken> {
+        let give_up = self.clock.now() + PATIENCE;
+        let mut messages = BTreeMap::new();
+        while messages.len() < count {
+            ensure!(
+                self.clock.now() < give_up,
+                "{} of {count} messages after {PATIENCE:?}",
+                messages.len()
+            );
+            for message in self.poll(queue, 5).await? {
+                messages.insert(message.sqs_message_id.clone(), message);
+            }
+        }
+        let mut messages: Vec<_> = messages.into_values().collect();
+        messages.sort_by(|one, other| one.body.cmp(&other.body));
+        Ok(messages)
+    }
+
+    /// Receives the one message that must be there.
+    pub(super) async fn receive_one(&self, queue: &S::Queue) -> Result<ReceivedMessage, Broken> {
+        let mut messages = self.receive(queue, 1).await?;
+        ensure_eq!(messages.len(), 1, "messages received");
+        messages.pop().ok_or_else(|| Broken::new("no message"))
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(super) async fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration).await;
+    }
+
+    /// Checks that `duration` has passed since `start`, and not much more.
+    pub(super) fn ensure_elapsed(
+        &self,
+        start: Timestamp,
+        duration: Duration,
+        what: &str,
+    ) -> Result<(), Broken> {
+        let elapsed = (self.now() - start).to_std()?;
+        ensure!(
+            elapsed + EARLY >= duration,
+            "{what} after {elapsed:?}, before {duration:?}"
+        );
+        ensure!(
+            elapsed <= duration + LATE,
+            "{what} after {elapsed:?}, long after {duration:?}"
+        );
+        Ok(())
+    }
+
+    fn next_number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// SQS's defaults with this visibility timeout, and a tag for whoever finds the queue.
+pub(super) fn settings(visibility_seconds: u64) -> QueueSettings {
+    QueueSettings {
+        visibility: seconds(visibility_seconds),
+        tags: [("redeliver".to_owned(), "conformance".to_owned())].into(),
+        ..QueueSettings::default()
+    }
+}
+
+pub(super) fn seconds(seconds: u64) -> VisibilitySeconds {
+    VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
+}
+
+/// A message of this body and nothing else.
+pub(super) fn plain(body: impl Into<String>) -> Content {
+    Content {
+        body: body.into(),
+        ..Content::default()
+    }
+}

@@ -1,0 +1,156 @@
+//! What a message holds comes out as it went in.
+
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, AttributeValue, Content};
+use redeliver_core::ports::{Clock, Queue, QueueService};
+
+use super::bench::{Bench, Broken, EARLY, LATE, ensure, ensure_eq, plain};
+
+pub(super) async fn a_body_of_exactly_one_mebibyte_is_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let body = "äöü\u{10348}".repeat(MESSAGE_BYTES_MAX / 10) + "123456";
+    ensure_eq!(body.len(), MESSAGE_BYTES_MAX, "bytes of the test's own body");
+    bench.send(&queue, vec![plain(body.clone())]).await?;
+    let received = bench.receive_one(&queue).await?.body;
+    ensure!(received == body, "{} bytes, and not those sent", received.len());
+    Ok(())
+}
+
+pub(super) async fn the_bytes_of_a_body_are_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let body = " \t{\"é\":\"\\u00e9\\n\", \"big\": 1e400,\r\n \"x\":\"<&>'\u{85}\u{2028}\u{FFFD}\u{1F600}\u{10FFFF}\"} \n";
+    bench.send(&queue, vec![plain(body)]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.body, body, "the body");
+    Ok(())
+}
+
+pub(super) async fn attributes_of_all_types_are_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let text = |data_type: &str, value: &str| Attribute {
+        data_type: data_type.to_owned(),
+        value: AttributeValue::Text(value.to_owned()),
+    };
+    let binary = |data_type: &str, value: &[u8]| Attribute {
+        data_type: data_type.to_owned(),
+        value: AttributeValue::Binary(value.to_vec()),
+    };
+    let attributes = [
+        ("text", text("String", "täxt with \"quotes\", \\ and \u{1F600}")),
+        ("json", text("String.application-json", "{\"a\": 1}")),
+        ("count", text("Number", "-12345678901234567890.5")),
+        ("int", text("Number.int", "7")),
+        ("bytes", binary("Binary", &[0, 255, 10, 13, 128])),
+        ("image.small_1-a", binary("Binary.png", &[137, 80, 78, 71])),
+    ];
+    let attributes: redeliver_core::message::Attributes = attributes
+        .map(|(name, attribute)| (name.to_owned(), attribute))
+        .into();
+    bench
+        .send(
+            &queue,
+            vec![Content {
+                attributes: attributes.clone(),
+                ..plain("typed")
+            }],
+        )
+        .await?;
+    ensure_eq!(
+        bench.receive_one(&queue).await?.attributes,
+        attributes,
+        "attributes"
+    );
+    Ok(())
+}
+
+pub(super) async fn ten_attributes_are_taken<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let attributes: redeliver_core::message::Attributes = (0..10)
+        .map(|number| (format!("a{number}"), Attribute::string(number.to_string())))
+        .collect();
+    bench
+        .send(
+            &queue,
+            vec![Content {
+                attributes: attributes.clone(),
+                ..plain("ten")
+            }],
+        )
+        .await?;
+    ensure_eq!(
+        bench.receive_one(&queue).await?.attributes,
+        attributes,
+        "attributes"
+    );
+    Ok(())
+}
+
+pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+    let traced = Content {
+        trace_header: Some(trace.to_owned()),
+        ..plain("a traced")
+    };
+    bench.send(&queue, vec![traced, plain("b untraced")]).await?;
+    let received = bench.receive(&queue, 2).await?;
+    let headers: Vec<_> = received
+        .iter()
+        .map(|message| message.trace_header.as_deref())
+        .collect();
+    ensure_eq!(headers, [Some(trace), None], "AWSTraceHeader");
+    Ok(())
+}
+
+pub(super) async fn the_message_group_id_is_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let grouped = Content {
+        message_group_id: Some("tenant-1".to_owned()),
+        ..plain("a grouped")
+    };
+    bench.send(&queue, vec![grouped, plain("b alone")]).await?;
+    let received = bench.receive(&queue, 2).await?;
+    let groups: Vec<_> = received
+        .iter()
+        .map(|message| message.message_group_id.as_deref())
+        .collect();
+    ensure_eq!(groups, [Some("tenant-1"), None], "MessageGroupId");
+    Ok(())
+}
+
+pub(super) async fn system_attributes_tell_of_the_first_receive<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let before = bench.now();
+    let ids = bench.send(&queue, vec![plain("new")]).await?;
+    let message = bench.receive_one(&queue).await?;
+    ensure_eq!(message.sqs_message_id, ids[0], "the message id");
+    ensure_eq!(message.receive_count, 1, "ApproximateReceiveCount");
+    ensure_eq!(message.redriven_from, None, "DeadLetterQueueSourceArn");
+    ensure_eq!(message.queue_arn, queue.arn(), "the queue's ARN");
+    ensure!(!message.receipt_handle.is_empty(), "no receipt handle");
+    let sent_after = message.sent_at - before;
+    let is_near = |seconds: chrono::TimeDelta| seconds.abs().to_std().is_ok_and(|near| near <= EARLY + LATE);
+    ensure!(is_near(sent_after), "SentTimestamp is off by {sent_after}");
+    let first = message
+        .first_received_at
+        .ok_or_else(|| Broken::new("no first receive"))?;
+    ensure!(first >= message.sent_at, "first received before it was sent");
+    ensure!(
+        is_near(first - message.sent_at),
+        "first received long after it was sent"
+    );
+    Ok(())
+}

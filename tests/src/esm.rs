@@ -1,0 +1,263 @@
+//! An SQS event source mapping: receives, invokes, deletes what is done.
+//!
+//! "Using Lambda with Amazon SQS" and "Handling errors for an SQS event source in Lambda" in the AWS Lambda Developer Guide.
+
+mod event;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{
+    ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message,
+    MessageSystemAttributeName,
+};
+use serde_json::Value;
+
+use crate::runtime_api::{Function, Outcome};
+use crate::sqs::Queue;
+
+const BATCH: i32 = 10;
+const WAIT_SECONDS: i32 = 1;
+
+/// A queue, a function, and what happened between them.
+pub struct EventSourceMapping {
+    client: Client,
+    queue: Queue,
+    function: Arc<Function>,
+    timeout: Duration,
+    invocations: Mutex<Vec<Invocation>>,
+}
+
+/// One batch.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// SQS message ids of the records.
+    pub records: Vec<String>,
+    /// What the function made of it.
+    pub outcome: Outcome,
+    /// SQS message ids of the records that were not deleted.
+    pub failed: BTreeSet<String>,
+}
+
+impl EventSourceMapping {
+    /// `timeout` is the function's.
+    #[must_use]
+    pub fn new(client: Client, queue: Queue, function: Arc<Function>, timeout: Duration) -> Self {
+        Self {
+            client,
+            queue,
+            function,
+            timeout,
+            invocations: Mutex::default(),
+        }
+    }
+
+    /// Polls for ever.
+    pub async fn run(&self) {
+        loop {
+            self.poll().await;
+        }
+    }
+
+    /// Polls once, up to a second. `None`: no message came.
+    ///
+    /// # Panics
+    /// If the emulator refuses a request.
+    pub async fn poll(&self) -> Option<Invocation> {
+        let messages = self.receive().await;
+        if messages.is_empty() {
+            return None;
+        }
+        let outcome = self
+            .function
+            .invoke(&event::from_messages(&messages, &self.queue.arn), self.timeout)
+            .await;
+        let records: Vec<String> = messages.iter().map(|message| id(message).to_owned()).collect();
+        let failed = failed_records(&outcome, &records);
+        let (failures, done): (Vec<_>, Vec<_>) =
+            messages.iter().partition(|message| failed.contains(id(message)));
+        self.delete(&done).await;
+        self.make_visible(&failures).await;
+        let invocation = Invocation {
+            records,
+            outcome,
+            failed,
+        };
+        self.invocations
+            .lock()
+            .expect("no test panics while it holds this")
+            .push(invocation.clone());
+        Some(invocation)
+    }
+
+    /// All that happened so far.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn invocations(&self) -> Vec<Invocation> {
+        self.invocations
+            .lock()
+            .expect("no test panics while it holds this")
+            .clone()
+    }
+
+    /// The function.
+    #[must_use]
+    pub fn function(&self) -> &Arc<Function> {
+        &self.function
+    }
+
+    async fn receive(&self) -> Vec<Message> {
+        let request = self.client.receive_message().queue_url(&self.queue.url);
+        let request = request
+            .max_number_of_messages(BATCH)
+            .wait_time_seconds(WAIT_SECONDS);
+        let request = request
+            .message_attribute_names("All")
+            .message_system_attribute_names(MessageSystemAttributeName::All);
+        request
+            .send()
+            .await
+            .expect("the queue answers")
+            .messages
+            .unwrap_or_default()
+    }
+
+    async fn delete(&self, messages: &[&Message]) {
+        if messages.is_empty() {
+            return;
+        }
+        let entries = messages.iter().enumerate().map(|(index, message)| {
+            let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
+            entry
+                .receipt_handle(handle(message))
+                .build()
+                .expect("id and handle are set")
+        });
+        let request = self.client.delete_message_batch().queue_url(&self.queue.url);
+        let deleted = request
+            .set_entries(Some(entries.collect()))
+            .send()
+            .await
+            .expect("the queue answers");
+        assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
+    }
+
+    /// In Lambda they become visible when the visibility timeout has passed; here at once, to be quick.
+    async fn make_visible(&self, messages: &[&Message]) {
+        if messages.is_empty() {
+            return;
+        }
+        let entries = messages.iter().enumerate().map(|(index, message)| {
+            let entry = ChangeMessageVisibilityBatchRequestEntry::builder().id(index.to_string());
+            let entry = entry.receipt_handle(handle(message)).visibility_timeout(0);
+            entry.build().expect("id and handle are set")
+        });
+        let request = self
+            .client
+            .change_message_visibility_batch()
+            .queue_url(&self.queue.url);
+        request
+            .set_entries(Some(entries.collect()))
+            .send()
+            .await
+            .expect("the queue answers");
+    }
+}
+
+/// The records that are not done. All of them unless the function answers with a well-formed partial batch response; an
+/// unknown or empty identifier spoils the whole of it.
+fn failed_records(outcome: &Outcome, records: &[String]) -> BTreeSet<String> {
+    let all = || records.iter().cloned().collect();
+    let Outcome::Response(response) = outcome else {
+        return all();
+    };
+    let failures = match response {
+        Value::Null => return BTreeSet::new(),
+        Value::Object(members) => match members.get("batchItemFailures") {
+            None | Some(Value::Null) => return BTreeSet::new(),
+            Some(Value::Array(failures)) => failures,
+            Some(_) => return all(),
+        },
+        _ => return all(),
+    };
+    let identifiers = failures
+        .iter()
+        .map(|failure| failure.get("itemIdentifier").and_then(Value::as_str));
+    let known =
+        identifiers.map(|identifier| identifier.filter(|id| records.iter().any(|record| record == id)));
+    known
+        .map(|identifier| identifier.map(str::to_owned))
+        .collect::<Option<_>>()
+        .unwrap_or_else(all)
+}
+
+fn id(message: &Message) -> &str {
+    message.message_id().expect("a received message has an id")
+}
+
+fn handle(message: &Message) -> &str {
+    message
+        .receipt_handle()
+        .expect("a received message has a receipt handle")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn failed(response: Value) -> Vec<String> {
+        let records = ["a".to_owned(), "b".to_owned()];
+        failed_records(&Outcome::Response(response), &records)
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn only_the_named_records_fail() {
+        assert_eq!(
+            failed(json!({"batchItemFailures": [{"itemIdentifier": "b"}]})),
+            ["b"]
+        );
+    }
+
+    #[test]
+    fn null_and_empty_responses_are_a_success_of_the_whole_batch() {
+        for response in [
+            json!(null),
+            json!({}),
+            json!({"batchItemFailures": null}),
+            json!({"batchItemFailures": []}),
+        ] {
+            assert!(failed(response.clone()).is_empty(), "{response}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_empty_or_missing_identifier_fails_the_whole_batch() {
+        for identifier in [json!("c"), json!(""), json!(null), json!(1)] {
+            assert_eq!(
+                failed(json!({"batchItemFailures": [{"itemIdentifier": identifier}]})),
+                ["a", "b"]
+            );
+        }
+        assert_eq!(failed(json!({"batchItemFailures": [{"wrong": "a"}]})), ["a", "b"]);
+        assert_eq!(failed(json!("text")), ["a", "b"]);
+    }
+
+    #[test]
+    fn an_error_and_a_death_fail_the_whole_batch() {
+        for outcome in [Outcome::Error(json!({})), Outcome::Died, Outcome::TimedOut] {
+            assert_eq!(
+                failed_records(&outcome, &["a".to_owned()]).len(),
+                1,
+                "{outcome:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The JSON of an SQS event, member by member as Lambda writes it.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use crate::sqs::REGION;
+
+/// The event of a batch from the queue `arn`.
+pub(super) fn from_messages(messages: &[Message], arn: &str) -> Value {
+    json!({ "Records": messages.iter().map(|message| record(message, arn)).collect::<Vec<_>>() })
+}
+
+fn record(message: &Message, arn: &str) -> Value {
+    let mut record = json!({
+        "messageId": message.message_id(),
+        "receiptHandle": message.receipt_handle(),
+        "body": message.body().unwrap_or_default(),
+        "attributes": message.attributes().map_or_else(Map::new, system_attributes),
+        "messageAttributes": message.message_attributes().map_or_else(Map::new, attributes),
+        "md5OfBody": message.md5_of_body(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": arn,
+        "awsRegion": REGION,
+    });
+    if let Some(md5) = message.md5_of_message_attributes() {
+        record["md5OfMessageAttributes"] = json!(md5);
+    }
+    record
+}
+
+fn system_attributes(attributes: &HashMap<MessageSystemAttributeName, String>) -> Map<String, Value> {
+    attributes
+        .iter()
+        .map(|(name, value)| (name.as_str().to_owned(), json!(value)))
+        .collect()
+}
+
+fn attributes(attributes: &HashMap<String, MessageAttributeValue>) -> Map<String, Value> {
+    attributes
+        .iter()
+        .map(|(name, value)| (name.clone(), attribute(value)))
+        .collect()
+}
+
+fn attribute(attribute: &MessageAttributeValue) -> Value {
+    let mut members =
+        json!({ "stringListValues": [], "binaryListValues": [], "dataType": attribute.data_type() });
+    if let Some(text) = attribute.string_value() {
+        members["stringValue"] = json!(text);
+    }
+    if let Some(bytes) = attribute.binary_value() {
+        members["binaryValue"] = json!(STANDARD.encode(bytes));
+    }
+    members
+}

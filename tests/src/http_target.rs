@@ -1,0 +1,147 @@
+//! An HTTP endpoint on loopback that answers by script and remembers what it was sent.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tokio::task::JoinHandle;
+
+use crate::wire::serve;
+
+/// A running endpoint; dropping it ends it.
+pub struct HttpTarget {
+    url: String,
+    state: Arc<Mutex<Script>>,
+    server: JoinHandle<()>,
+}
+
+/// One answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A status, with a body that must appear nowhere.
+    Status(u16),
+    /// A status with `Retry-After` in seconds.
+    RetryAfter(u16, u32),
+    /// No answer at all.
+    Hang,
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: String,
+}
+
+/// What every answer's body contains.
+pub const RESPONSE_CANARY: &str = "canary-of-a-response-body";
+
+#[derive(Default)]
+struct Script {
+    replies: HashMap<String, VecDeque<Reply>>,
+    requests: Vec<Request>,
+}
+
+impl HttpTarget {
+    /// Starts it; every answer is 200 until a script says otherwise.
+    pub async fn start() -> Self {
+        let state = Arc::new(Mutex::new(Script::default()));
+        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        Self {
+            url: format!("http://{address}/target"),
+            state,
+            server,
+        }
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The answers for one `Idempotency-Key`, in order; 200 once they are used up.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn script(&self, message_id: &str, replies: impl IntoIterator<Item = Reply>) {
+        let replies = replies.into_iter().collect();
+        self.state
+            .lock()
+            .expect("no holder panics")
+            .replies
+            .insert(message_id.to_owned(), replies);
+    }
+
+    /// The requests for one `Idempotency-Key`, in order of arrival.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn requests(&self, message_id: &str) -> Vec<Request> {
+        let script = self.state.lock().expect("no holder panics");
+        script
+            .requests
+            .iter()
+            .filter(|request| key(&request.headers) == message_id)
+            .cloned()
+            .collect()
+    }
+
+    /// How many requests came in all.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn request_count(&self) -> usize {
+        self.state.lock().expect("no holder panics").requests.len()
+    }
+}
+
+impl Drop for HttpTarget {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
+    let reply = {
+        let mut script = state.lock().expect("no holder panics");
+        let reply = script
+            .replies
+            .get_mut(key(&headers))
+            .and_then(VecDeque::pop_front);
+        script.requests.push(Request {
+            headers,
+            body: String::from_utf8_lossy(&body).into_owned(),
+        });
+        reply.unwrap_or(Reply::Status(200))
+    };
+    match reply {
+        Reply::Status(status) => (status_code(status), RESPONSE_CANARY).into_response(),
+        Reply::RetryAfter(status, seconds) => (
+            status_code(status),
+            [("Retry-After", seconds.to_string())],
+            RESPONSE_CANARY,
+        )
+            .into_response(),
+        Reply::Hang => std::future::pending().await,
+    }
+}
+
+fn key(headers: &HeaderMap) -> &str {
+    headers
+        .get("Idempotency-Key")
+        .and_then(|key| key.to_str().ok())
+        .unwrap_or_default()
+}
+
+fn status_code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).expect("a script has legal statuses")
+}

@@ -1,0 +1,112 @@
+//! `ministack`, an AWS emulator, as a child process on loopback.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::settings;
+
+/// Runs ministack until its standard input ends. The kernel closes that pipe when the test process ends, whatever ends
+/// it, so nothing is left behind even by a killed test run.
+const PROGRAM: &str = "
+import os, sys, threading
+from ministack.app import main
+threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+sys.argv = ['ministack']
+main()
+";
+const START_POLLS: u32 = 300;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const PORT_TRIES: u32 = 5;
+
+/// A running ministack with SQS; dropping it ends the process.
+pub struct Ministack {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Ministack {
+    /// The one that all tests of a test program share; queues have names of their own.
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Ministack> = LazyLock::new(Ministack::start);
+        &SHARED
+    }
+
+    /// Starts one and waits until it answers.
+    ///
+    /// # Panics
+    /// If it is not installed or does not start; the message says where its log is.
+    #[must_use]
+    pub fn start() -> Self {
+        let python = settings::venv_file("bin/python");
+        let directory = settings::target_dir().join("ministack");
+        std::fs::create_dir_all(&directory).expect("the target directory is writable");
+        // Somebody may take a free port before ministack does: it then exits, and another port is tried.
+        (0..PORT_TRIES)
+            .find_map(|_| Self::start_on(settings::free_address(), &python, &directory))
+            .unwrap_or_else(|| panic!("ministack does not start; see {}", directory.display()))
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn endpoint_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn start_on(address: SocketAddr, python: &Path, directory: &Path) -> Option<Self> {
+        let log: PathBuf = directory.join(format!("{}.log", address.port()));
+        let log = File::create(log).expect("the target directory is writable");
+        let process = Command::new(python)
+            .args(["-c", PROGRAM])
+            .env_clear()
+            .env("TMPDIR", directory)
+            .env("SERVICES", "sqs")
+            .env("BIND_HOST", address.ip().to_string())
+            .env("GATEWAY_PORT", address.port().to_string())
+            .env("IOT_MTLS_ENABLED", "0") // else it takes the fixed port 8883
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().expect("a file handle can be copied"))
+            .stderr(log)
+            .spawn()
+            .expect("the Python of the tests' environment runs");
+        let mut ministack = Self { process, address };
+        ministack.wait_until_ready().then_some(ministack)
+    }
+
+    fn wait_until_ready(&mut self) -> bool {
+        for _ in 0..START_POLLS {
+            if self.process.try_wait().is_ok_and(|exit| exit.is_some()) {
+                return false;
+            }
+            if is_ready(self.address) {
+                return true;
+            }
+            sleep(POLL_INTERVAL);
+        }
+        false
+    }
+}
+
+impl Drop for Ministack {
+    fn drop(&mut self) {
+        let _already_ended = self.process.kill();
+        let _exit = self.process.wait();
+    }
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let mut answer = String::new();
+    let asked = TcpStream::connect(address).and_then(|mut stream| {
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        stream
+            .write_all(b"GET /_ministack/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+        stream.read_to_string(&mut answer)
+    });
+    asked.is_ok() && answer.starts_with("HTTP/1.1 200")
+}

@@ -1,0 +1,151 @@
+//! Lambda as a compiled function sees it: the Runtime API on loopback, one process that is kept, stopped or replaced.
+//!
+//! "Using the Lambda runtime API for custom runtimes" in the AWS Lambda Developer Guide.
+
+mod environment;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
+use tokio::time::sleep;
+
+use environment::Environment;
+
+use crate::sqs::REGION;
+
+/// A Lambda function: a program, its environment variables, and at most one execution environment at a time.
+pub struct Function {
+    name: String,
+    program: PathBuf,
+    variables: BTreeMap<String, String>,
+    environment: AsyncMutex<Option<Environment>>,
+    output: Arc<Mutex<Vec<Line>>>,
+    in_flight: watch::Sender<bool>,
+    kill: Notify,
+}
+
+/// What an invocation came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// The function's response.
+    Response(Value),
+    /// The function reported an error, of an invocation or of its start.
+    Error(Value),
+    /// The process ended.
+    Died,
+    /// The function's timeout passed; its process was killed.
+    TimedOut,
+}
+
+/// A line of a function's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Whether it came on standard error.
+    pub is_stderr: bool,
+    /// Without the line end.
+    pub text: String,
+}
+
+impl Function {
+    /// Its process starts with the first invocation. It sees `variables` and what Lambda sets, and nothing else.
+    #[must_use]
+    pub fn new(
+        name: &str,
+        program: PathBuf,
+        variables: impl IntoIterator<Item = (String, String)>,
+    ) -> Arc<Self> {
+        let variables = lambda_variables(name).into_iter().chain(variables).collect();
+        Arc::new(Self {
+            name: name.to_owned(),
+            program,
+            variables,
+            environment: AsyncMutex::new(None),
+            output: Arc::default(),
+            in_flight: watch::Sender::new(false),
+            kill: Notify::new(),
+        })
+    }
+
+    /// Invokes it with `event`; one invocation at a time. `timeout` is the function's; it does not count the process's start.
+    ///
+    /// # Panics
+    /// If the program cannot be run.
+    pub async fn invoke(&self, event: &Value, timeout: Duration) -> Outcome {
+        let mut slot = self.environment.lock().await;
+        if slot.as_mut().is_none_or(Environment::has_ended) {
+            *slot = Some(Environment::start(&self.program, &self.variables, &self.output));
+        }
+        let Some(environment) = slot.as_mut() else {
+            return Outcome::Died;
+        };
+        let arn = self.arn();
+        let outcome = tokio::select! {
+            biased;
+            () = self.kill.notified() => Outcome::Died,
+            outcome = environment.invoke(event, timeout, &self.in_flight, &arn) => outcome,
+        };
+        self.in_flight.send_replace(false);
+        // Lambda replaces the environment of a function that died or ran out of time.
+        if matches!(outcome, Outcome::Died | Outcome::TimedOut)
+            && let Some(environment) = slot.take()
+        {
+            environment.kill().await;
+        }
+        outcome
+    }
+
+    /// Waits for an invocation, gives it `delay` to get into its work, and kills the process (SIGKILL).
+    ///
+    /// # Panics
+    /// Never: the function outlives its own channel.
+    pub async fn kill_in_mid_invocation(&self, delay: Duration) {
+        let mut in_flight = self.in_flight.subscribe();
+        in_flight
+            .wait_for(|in_flight| *in_flight)
+            .await
+            .expect("the sender is a field of self");
+        sleep(delay).await;
+        self.kill.notify_waiters();
+    }
+
+    /// All that it has written so far.
+    ///
+    /// # Panics
+    /// If a reader panicked.
+    #[must_use]
+    pub fn output(&self) -> Vec<Line> {
+        self.output.lock().expect("no reader panics").clone()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn arn(&self) -> String {
+        format!("arn:aws:lambda:{REGION}:000000000000:function:{}", self.name)
+    }
+}
+
+/// "Defined runtime environment variables" in the AWS Lambda Developer Guide.
+fn lambda_variables(name: &str) -> [(String, String); 11] {
+    [
+        ("AWS_REGION", REGION),
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("AWS_LAMBDA_FUNCTION_NAME", name),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+        ("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/tests"),
+        ("AWS_LAMBDA_LOG_STREAM_NAME", "tests"),
+        ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+        ("_HANDLER", "bootstrap"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+}

@@ -1,0 +1,228 @@
+//! One execution environment: a process and the Runtime API that it alone talks to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path as UrlPath, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::{Line, Outcome};
+use crate::settings::epoch_millis;
+
+/// A process and its Runtime API; dropping it ends both.
+pub(super) struct Environment {
+    process: Child,
+    invocations: mpsc::UnboundedSender<Invocation>,
+    answers: mpsc::UnboundedReceiver<Answer>,
+    polled: watch::Receiver<bool>,
+    invoked: u32,
+    /// The server and the readers of the output end with the environment.
+    _tasks: JoinSet<()>,
+}
+
+struct Invocation {
+    id: String,
+    event: String,
+    deadline_millis: u128,
+    function_arn: String,
+    handed_out: watch::Sender<bool>,
+}
+
+struct Answer {
+    /// `None`: the function could not start.
+    id: Option<String>,
+    outcome: Outcome,
+}
+
+struct Api {
+    invocations: AsyncMutex<mpsc::UnboundedReceiver<Invocation>>,
+    answers: mpsc::UnboundedSender<Answer>,
+    polled: watch::Sender<bool>,
+}
+
+impl Environment {
+    pub(super) fn start(
+        program: &Path,
+        variables: &BTreeMap<String, String>,
+        output: &Arc<Mutex<Vec<Line>>>,
+    ) -> Self {
+        let (invocations, taken) = mpsc::unbounded_channel();
+        let (answering, answers) = mpsc::unbounded_channel();
+        let (polling, polled) = watch::channel(false);
+        let api = Api {
+            invocations: AsyncMutex::new(taken),
+            answers: answering,
+            polled: polling,
+        };
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
+        let address = listener.local_addr().expect("a bound socket has an address");
+        listener
+            .set_nonblocking(true)
+            .expect("a socket can be non-blocking");
+        let listener = TcpListener::from_std(listener).expect("the runtime takes a socket");
+        let mut process = Command::new(program)
+            .env_clear()
+            .envs(variables)
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
+
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            axum::serve(listener, routes(api))
+                .await
+                .expect("the Runtime API serves")
+        });
+        tasks.spawn(read_lines(
+            process.stdout.take().expect("it is piped"),
+            false,
+            Arc::clone(output),
+        ));
+        tasks.spawn(read_lines(
+            process.stderr.take().expect("it is piped"),
+            true,
+            Arc::clone(output),
+        ));
+        Self {
+            process,
+            invocations,
+            answers,
+            polled,
+            invoked: 0,
+            _tasks: tasks,
+        }
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// Waits until the process asks for work (Lambda's init phase), then gives it `timeout` to answer.
+    pub(super) async fn invoke(
+        &mut self,
+        event: &Value,
+        timeout: Duration,
+        in_flight: &watch::Sender<bool>,
+        function_arn: &str,
+    ) -> Outcome {
+        self.invoked += 1;
+        let id = format!("00000000-0000-4000-8000-{:012}", self.invoked);
+        let invocation = async {
+            // An error means that the server is gone with its process: the other branch says so.
+            let _ended = self.polled.wait_for(|polled| *polled).await.is_err();
+            let _ended = self.invocations.send(Invocation {
+                id: id.clone(),
+                event: event.to_string(),
+                deadline_millis: epoch_millis() + timeout.as_millis(),
+                function_arn: function_arn.to_owned(),
+                handed_out: in_flight.clone(),
+            });
+            sleep(timeout).await;
+        };
+        let answer = async {
+            loop {
+                match self.answers.recv().await {
+                    Some(answer) if answer.id.as_ref().is_none_or(|answered| *answered == id) => {
+                        break answer.outcome;
+                    }
+                    Some(_late) => {} // of an invocation that nobody waits for any more
+                    None => break Outcome::Died,
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            outcome = answer => outcome,
+            _exit = self.process.wait() => Outcome::Died,
+            () = invocation => Outcome::TimedOut,
+        }
+    }
+
+    pub(super) async fn kill(mut self) {
+        let _already_ended = self.process.kill().await;
+    }
+}
+
+fn routes(api: Api) -> Router {
+    Router::new()
+        .route("/2018-06-01/runtime/invocation/next", get(next))
+        .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+        .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+        .route("/2018-06-01/runtime/init/error", post(init_error))
+        .with_state(Arc::new(api))
+}
+
+async fn next(State(api): State<Arc<Api>>) -> Response {
+    api.polled.send_replace(true);
+    let Some(invocation) = api.invocations.lock().await.recv().await else {
+        return StatusCode::GONE.into_response();
+    };
+    invocation.handed_out.send_replace(true);
+    let headers = [
+        ("Content-Type", "application/json".to_owned()),
+        ("Lambda-Runtime-Aws-Request-Id", invocation.id),
+        (
+            "Lambda-Runtime-Deadline-Ms",
+            invocation.deadline_millis.to_string(),
+        ),
+        ("Lambda-Runtime-Invoked-Function-Arn", invocation.function_arn),
+        (
+            "Lambda-Runtime-Trace-Id",
+            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0".to_owned(),
+        ),
+    ];
+    (headers, invocation.event).into_response()
+}
+
+async fn response(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
+    api.answer(Some(id), Outcome::Response(json(&body)))
+}
+
+async fn error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, body: Bytes) -> StatusCode {
+    api.answer(Some(id), Outcome::Error(json(&body)))
+}
+
+async fn init_error(State(api): State<Arc<Api>>, body: Bytes) -> StatusCode {
+    api.answer(None, Outcome::Error(json(&body)))
+}
+
+impl Api {
+    fn answer(&self, id: Option<String>, outcome: Outcome) -> StatusCode {
+        let _nobody_waits = self.answers.send(Answer { id, outcome });
+        StatusCode::ACCEPTED
+    }
+}
+
+/// What is not JSON is kept as text: the event source mapping judges it.
+fn json(body: &[u8]) -> Value {
+    serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
+}
+
+async fn read_lines(pipe: impl AsyncRead + Unpin, is_stderr: bool, output: Arc<Mutex<Vec<Line>>>) {
+    let mut lines = BufReader::new(pipe).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        output
+            .lock()
+            .expect("no reader panics")
+            .push(Line { is_stderr, text });
+    }
+}

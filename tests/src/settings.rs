@@ -1,0 +1,77 @@
+//! Where the harness finds things: its one door to the environment and to the time.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// An environment variable; `None` where it is unset, empty or not UTF-8.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the harness's one door to the environment"
+)]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Milliseconds since 1970, as Lambda tells a deadline.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the harness's one door to the time")]
+pub fn epoch_millis() -> u128 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("the clock is past 1970")
+        .as_millis()
+}
+
+/// The workspace's root.
+#[must_use]
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this package lies in the workspace's root")
+}
+
+/// Cargo's target directory.
+#[must_use]
+pub fn target_dir() -> PathBuf {
+    variable("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |directory| root().join(directory))
+}
+
+/// A program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` names another one).
+///
+/// # Panics
+/// If it is not there: a missing emulator is a failure, not a silent skip.
+#[must_use]
+pub fn venv_file(path: &str) -> PathBuf {
+    let venv = variable("REDELIVER_VENV").map_or_else(|| target_dir().join("venv"), PathBuf::from);
+    existing(venv.join(path))
+}
+
+/// A program of the release build, e.g. `message-processor`.
+///
+/// # Panics
+/// If it has not been built.
+#[must_use]
+pub fn release_program(name: &str) -> PathBuf {
+    existing(target_dir().join("release").join(name))
+}
+
+/// An address of loopback that was free a moment ago.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener.local_addr().expect("a bound socket has an address")
+}
+
+fn existing(path: PathBuf) -> PathBuf {
+    assert!(
+        path.exists(),
+        "{} is not there; run `cargo xtask test`, which sets it up",
+        path.display()
+    );
+    path
+}

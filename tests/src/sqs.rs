@@ -1,0 +1,92 @@
+//! The harness's own path to SQS.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_sdk_sqs::types::QueueAttributeName;
+
+/// The region of all tests.
+pub const REGION: &str = "eu-west-1";
+
+/// A client of an emulator, which believes any credentials.
+#[must_use]
+pub fn client(endpoint_url: &str) -> Client {
+    let config = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new(REGION))
+        .credentials_provider(Credentials::new("test", "test", None, None, "tests"))
+        .endpoint_url(endpoint_url)
+        .build();
+    Client::from_conf(config)
+}
+
+/// A queue of a test.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    /// Its URL.
+    pub url: String,
+    /// Its ARN.
+    pub arn: String,
+}
+
+impl Queue {
+    /// Creates a queue; `redrive` names its DLQ and the `maxReceiveCount`.
+    ///
+    /// # Panics
+    /// If the emulator refuses it.
+    pub async fn create(client: &Client, name: &str, redrive: Option<(&Self, u16)>) -> Self {
+        let mut request = client.create_queue().queue_name(name);
+        if let Some((dlq, count)) = redrive {
+            let policy =
+                serde_json::json!({"deadLetterTargetArn": dlq.arn, "maxReceiveCount": count.to_string()});
+            request = request.attributes(QueueAttributeName::RedrivePolicy, policy.to_string());
+        }
+        let created = request.send().await.expect("the queue is created");
+        let url = created.queue_url.expect("a created queue has a URL");
+        let attributes = client
+            .get_queue_attributes()
+            .queue_url(&url)
+            .attribute_names(QueueAttributeName::QueueArn);
+        let attributes = attributes
+            .send()
+            .await
+            .expect("the queue has attributes")
+            .attributes
+            .unwrap_or_default();
+        Self {
+            arn: attributes[&QueueAttributeName::QueueArn].clone(),
+            url,
+        }
+    }
+
+    /// Messages in it: visible, in flight and delayed.
+    ///
+    /// # Panics
+    /// If the emulator does not answer.
+    pub async fn depth(&self, client: &Client) -> [u64; 3] {
+        let names = [
+            QueueAttributeName::ApproximateNumberOfMessages,
+            QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
+            QueueAttributeName::ApproximateNumberOfMessagesDelayed,
+        ];
+        let request = client
+            .get_queue_attributes()
+            .queue_url(&self.url)
+            .set_attribute_names(Some(names.to_vec()));
+        let counts = request
+            .send()
+            .await
+            .expect("the queue has attributes")
+            .attributes
+            .unwrap_or_default();
+        names.map(|name| counts[&name].parse().expect("a count is a number"))
+    }
+}
+
+/// A name that no other test of this emulator has.
+#[must_use]
+pub fn unique(label: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{label}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}

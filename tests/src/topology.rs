@@ -1,0 +1,331 @@
+//! The four queues and the three functions of a test, running.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName, SendMessageBatchRequestEntry};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use crate::esm::EventSourceMapping;
+use crate::runtime_api::Function;
+use crate::settings::release_program;
+use crate::sqs::{Queue, client, unique};
+
+/// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
+pub struct Topology {
+    /// The harness's own client.
+    pub client: Client,
+    /// What producers send to.
+    pub source: Queue,
+    /// What failed messages are handed off to.
+    pub intermediate: Queue,
+    /// Verdicts.
+    pub annotation: Queue,
+    /// What is given up.
+    pub final_dlq: Queue,
+    endpoint_url: String,
+}
+
+/// How the three functions are set up.
+#[derive(Clone)]
+pub struct Setup {
+    /// The message-processor's program.
+    pub processor: PathBuf,
+    /// The message-processor's variables besides its queues, or instead of them.
+    pub processor_variables: Variables,
+    /// Variables of all three functions.
+    pub variables: Variables,
+    /// `RETRY_POLICY`.
+    pub policy: &'static str,
+    /// The three functions' timeout.
+    pub timeout: Duration,
+    /// Where the functions find SQS, if not where the harness does.
+    pub endpoint_url: Option<String>,
+}
+
+/// The running functions; dropping it ends them.
+pub struct Running {
+    /// Source queue → message-processor.
+    pub processor: Arc<EventSourceMapping>,
+    /// Intermediate DLQ → failed-message-processor.
+    pub retrier: Arc<EventSourceMapping>,
+    /// Annotation queue → final-dlq-annotator.
+    pub annotator: Arc<EventSourceMapping>,
+    pollers: JoinSet<()>,
+}
+
+type Variables = Vec<(&'static str, String)>;
+
+/// Quick retries: two of them, a second apart.
+pub const QUICK_POLICY: &str =
+    r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Setup {
+    /// The message-processor with an HTTP target.
+    #[must_use]
+    pub fn http(target: &str) -> Self {
+        Self {
+            processor: release_program("message-processor"),
+            processor_variables: vec![("TARGET", target.to_owned())],
+            policy: QUICK_POLICY,
+            variables: Vec::new(),
+            timeout: FUNCTION_TIMEOUT,
+            endpoint_url: None,
+        }
+    }
+
+    /// A message-processor with a Rust handler that does what each message's `data.script` says, and writes it to the
+    /// file `journal`.
+    #[must_use]
+    pub fn scripted(journal: &Path) -> Self {
+        Self {
+            processor: release_program("scripted-processor"),
+            processor_variables: vec![("SCRIPT_JOURNAL", journal.display().to_string())],
+            ..Self::http("")
+        }
+    }
+}
+
+impl Topology {
+    /// Creates the queues.
+    pub async fn create(endpoint_url: &str, label: &str) -> Self {
+        let client = client(endpoint_url);
+        let name = unique(label);
+        let final_dlq = Queue::create(&client, &format!("{name}-final-dlq"), None).await;
+        let annotation = Queue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 10))).await;
+        let intermediate =
+            Queue::create(&client, &format!("{name}-intermediate"), Some((&annotation, 100))).await;
+        let source = Queue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;
+        Self {
+            client,
+            source,
+            intermediate,
+            annotation,
+            final_dlq,
+            endpoint_url: endpoint_url.to_owned(),
+        }
+    }
+
+    /// Sends bodies to the source queue as one batch of at most 10; their SQS message ids.
+    ///
+    /// # Panics
+    /// If the emulator refuses one.
+    pub async fn send<const N: usize>(&self, bodies: [String; N]) -> [String; N] {
+        self.send_all(&bodies)
+            .await
+            .try_into()
+            .expect("one id for each body")
+    }
+
+    /// The same for any number up to 10.
+    ///
+    /// # Panics
+    /// If the emulator refuses one.
+    pub async fn send_all(&self, bodies: &[String]) -> Vec<String> {
+        let entries = bodies.iter().enumerate().map(|(index, body)| {
+            let entry = SendMessageBatchRequestEntry::builder()
+                .id(index.to_string())
+                .message_body(body);
+            entry.build().expect("id and body are set")
+        });
+        let request = self.client.send_message_batch().queue_url(&self.source.url);
+        let sent = request
+            .set_entries(Some(entries.collect()))
+            .send()
+            .await
+            .expect("the queue answers");
+        assert!(sent.failed.is_empty(), "not sent: {:?}", sent.failed);
+        sent.successful
+            .into_iter()
+            .map(|entry| entry.message_id)
+            .collect()
+    }
+
+    /// Starts the three functions behind their event source mappings.
+    #[must_use]
+    pub fn run(&self, setup: &Setup) -> Running {
+        let intermediate = ("INTERMEDIATE_DLQ_URL", self.intermediate.url.clone());
+        let annotation = ("ANNOTATION_QUEUE_URL", self.annotation.url.clone());
+        let processor = [intermediate.clone(), annotation.clone()]
+            .into_iter()
+            .chain(setup.processor_variables.clone());
+        let retrier = [
+            intermediate,
+            annotation,
+            ("SOURCE_QUEUE_URL", self.source.url.clone()),
+            ("RETRY_POLICY", setup.policy.to_owned()),
+        ];
+        let annotator = [("FINAL_DLQ_URL", self.final_dlq.url.clone())];
+        Running::start(
+            self.mapping(
+                setup,
+                &self.source,
+                "message-processor",
+                setup.processor.clone(),
+                processor.collect(),
+            ),
+            self.mapping_of_ours(
+                setup,
+                &self.intermediate,
+                "failed-message-processor",
+                retrier.into(),
+            ),
+            self.mapping_of_ours(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
+        )
+    }
+
+    /// Waits until nothing is left in the three inner queues.
+    ///
+    /// # Panics
+    /// If that takes more than a minute; the message says what is where.
+    pub async fn settle(&self, running: &Running) {
+        let give_up = Instant::now() + PATIENCE;
+        let mut quiet = 0;
+        // A message is in some queue until its copy is confirmed in the next, but the three counts are not taken at once.
+        while quiet < 3 {
+            let depths = self.depths().await;
+            quiet = if depths.values().flatten().sum::<u64>() == 0 {
+                quiet + 1
+            } else {
+                0
+            };
+            assert!(
+                Instant::now() < give_up,
+                "not settled: {depths:?}\n{}",
+                running.log()
+            );
+            sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// What is in the final DLQ now; it stays in flight there.
+    ///
+    /// # Panics
+    /// If the emulator does not answer.
+    pub async fn final_records(&self) -> Vec<Message> {
+        let mut records = Vec::new();
+        loop {
+            let request = self
+                .client
+                .receive_message()
+                .queue_url(&self.final_dlq.url)
+                .max_number_of_messages(10);
+            let request = request.message_attribute_names("All").visibility_timeout(3600);
+            let request = request.message_system_attribute_names(MessageSystemAttributeName::All);
+            let messages = request
+                .send()
+                .await
+                .expect("the queue answers")
+                .messages
+                .unwrap_or_default();
+            if messages.is_empty() {
+                return records;
+            }
+            records.extend(messages);
+        }
+    }
+
+    fn mapping_of_ours(
+        &self,
+        setup: &Setup,
+        queue: &Queue,
+        name: &str,
+        variables: Variables,
+    ) -> Arc<EventSourceMapping> {
+        self.mapping(setup, queue, name, release_program(name), variables)
+    }
+
+    fn mapping(
+        &self,
+        setup: &Setup,
+        queue: &Queue,
+        name: &str,
+        program: PathBuf,
+        variables: Variables,
+    ) -> Arc<EventSourceMapping> {
+        let endpoint = setup.endpoint_url.as_ref().unwrap_or(&self.endpoint_url);
+        let variables = variables
+            .into_iter()
+            .chain([("AWS_ENDPOINT_URL", endpoint.clone())]);
+        let variables = variables
+            .chain(setup.variables.clone())
+            .map(|(name, value)| (name.to_owned(), value));
+        let function = Function::new(name, program, variables);
+        Arc::new(EventSourceMapping::new(
+            self.client.clone(),
+            queue.clone(),
+            function,
+            setup.timeout,
+        ))
+    }
+
+    async fn depths(&self) -> BTreeMap<&'static str, [u64; 3]> {
+        let queues = [
+            ("source", &self.source),
+            ("intermediate", &self.intermediate),
+            ("annotation", &self.annotation),
+        ];
+        let mut depths = BTreeMap::new();
+        for (name, queue) in queues {
+            depths.insert(name, queue.depth(&self.client).await);
+        }
+        depths
+    }
+}
+
+impl Running {
+    fn start(
+        processor: Arc<EventSourceMapping>,
+        retrier: Arc<EventSourceMapping>,
+        annotator: Arc<EventSourceMapping>,
+    ) -> Self {
+        let mut pollers = JoinSet::new();
+        for mapping in [&processor, &retrier, &annotator] {
+            let mapping = Arc::clone(mapping);
+            pollers.spawn(async move { mapping.run().await });
+        }
+        Self {
+            processor,
+            retrier,
+            annotator,
+            pollers,
+        }
+    }
+
+    /// Stops polling; an invocation that runs is broken off.
+    pub async fn stop(&mut self) {
+        self.pollers.shutdown().await;
+    }
+
+    /// The three event source mappings.
+    #[must_use]
+    pub fn mappings(&self) -> [&EventSourceMapping; 3] {
+        [&self.processor, &self.retrier, &self.annotator]
+    }
+
+    /// All output and outcomes, for people.
+    #[must_use]
+    pub fn log(&self) -> String {
+        let mut log = String::new();
+        for mapping in self.mappings() {
+            let name = mapping.function().name();
+            for invocation in mapping.invocations() {
+                log += &format!(
+                    "{name}: {} records: {:?}\n",
+                    invocation.records.len(),
+                    invocation.outcome
+                );
+            }
+            for line in mapping.function().output() {
+                log += &format!("{name}: {}\n", line.text);
+            }
+        }
+        log
+    }
+}

@@ -1,0 +1,193 @@
+//! Each program answers an invocation under AWS's own Runtime Interface Emulator.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::{free_address, release_program, venv_file};
+use redeliver_tests::sqs::REGION;
+use redeliver_tests::topology::Topology;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+const ID: &str = "00000000-0000-4000-8000-000000000000";
+
+/// The emulator with one function.
+struct Emulator {
+    process: Child,
+    url: String,
+}
+
+impl Emulator {
+    fn start(program: &str, variables: &[(&str, &str)]) -> Self {
+        let architecture = if cfg!(target_arch = "aarch64") {
+            "arm64"
+        } else {
+            "x86_64"
+        };
+        let site_packages = site_packages();
+        let emulator = venv_file(&format!(
+            "{site_packages}/samcli/local/rapid/aws-lambda-rie-{architecture}"
+        ));
+        let (address, runtime_api) = (free_address(), free_address());
+        let process = Command::new(emulator)
+            .args(["--runtime-interface-emulator-address", &address.to_string()])
+            .args(["--runtime-api-address", &runtime_api.to_string()])
+            .arg(release_program(program))
+            .env_clear()
+            .env("AWS_REGION", REGION)
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url())
+            .env("AWS_LAMBDA_FUNCTION_TIMEOUT", "20")
+            .envs(variables.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the emulator runs");
+        Self {
+            process,
+            url: format!("http://{address}/2015-03-31/functions/function/invocations"),
+        }
+    }
+
+    async fn invoke(&self, event: &Value) -> Value {
+        let client = reqwest::Client::new();
+        for _ in 0..100 {
+            if let Ok(answer) = client.post(&self.url).body(event.to_string()).send().await {
+                return serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("the emulator does not answer at {}", self.url);
+    }
+
+    /// Asks it to end, so that it ends its function too.
+    async fn stop(mut self) {
+        let id = self.process.id().expect("it runs").to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-TERM", &id])
+                .status()
+                .await
+                .unwrap()
+                .success()
+        );
+        tokio::time::timeout(Duration::from_secs(10), self.process.wait())
+            .await
+            .expect("it ends")
+            .unwrap();
+    }
+}
+
+/// Python's version is part of the path.
+fn site_packages() -> String {
+    let libraries = std::fs::read_dir(venv_file("lib")).unwrap();
+    let names = libraries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let python = names
+        .into_iter()
+        .find(|name| name.starts_with("python"))
+        .expect("a venv has a Python");
+    format!("lib/{python}/site-packages")
+}
+
+fn event(queue_arn: &str, body: &str) -> Value {
+    json!({ "Records": [{
+        "messageId": "11111111-0000-4000-8000-000000000000",
+        "receiptHandle": "handle",
+        "body": body,
+        "attributes": {
+            "ApproximateReceiveCount": "1",
+            "SentTimestamp": "1735689600000",
+            "SenderId": "AIDAEXAMPLE",
+            "ApproximateFirstReceiveTimestamp": "1735689600001",
+        },
+        "messageAttributes": {},
+        "md5OfBody": "",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue_arn,
+        "awsRegion": REGION,
+    }]})
+}
+
+fn message() -> String {
+    json!({"metadata": {"message_id": ID}, "data": {}}).to_string()
+}
+
+async fn topology() -> Topology {
+    Topology::create(&Ministack::shared().endpoint_url(), "rie").await
+}
+
+fn all_done() -> Value {
+    json!({"batchItemFailures": []})
+}
+
+#[tokio::test]
+async fn the_message_processor_calls_its_target() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let emulator = Emulator::start(
+        "message-processor",
+        &[
+            ("TARGET", target.url()),
+            ("INTERMEDIATE_DLQ_URL", &topology.intermediate.url),
+            ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
+        ],
+    );
+    assert_eq!(
+        emulator.invoke(&event(&topology.source.arn, &message())).await,
+        all_done()
+    );
+    assert_eq!(target.requests(ID).len(), 1);
+    emulator.stop().await;
+}
+
+#[tokio::test]
+async fn the_failed_message_processor_sends_to_the_source_queue() {
+    let topology = topology().await;
+    let emulator = Emulator::start(
+        "failed-message-processor",
+        &[
+            ("SOURCE_QUEUE_URL", &topology.source.url),
+            ("INTERMEDIATE_DLQ_URL", &topology.intermediate.url),
+            ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
+            (
+                "RETRY_POLICY",
+                r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#,
+            ),
+        ],
+    );
+    assert_eq!(
+        emulator
+            .invoke(&event(&topology.intermediate.arn, &message()))
+            .await,
+        all_done()
+    );
+    assert_eq!(
+        topology.source.depth(&topology.client).await,
+        [0, 0, 1],
+        "delayed"
+    );
+    emulator.stop().await;
+}
+
+#[tokio::test]
+async fn the_annotator_writes_a_final_record() {
+    let topology = topology().await;
+    let emulator = Emulator::start(
+        "final-dlq-annotator",
+        &[("FINAL_DLQ_URL", &topology.final_dlq.url)],
+    );
+    assert_eq!(
+        emulator
+            .invoke(&event(&topology.annotation.arn, &message()))
+            .await,
+        all_done()
+    );
+    let records = topology.final_records().await;
+    assert_eq!(records.len(), 1);
+    assert!(records[0].message_attributes().unwrap().contains_key("ErrorType"));
+    emulator.stop().await;
+}

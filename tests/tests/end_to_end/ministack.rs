@@ -1,0 +1,109 @@
+//! The whole loop on ministack: three functions, four queues.
+
+mod attributes;
+mod crashes;
+mod hand_off;
+mod invalid;
+mod outcomes;
+mod output;
+
+use std::path::PathBuf;
+
+use aws_sdk_sqs::types::Message;
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::sqs::unique;
+use redeliver_tests::topology::Topology;
+use serde_json::{Value, json};
+
+/// New queues.
+async fn topology() -> Topology {
+    Topology::create(&Ministack::shared().endpoint_url(), "e2e").await
+}
+
+/// The `n`th message id of a test.
+fn id(n: u32) -> String {
+    format!("{n:08}-0000-4000-8000-000000000000")
+}
+
+fn message(n: u32, data: &Value) -> String {
+    json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
+}
+
+fn scripted(n: u32, script: &[&str]) -> String {
+    message(n, &json!({ "script": script }))
+}
+
+/// A file for a scripted processor to write to.
+fn journal() -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("journal"));
+    let _of_an_earlier_run = std::fs::remove_file(&path);
+    path
+}
+
+/// The calls of one message in a journal: attempt, snoozes, action, last failure.
+fn calls(journal: &PathBuf, n: u32) -> Vec<String> {
+    let journal = std::fs::read_to_string(journal).unwrap_or_default();
+    journal
+        .lines()
+        .filter_map(|line| line.strip_prefix(&id(n)))
+        .map(|call| call.trim().to_owned())
+        .collect()
+}
+
+/// A message of the final DLQ.
+struct FinalRecord {
+    text: String,
+    body: Value,
+    error_type: String,
+    error_details: String,
+    dead_letter: Value,
+    message: Message,
+}
+
+/// What is in the final DLQ, by body.
+async fn final_records(topology: &Topology) -> Vec<FinalRecord> {
+    let mut records: Vec<_> = topology
+        .final_records()
+        .await
+        .into_iter()
+        .map(FinalRecord::new)
+        .collect();
+    records.sort_by(|a, b| a.text.cmp(&b.text));
+    records
+}
+
+impl FinalRecord {
+    fn new(message: Message) -> Self {
+        let text = message.body().unwrap().to_owned();
+        Self {
+            body: serde_json::from_str(&text).unwrap_or(Value::Null),
+            text,
+            error_type: attribute(&message, "ErrorType"),
+            error_details: attribute(&message, "ErrorDetails"),
+            dead_letter: serde_json::from_str(&attribute(&message, "DeadLetter")).unwrap_or(Value::Null),
+            message,
+        }
+    }
+
+    fn attribute_names(&self) -> Vec<&str> {
+        let attributes = self.message.message_attributes();
+        let mut names: Vec<_> = attributes
+            .into_iter()
+            .flat_map(|all| all.keys())
+            .map(String::as_str)
+            .collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// The text of a String attribute; empty where it is absent.
+fn attribute(message: &Message, name: &str) -> String {
+    let attribute = message
+        .message_attributes()
+        .and_then(|attributes| attributes.get(name));
+    attribute
+        .and_then(|attribute| attribute.string_value())
+        .unwrap_or_default()
+        .to_owned()
+}

@@ -1,0 +1,199 @@
+//! What producers attach to a message stays with it, through every re-send and into the final DLQ.
+
+use std::collections::HashMap;
+
+use aws_sdk_sqs::primitives::Blob;
+use aws_sdk_sqs::types::{
+    MessageAttributeValue, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
+    MessageSystemAttributeValue,
+};
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::sqs::Queue;
+use redeliver_tests::topology::{Setup, Topology};
+use redeliver_tests::wire::Tap;
+use serde_json::{Value, json};
+
+use super::{final_records, id, message, topology};
+
+const TRACE_HEADER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
+const GROUP: &str = "tenant-7";
+
+fn text(kind: &str, value: &str) -> MessageAttributeValue {
+    MessageAttributeValue::builder()
+        .data_type(kind)
+        .string_value(value)
+        .build()
+        .unwrap()
+}
+
+fn bytes(kind: &str, value: &[u8]) -> MessageAttributeValue {
+    MessageAttributeValue::builder()
+        .data_type(kind)
+        .binary_value(Blob::new(value))
+        .build()
+        .unwrap()
+}
+
+fn of_all_types() -> HashMap<String, MessageAttributeValue> {
+    [
+        ("text", text("String", "grüße")),
+        (
+            "number",
+            text("Number", "123456789012345678901234567890.12345678"),
+        ),
+        ("bytes", bytes("Binary", &[0, 255, 10])),
+        ("custom_text", text("String.tenant", "seven")),
+        ("custom_number", text("Number.int", "-7")),
+        ("custom_bytes", bytes("Binary.png", &[137, 80])),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// A single send: ministack keeps a trace header there.
+async fn send(topology: &Topology, queue: &Queue, attributes: HashMap<String, MessageAttributeValue>) {
+    let trace = MessageSystemAttributeValue::builder()
+        .data_type("String")
+        .string_value(TRACE_HEADER)
+        .build()
+        .unwrap();
+    let request = topology
+        .client
+        .send_message()
+        .queue_url(&queue.url)
+        .message_body(message(0, &json!({})));
+    let request = request
+        .set_message_attributes(Some(attributes))
+        .message_group_id(GROUP);
+    let request =
+        request.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, trace);
+    request.send().await.unwrap();
+}
+
+async fn tapped(target: &HttpTarget) -> (Tap, Setup) {
+    let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
+    let endpoint_url = Some(tap.endpoint_url().to_owned());
+    (
+        tap,
+        Setup {
+            endpoint_url,
+            ..Setup::http(target.url())
+        },
+    )
+}
+
+#[tokio::test]
+async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_lettering() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(0), [Reply::Status(503); 3]);
+    send(&topology, &topology.source, of_all_types()).await;
+    let running = topology.run(&Setup::http(target.url()));
+    topology.settle(&running).await;
+
+    let [record] = &final_records(&topology).await[..] else {
+        panic!("one record\n{}", running.log())
+    };
+    assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
+    let mut attributes = record.message.message_attributes().unwrap().clone();
+    attributes.retain(|name, _| !["ErrorType", "ErrorDetails", "DeadLetter"].contains(&name.as_str()));
+    assert_eq!(attributes, of_all_types());
+    let system = record.message.attributes().unwrap();
+    assert_eq!(
+        system
+            .get(&MessageSystemAttributeName::MessageGroupId)
+            .map(String::as_str),
+        Some(GROUP)
+    );
+}
+
+#[tokio::test]
+async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (tap, setup) = tapped(&target).await;
+    target.script(&id(0), [Reply::Status(503)]);
+    send(&topology, &topology.source, of_all_types()).await;
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    let [entry] = &tap.sent_to(&topology.source.url)[..] else {
+        panic!("one re-send\n{}", running.log())
+    };
+    let attributes = entry["MessageAttributes"].as_object().unwrap();
+    let mut names: Vec<_> = attributes.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "bytes",
+            "custom_bytes",
+            "custom_number",
+            "custom_text",
+            "number",
+            "text"
+        ]
+    );
+    assert_eq!(
+        attributes["custom_bytes"],
+        json!({"DataType": "Binary.png", "BinaryValue": "iVA="})
+    );
+    assert_eq!(entry["MessageGroupId"], GROUP);
+    assert_eq!(entry["DelaySeconds"], 1);
+}
+
+/// Read from the requests: ministack drops a trace header from a batch, so one test cannot follow it all the way.
+#[tokio::test]
+async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let (tap, setup) = tapped(&target).await;
+    target.script(&id(0), [Reply::Status(503)]);
+    send(&topology, &topology.source, HashMap::new()).await;
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+    let [hand_off] = &tap.sent_to(&topology.intermediate.url)[..] else {
+        panic!("one\n{}", running.log())
+    };
+    assert_eq!(trace_header(hand_off), TRACE_HEADER);
+
+    send(&topology, &topology.intermediate, HashMap::new()).await;
+    topology.settle(&running).await;
+    let re_sends = tap.sent_to(&topology.source.url);
+    assert_eq!(trace_header(&re_sends[1]), TRACE_HEADER, "{}", running.log());
+}
+
+fn trace_header(entry: &Value) -> &Value {
+    &entry["MessageSystemAttributes"]["AWSTraceHeader"]["StringValue"]
+}
+
+#[tokio::test]
+async fn with_ten_attributes_the_redrive_takes_the_message_and_the_final_record_folds_three() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(0), [Reply::Status(503); 3]);
+    let value = |n: usize| text("String", &"x".repeat(n + 1));
+    let ten: HashMap<_, _> = (0..10).map(|n| (format!("producer_{n}"), value(n))).collect();
+    send(&topology, &topology.source, ten).await;
+    let running = topology.run(&Setup::http(target.url()));
+    topology.settle(&running).await;
+
+    let [record] = &final_records(&topology).await[..] else {
+        panic!("one record\n{}", running.log())
+    };
+    assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(record.attribute_names().len(), 10);
+    let folded = record.dead_letter["folded_attributes"].as_object().unwrap();
+    assert_eq!(
+        folded.keys().collect::<Vec<_>>(),
+        ["producer_0", "producer_1", "producer_2"],
+        "the smallest"
+    );
+    assert_eq!(
+        folded["producer_2"],
+        json!({"data_type": "String", "text": "xxx"})
+    );
+    for n in 3..10 {
+        assert_eq!(
+            super::attribute(&record.message, &format!("producer_{n}")),
+            "x".repeat(n + 1)
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! What the functions write: JSON lines with metrics, and nothing of anybody's data.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+use redeliver_tests::http_target::{HttpTarget, RESPONSE_CANARY, Reply};
+use redeliver_tests::topology::{Running, Setup, Topology};
+use serde_json::{Value, json};
+
+use super::{id, journal, message, topology};
+
+/// Stands in bodies, attributes, panics and error texts; must stand in no line of output.
+const CANARY: &str = "canary-of-a-payload";
+
+/// All lines of all functions' standard output.
+fn lines(running: &Running) -> Vec<Value> {
+    let output = running
+        .mappings()
+        .into_iter()
+        .flat_map(|mapping| mapping.function().output());
+    let lines = output.filter(|line| !line.is_stderr);
+    lines
+        .map(|line| serde_json::from_str(&line.text).unwrap_or_else(|_| panic!("JSON: {}", line.text)))
+        .collect()
+}
+
+fn assert_no_canary(running: &Running) {
+    for mapping in running.mappings() {
+        for line in mapping.function().output() {
+            for canary in [CANARY, RESPONSE_CANARY] {
+                assert!(
+                    !line.text.contains(canary),
+                    "{} wrote: {}",
+                    mapping.function().name(),
+                    line.text
+                );
+            }
+        }
+    }
+}
+
+async fn send_with_canary_attribute(topology: &Topology, body: String) {
+    let canary = MessageAttributeValue::builder()
+        .data_type("String")
+        .string_value(CANARY)
+        .build()
+        .unwrap();
+    let request = topology
+        .client
+        .send_message()
+        .queue_url(&topology.source.url)
+        .message_body(body);
+    request
+        .message_attributes("producer", canary)
+        .send()
+        .await
+        .unwrap();
+}
+
+/// As loud as the functions and their dependencies can be made.
+fn loud(mut setup: Setup) -> Setup {
+    for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
+        setup.variables.push((name, "TRACE".to_owned()));
+    }
+    setup
+}
+
+#[tokio::test]
+async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_loudest_level() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(1), [Reply::Status(503)]);
+    target.script(&id(2), [Reply::Status(404)]);
+    for n in 0..3 {
+        send_with_canary_attribute(&topology, message(n, &json!({ "text": CANARY }))).await;
+    }
+    send_with_canary_attribute(&topology, format!("not JSON: {CANARY}")).await;
+    send_with_canary_attribute(
+        &topology,
+        json!({"metadata": {"message_id": CANARY}, "data": {}}).to_string(),
+    )
+    .await;
+    let running = topology.run(&loud(Setup::http(target.url())));
+    topology.settle(&running).await;
+
+    assert_no_canary(&running);
+    let lines = lines(&running);
+    let emf: Vec<_> = lines
+        .iter()
+        .filter(|line| line["_aws"]["CloudWatchMetrics"].is_array())
+        .collect();
+    let mut metrics = BTreeSet::new();
+    for line in &emf {
+        assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
+        for directive in line["_aws"]["CloudWatchMetrics"].as_array().unwrap() {
+            for metric in directive["Metrics"].as_array().unwrap() {
+                let name = metric["Name"].as_str().unwrap();
+                assert!(
+                    line[name].is_number(),
+                    "each metric that is announced has its value: {name} in {line}"
+                );
+                metrics.insert(name.to_owned());
+            }
+        }
+    }
+    assert!(metrics.len() >= 3, "{metrics:?}\n{}", running.log());
+    for n in 0..3 {
+        assert!(
+            lines.iter().any(|line| line.to_string().contains(&id(n))),
+            "each message can be found by its id"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_text_of_a_panic_and_of_an_error_is_not_written() {
+    let (topology, journal) = (topology().await, journal());
+    for (n, action) in ["panic", "transient", "permanent"].into_iter().enumerate() {
+        let body = message(
+            u32::try_from(n).unwrap(),
+            &json!({"script": [action], "text": CANARY}),
+        );
+        send_with_canary_attribute(&topology, body).await;
+    }
+    let running = topology.run(&loud(Setup::scripted(&journal)));
+    topology.settle(&running).await;
+
+    assert_no_canary(&running);
+    assert!(!lines(&running).is_empty());
+}

@@ -1,0 +1,110 @@
+//! Steps, their times, and what was left out.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+use crate::tools::{Failure, is_ci, root, target_dir};
+
+/// What a run has done so far.
+#[derive(Default)]
+pub(crate) struct Report {
+    steps: Vec<(&'static str, Duration, bool)>,
+    skipped: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct KnownSkips {
+    skip: Vec<KnownSkip>,
+}
+
+#[derive(Deserialize)]
+struct KnownSkip {
+    name: String,
+}
+
+impl Report {
+    /// Runs one step and notes its time.
+    pub(crate) fn step<T>(
+        &mut self,
+        name: &'static str,
+        work: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        println!("\n=== {name}");
+        let start = now();
+        let done = work();
+        self.steps.push((name, start.elapsed(), done.is_ok()));
+        done.map_err(|Failure(message)| Failure(format!("{name}: {message}")))
+    }
+
+    /// Leaves something out. With `CI` set that is a failure unless `tests/known-skips.toml` lists it.
+    pub(crate) fn skip(&mut self, name: &str, reason: &str) -> Result<(), Failure> {
+        println!("\n=== SKIPPED {name}: {reason}");
+        self.skipped.push((name.to_owned(), reason.to_owned()));
+        if is_ci() && !known_skips()?.contains(name) {
+            return Err(Failure(format!(
+                "{name} must not be skipped with CI set: {reason}"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The steps with their times, and what was left out: here, and by the tests themselves (which fail if that is not
+    /// listed in `tests/known-skips.toml`).
+    pub(crate) fn print(&self) {
+        println!("\n=== steps");
+        for (name, time, succeeded) in &self.steps {
+            println!(
+                "{:>7.1} s  {} {name}",
+                time.as_secs_f64(),
+                if *succeeded { "ok    " } else { "FAILED" }
+            );
+        }
+        let total: Duration = self.steps.iter().map(|(_, time, _)| *time).sum();
+        println!("{:>7.1} s  in all", total.as_secs_f64());
+
+        let by_tests = fs::read_to_string(tests_record()).unwrap_or_default();
+        let by_tests: BTreeSet<&str> = by_tests.lines().collect();
+        println!(
+            "\n=== skipped{}",
+            if self.skipped.is_empty() && by_tests.is_empty() {
+                ": nothing"
+            } else {
+                ""
+            }
+        );
+        for (name, reason) in &self.skipped {
+            println!("{name}: {reason}");
+        }
+        for line in by_tests {
+            println!("{line}");
+        }
+    }
+}
+
+/// Forgets what an earlier run's tests left out.
+pub(crate) fn forget_skipped_tests() {
+    let _was_not_there = fs::remove_file(tests_record());
+}
+
+/// Written by the tests, one line for each rule that one of them left out.
+fn tests_record() -> std::path::PathBuf {
+    target_dir().join("skipped-tests.txt")
+}
+
+fn known_skips() -> Result<BTreeSet<String>, Failure> {
+    let failure = |error: &dyn std::fmt::Display| Failure(format!("tests/known-skips.toml: {error}"));
+    let text = fs::read_to_string(root().join("tests/known-skips.toml")).map_err(|error| failure(&error))?;
+    let known: KnownSkips = toml::from_str(&text).map_err(|error| failure(&error))?;
+    Ok(known.skip.into_iter().map(|skip| skip.name).collect())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a step takes in real time is what is asked"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,62 @@
+//! Running other programs; the one door to the environment.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Why a task did not succeed, for people.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) String);
+
+/// The value of an environment variable; `None` where it is unset or empty.
+#[expect(clippy::disallowed_methods, reason = "xtask's one door to the environment")]
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The workspace's root.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this package lies in the workspace's root")
+}
+
+/// Cargo's target directory.
+pub(crate) fn target_dir() -> PathBuf {
+    variable("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |directory| root().join(directory))
+}
+
+/// Whether skips and warnings are failures.
+pub(crate) fn is_ci() -> bool {
+    variable("CI").is_some_and(|value| value != "false")
+}
+
+/// The Cargo that runs this, in the workspace's root.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(variable("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs a program to its end.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
+    println!("$ {}", shown(command));
+    let status = command
+        .status()
+        .map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure(format!("{} failed: {status}", shown(command))))
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program())
+        .file_name()
+        .unwrap_or(command.get_program());
+    let words = std::iter::once(program)
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy());
+    words.collect::<Vec<_>>().join(" ")
+}
