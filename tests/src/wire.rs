@@ -151,7 +151,7 @@ pub(crate) async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
         tokio::spawn(async move {
             axum::serve(listener, router)
                 .await
-                .expect("it serves until it is dropped")
+                .expect("it serves until it is dropped");
         }),
     )
 }

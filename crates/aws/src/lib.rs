@@ -2,7 +2,7 @@
 //!
 //! Everything here implements a port of `redeliver-core` or reads the outside world for it. The doors to the clock
 //! ([`SystemClock`]) and to the environment ([`settings`]) are here and nowhere else. A function's `main` is
-//! [`start::run`] around: settings → dependencies → [`lambda::run_function`].
+//! [`start::run`] around: settings → dependencies.
 
 pub mod lambda;
 pub mod settings;
@@ -16,6 +16,3 @@ mod failed_request;
 mod received;
 
 pub use clock::SystemClock;
-
-#[cfg(test)]
-mod loopback;

@@ -17,21 +17,29 @@ pub(crate) struct FileError {
 
 impl FileError {
     pub(crate) fn new(path: &Path, reason: impl Display) -> Self {
-        Self { path: path.to_owned(), reason: reason.to_string() }
+        Self {
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }
     }
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(path).map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
+    std::fs::read_to_string(path)
+        .map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
 }
 
 pub(crate) fn read_policy(path: Option<&Path>) -> Result<Policy, FileError> {
-    let Some(path) = path else { return Ok(Policy::default()) };
+    let Some(path) = path else {
+        return Ok(Policy::default());
+    };
     Policy::from_json(&read_text(path)?).map_err(|error| FileError::new(path, error))
 }
 
 pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileError> {
-    let Some(path) = path else { return Ok(MessageSchema::default()) };
+    let Some(path) = path else {
+        return Ok(MessageSchema::default());
+    };
     let data = DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error))?;
     Ok(MessageSchema::new(Some(data)))
 }

@@ -86,7 +86,9 @@ impl DeadLetter {
     /// Reads the document; `None` where it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        serde_json::from_str(attribute.text()?).ok()
+        // Serde would read a struct from an array too.
+        let text = attribute.text().filter(|text| text.starts_with('{'))?;
+        serde_json::from_str(text).ok()
     }
 
     fn json(&self) -> String {

@@ -63,9 +63,9 @@ async fn send_once(
     let mut first = 0;
     let mut sends = Vec::with_capacity(messages.len() / BATCH_ENTRIES_MAX + 1);
     for batch in pack(messages) {
-        let start = first;
-        first += batch.entries().len();
-        sends.push(async move { (start, queue.send_batch(batch).await) });
+        let places = first..first + batch.entries().len();
+        first = places.end;
+        sends.push(async move { (places, queue.send_batch(batch).await) });
     }
     let answers = stream::iter(sends).buffer_unordered(CONCURRENT_BATCHES).fuse();
     let time_is_up = clock.sleep(until(clock.now(), deadline)).fuse();
@@ -73,9 +73,10 @@ async fn send_once(
     loop {
         select_biased! {
             answer = answers.next() => match answer {
-                // Zipped with the places that are there: a queue that answers too little leaves the rest unconfirmed.
-                Some((start, answered)) => {
-                    for (place, outcome) in outcomes[start..].iter_mut().zip(answered) {
+                // Zipped with the batch's own places: a queue that answers too little leaves the rest unconfirmed, and one
+                // that answers too much confirms nothing of another batch.
+                Some((places, answered)) => {
+                    for (place, outcome) in outcomes[places].iter_mut().zip(answered) {
                         *place = outcome;
                     }
                 }

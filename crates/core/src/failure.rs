@@ -120,7 +120,11 @@ impl Failure {
             details: error.details.clone(),
             kind: Some(kind),
             // Rounded up: a floor must not be undercut.
-            retry_after_seconds: after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
+            retry_after_seconds: after.map(|after| {
+                after
+                    .as_secs()
+                    .saturating_add(u64::from(after.subsec_nanos() > 0))
+            }),
             ..Self::of_delivery(delivery)
         }
     }
@@ -151,7 +155,9 @@ impl Failure {
     /// Reads the document; `None` where it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        serde_json::from_str(attribute.text()?).ok()
+        // Serde would read a struct from an array too.
+        let text = attribute.text().filter(|text| text.starts_with('{'))?;
+        serde_json::from_str(text).ok()
     }
 
     /// When this delivery was sent to the source queue.
@@ -204,8 +210,10 @@ impl Failure {
         let with_details = |bytes: usize| {
             let details = text::clean(&self.details, bytes);
             let explanation = text::clean(&self.explanation, FAILURE_BYTES_MAX / 4);
+            let error_type = text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX);
             Attribute::string(
                 Self {
+                    error_type,
                     details,
                     explanation,
                     ..self.clone()
@@ -218,7 +226,7 @@ impl Failure {
             let size = attribute.size(FAILURE);
             size <= left && size - FAILURE.len() - attribute.data_type.len() <= FAILURE_BYTES_MAX + folded
         };
-        let bytes = text::largest_fitting(self.details.len().min(FAILURE_BYTES_MAX), fits)?;
+        let bytes = text::largest_fitting(FAILURE_BYTES_MAX, fits)?;
         let mut attributes = kept.clone();
         attributes.insert(FAILURE.to_owned(), with_details(bytes));
         Some(attributes)

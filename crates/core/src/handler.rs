@@ -5,10 +5,9 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
+use crate::envelope::skim;
 use crate::message::Attributes;
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
@@ -41,15 +40,14 @@ impl Message {
     /// # Errors
     /// A permanent `InvalidData` error that a handler can return as it is; it names the place, not the value.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        #[derive(Deserialize)]
-        struct Body<'a> {
-            #[serde(borrow)]
-            data: &'a RawValue,
-        }
-        let read = |text| serde_json::from_str::<Body<'_>>(text).and_then(|body| serde_json::from_str(body.data.get()));
-        read(&self.body).map_err(|error| {
-            let place = format!("line {} column {}", error.line(), error.column());
-            HandlerError::permanent("InvalidData", format_args!("/data is not what the handler reads, at its {place}"))
+        let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
+        let text = skim(&self.body).ok().and_then(|skimmed| skimmed.data_text);
+        let text = text.ok_or_else(|| invalid("the message has no /data"))?;
+        serde_json::from_str(text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            invalid(&format!(
+                "/data is not what the handler reads, at its line {line} column {column}"
+            ))
         })
     }
 }
@@ -152,5 +150,56 @@ impl HandlerError {
             kind: FailureKind::TransientAfter(delay),
             ..self
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(body: &str) -> Message {
+        Message {
+            body: body.to_owned(),
+            message_id: String::new(),
+            retry_attempt: 0,
+            redrive_generation: 0,
+            attributes: Attributes::new(),
+        }
+    }
+
+    #[test]
+    fn a_handler_reads_data_whatever_stands_beside_it() {
+        let odd = message(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#);
+        let data: std::collections::BTreeMap<String, String> = odd.data().unwrap();
+        assert_eq!(data["n"], "12345678901234567890");
+    }
+
+    #[test]
+    fn data_that_a_handler_cannot_read_is_a_permanent_error_without_the_value() {
+        for body in [
+            r#"{"data":{"n":"canary"}}"#,
+            r#"{"data":"canary"}"#,
+            "{}",
+            "canary",
+        ] {
+            let error = message(body)
+                .data::<std::collections::BTreeMap<String, u8>>()
+                .unwrap_err();
+            assert_eq!(error.kind, FailureKind::Permanent);
+            assert_eq!(error.error_type, ErrorType::Named("InvalidData"));
+            assert!(!error.details.contains("canary"), "{}", error.details);
+        }
+    }
+
+    #[test]
+    fn only_names_of_our_own_may_be_logged() {
+        let from_target = ErrorType::FromTarget("canary".to_owned());
+        assert_eq!(
+            (from_target.name(), from_target.loggable()),
+            ("canary".into(), "FromTarget".into())
+        );
+        assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");
+        assert_eq!(ErrorType::HttpStatus(503).loggable(), "HttpStatus.503");
+        assert_eq!(ErrorType::from("Db.Busy").loggable(), "Db.Busy");
     }
 }

@@ -156,3 +156,66 @@ pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
         .ok()
         .map(|moment| moment.to_utc())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_utc_with_microseconds_and_z() {
+        for (read, written) in [
+            ("2026-07-25T17:20:00Z", "2026-07-25T17:20:00.000000Z"),
+            (
+                "2026-07-25T19:20:00.123456789+02:00",
+                "2026-07-25T17:20:00.123456Z",
+            ),
+            ("1969-12-31T23:59:59.5-00:00", "1969-12-31T23:59:59.500000Z"),
+        ] {
+            assert_eq!(rfc3339(parse_rfc3339(read).unwrap()), written);
+        }
+        assert_eq!(parse_rfc3339("2026-07-25"), None);
+        assert_eq!(parse_rfc3339(""), None);
+    }
+
+    #[test]
+    fn a_past_failure_is_cut_to_its_limits() {
+        let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
+        let past = PastFailure::new(3, moment, &"t".repeat(500), &"d".repeat(500));
+        assert_eq!(past.attempt, 3);
+        assert_eq!(past.failed_at, "2026-07-25T17:20:00.000000Z");
+        assert_eq!(past.error_type, format!("{}…", "t".repeat(125)));
+        assert_eq!(past.error_details, format!("{}…", "d".repeat(253)));
+    }
+
+    #[test]
+    fn a_generation_is_0_where_the_member_is_absent_and_snoozes_count_only_where_there_were_any() {
+        let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
+        let retry = RetryMetadata {
+            retry_attempt: 1,
+            next_retry_time: moment,
+            first_sent_time: moment,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            redrive_generation: None,
+        };
+        let written = |retry: &RetryMetadata| {
+            let members = retry.members();
+            members
+                .into_iter()
+                .filter(|(_, value)| value.is_some())
+                .map(|(name, _)| name)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            written(&retry),
+            ["retry_attempt", "next_retry_time", "first_sent_time"]
+        );
+        let all = RetryMetadata {
+            retry_history: vec![PastFailure::new(0, moment, "T", "d")],
+            snooze_count: 1,
+            redrive_generation: Some(0),
+            ..retry
+        };
+        assert_eq!(written(&all), OUR_MEMBERS);
+    }
+}

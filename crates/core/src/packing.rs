@@ -43,3 +43,81 @@ fn fitting(messages: &[OutgoingMessage]) -> usize {
         .count();
     count.max(1)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::message::Content;
+
+    /// A message of so many bytes.
+    fn message(bytes: usize) -> OutgoingMessage {
+        let body = "x".repeat(bytes);
+        OutgoingMessage::new(Content {
+            body,
+            ..Content::default()
+        })
+        .unwrap()
+    }
+
+    fn sizes(messages: &[OutgoingMessage]) -> Vec<usize> {
+        pack(messages).iter().map(|batch| batch.entries().len()).collect()
+    }
+
+    #[test]
+    fn a_batch_has_at_most_ten_entries() {
+        assert_eq!(sizes(&vec![message(1); 21]), [10, 10, 1]);
+        assert_eq!(sizes(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_batch_has_at_most_1_mib() {
+        let half = BATCH_BYTES_MAX / 2;
+        assert_eq!(sizes(&[message(half), message(half), message(1)]), [2, 1]);
+        assert_eq!(sizes(&[message(half), message(half + 1), message(1)]), [1, 2]);
+        assert_eq!(
+            sizes(&[message(1), message(BATCH_BYTES_MAX), message(1)]),
+            [1, 1, 1]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn packing_never_breaks_a_limit_and_never_loses_or_reorders_an_entry(
+            bytes in prop::collection::vec(
+                prop_oneof![1..2000_usize, 90_000..120_000_usize, 500_000..=BATCH_BYTES_MAX],
+                0..40,
+            ),
+        ) {
+            // Told apart by their group, not by their bodies.
+            let messages: Vec<_> = bytes
+                .iter()
+                .enumerate()
+                .map(|(index, bytes)| Content {
+                    message_group_id: Some(index.to_string()),
+                    ..message(*bytes).into_content()
+                })
+                .map(|content| OutgoingMessage::new(content).unwrap())
+                .collect();
+            let batches = pack(&messages);
+            for (index, batch) in batches.iter().enumerate() {
+                let total: usize = batch.entries().iter().map(OutgoingMessage::size).sum();
+                prop_assert!((1..=BATCH_ENTRIES_MAX).contains(&batch.entries().len()));
+                prop_assert!(total <= BATCH_BYTES_MAX);
+                if let Some(next) = batches.get(index + 1) {
+                    let full = batch.entries().len() == BATCH_ENTRIES_MAX;
+                    prop_assert!(full || total + next.entries()[0].size() > BATCH_BYTES_MAX, "as full as it can be");
+                }
+            }
+            let groups: Vec<_> = batches
+                .iter()
+                .flat_map(Batch::entries)
+                .map(|message| message.content().message_group_id.clone().unwrap())
+                .collect();
+            let expected: Vec<_> = (0..bytes.len()).map(|index| index.to_string()).collect();
+            prop_assert_eq!(groups, expected);
+        }
+    }
+}

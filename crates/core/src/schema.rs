@@ -161,7 +161,11 @@ fn stand_in(text: &str) -> Value {
 
 /// Reads what the schema has found valid, unless it has the form but no meaning.
 fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
-    let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
+    let number = |name: &str| {
+        metadata[name]
+            .as_u64()
+            .and_then(|number| u32::try_from(number).ok())
+    };
     let time = |name: &str| match metadata[name].as_str() {
         Some(text) => parse_rfc3339(text)
             .map(Some)
@@ -188,10 +192,12 @@ fn history_of(history: &Value) -> Result<Vec<PastFailure>, Violation> {
     entries
         .map(|(index, entry)| {
             // All else has been validated; JSON Schema counts 1.0 as an integer.
-            PastFailure::deserialize(entry).map(PastFailure::cleaned).map_err(|_| {
-                let pointer = format!("/metadata/retry_history/{index}/attempt");
-                Violation::new(pointer, "is not an integer written in digits")
-            })
+            PastFailure::deserialize(entry)
+                .map(PastFailure::cleaned)
+                .map_err(|_| {
+                    let pointer = format!("/metadata/retry_history/{index}/attempt");
+                    Violation::new(pointer, "is not an integer written in digits")
+                })
         })
         .collect()
 }

@@ -8,7 +8,9 @@ use crate::message::{Attribute, AttributeValue, Attributes, attributes_size};
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
-    const PARTS: [&str; 12] = ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];
+    const PARTS: [&str; 12] = [
+        "\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711",
+    ];
     prop_oneof![
         4 => prop::collection::vec(select(&PARTS[..]), 0..40).prop_map(|parts| parts.concat()),
         1 => (select(&PARTS[..]), 300..50_000_usize).prop_map(|(part, count)| part.repeat(count).chars().take(102_400).collect()),
@@ -26,10 +28,13 @@ fn legal_text() -> impl Strategy<Value = String> {
 }
 
 fn attribute() -> impl Strategy<Value = Attribute> {
-    let text = (select(vec!["String", "String.json"]), legal_text()).prop_map(|(data_type, text)| (data_type, AttributeValue::Text(text)));
-    let number = select(vec!["Number", "Number.int"]).prop_map(|data_type| (data_type, AttributeValue::Text("1e400".to_owned())));
+    let text = (select(vec!["String", "String.json"]), legal_text())
+        .prop_map(|(data_type, text)| (data_type, AttributeValue::Text(text)));
+    let number = select(vec!["Number", "Number.int"])
+        .prop_map(|data_type| (data_type, AttributeValue::Text("1e400".to_owned())));
     let bytes = prop_oneof![4 => prop::collection::vec(any::<u8>(), 1..50), 1 => prop::collection::vec(any::<u8>(), 1..20_000)];
-    let binary = (select(vec!["Binary", "Binary.png"]), bytes).prop_map(|(data_type, bytes)| (data_type, AttributeValue::Binary(bytes)));
+    let binary = (select(vec!["Binary", "Binary.png"]), bytes)
+        .prop_map(|(data_type, bytes)| (data_type, AttributeValue::Binary(bytes)));
     prop_oneof![text, number, binary].prop_map(|(data_type, value)| Attribute {
         data_type: data_type.to_owned(),
         value,
@@ -39,7 +44,19 @@ fn attribute() -> impl Strategy<Value = Attribute> {
 /// A producer's attributes, 0..=10, also with names that a final record wants.
 pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     let names = vec![
-        "ErrorType", "ErrorDetails", "DeadLetter", "a", "b.c", "d-e", "F_g", "h", "i", "traceparent", "k", "l", "m",
+        "ErrorType",
+        "ErrorDetails",
+        "DeadLetter",
+        "a",
+        "b.c",
+        "d-e",
+        "F_g",
+        "h",
+        "i",
+        "traceparent",
+        "k",
+        "l",
+        "m",
     ];
     subsequence(names, 0..=10).prop_flat_map(|names| {
         let attributes = names

@@ -54,7 +54,10 @@ pub(crate) fn largest_fitting(wanted: usize, fits: impl Fn(usize) -> bool) -> Op
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::testing::any_text;
 
     #[test]
     fn text_is_cut_at_a_character_and_says_so() {
@@ -63,6 +66,28 @@ mod tests {
         assert_eq!(clean("äöüß", 7), "äö…");
         assert_eq!(clean("abc", 2), "");
         assert_eq!(clean("a\u{0}b\u{FFFE}", 100), "a\u{FFFD}b\u{FFFD}");
+    }
+
+    proptest! {
+        #[test]
+        fn clean_text_never_exceeds_its_limit_and_is_legal(text in any_text(), bytes_max in 0..2000_usize) {
+            let cleaned = clean(&text, bytes_max);
+            prop_assert!(cleaned.len() <= bytes_max);
+            prop_assert!(cleaned.chars().all(is_legal));
+            let legal: String = text
+                .chars()
+                .map(|character| if is_legal(character) { character } else { '\u{FFFD}' })
+                .collect();
+            if legal.len() <= bytes_max {
+                prop_assert_eq!(cleaned, legal, "what fits is not cut");
+            } else if bytes_max >= ELLIPSIS.len() {
+                let kept = cleaned.strip_suffix(ELLIPSIS).unwrap();
+                prop_assert!(legal.starts_with(kept));
+                prop_assert!(kept.len() + ELLIPSIS.len() + 4 > bytes_max, "as much is kept as fits");
+            } else {
+                prop_assert_eq!(cleaned, "");
+            }
+        }
     }
 
     #[test]

@@ -168,6 +168,19 @@ fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
 }
 
 #[test]
+fn without_its_dead_letter_queue_an_exhausted_message_is_delivered_on() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let (source, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+        send(&source, &[message("fails", 0)]).await;
+        receive(&source, 0).await;
+        sqs.delete_queue(&dlq).await.unwrap();
+        clock.sleep(Duration::from_secs(30)).await;
+        assert_eq!(receive(&source, 0).await[0].receive_count, 2);
+    });
+}
+
+#[test]
 fn retention_counts_from_the_first_sending_also_after_a_redrive() {
     let (clock, sqs) = service();
     clock.block_on(async {

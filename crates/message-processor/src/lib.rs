@@ -21,5 +21,46 @@
 
 mod processor;
 
+use std::process::ExitCode;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::settings::MessageProcessorSettings;
+use redeliver_aws::start::{self, SdkConfig, StartError};
+use redeliver_aws::telemetry::JsonLines;
+
 pub use processor::MessageProcessor;
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
+
+const NAME: &str = "message-processor";
+
+/// Runs a message processor with this handler, in Lambda, until the process is stopped.
+///
+/// The settings are those of the message-processor without its `TARGET`. If they are not right it says so, all in one
+/// message, and does not run.
+pub async fn run(handler: impl Handler) -> ExitCode {
+    run_prepared(async {
+        let settings = MessageProcessorSettings::from_env()?;
+        Ok((settings, start::sdk_config().await, handler))
+    })
+    .await
+}
+
+/// [`run`] for a handler that needs the SDK's configuration, or that can fail to be made.
+pub async fn run_prepared<H: Handler>(
+    prepare: impl Future<Output = Result<(MessageProcessorSettings, SdkConfig, H), StartError>>,
+) -> ExitCode {
+    start::run(NAME, async {
+        let (settings, config, handler) = prepare.await?;
+        let client = start::sqs_client(&config);
+        Ok(MessageProcessor {
+            handler,
+            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            clock: SystemClock,
+            observer: JsonLines::stdout(NAME),
+            schema: settings.schema,
+            max_concurrency: settings.max_concurrency,
+        })
+    })
+    .await
+}

@@ -1,1 +1,18 @@
-fn main() {}
+//! The message processor that calls `TARGET`: an HTTP endpoint or a Lambda function.
+
+use std::process::ExitCode;
+
+use redeliver_aws::settings::MessageProcessorSettings;
+use redeliver_aws::start;
+use redeliver_message_processor::run_prepared;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    run_prepared(async {
+        let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
+        let config = start::sdk_config().await;
+        let target = start::target(&config, target).await?;
+        Ok((settings, config, target))
+    })
+    .await
+}

@@ -90,7 +90,7 @@ impl Environment {
         tasks.spawn(async move {
             axum::serve(listener, routes(api))
                 .await
-                .expect("the Runtime API serves")
+                .expect("the Runtime API serves");
         });
         tasks.spawn(read_lines(
             process.stdout.take().expect("it is piped"),

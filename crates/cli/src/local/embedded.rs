@@ -17,7 +17,12 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
     let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
     let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
     let hold = matches!(plan.target(), Target::Http(_)).then(|| clock.clone());
-    let requests = || sqs.requests().iter().map(|(action, count)| ((*action).to_owned(), *count)).collect::<BTreeMap<_, _>>();
+    let requests = || {
+        sqs.requests()
+            .iter()
+            .map(|(action, count)| ((*action).to_owned(), *count))
+            .collect::<BTreeMap<_, _>>()
+    };
     let world = World {
         service: &sqs,
         clock: &clock,
@@ -27,5 +32,7 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
         requests: &requests,
     };
     // Nothing interrupts a run that takes moments.
-    Ok(clock.run(run::run(plan, world, output, std::future::pending())).await??)
+    Ok(clock
+        .run(run::run(plan, world, output, std::future::pending()))
+        .await??)
 }

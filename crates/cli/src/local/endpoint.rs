@@ -9,18 +9,27 @@ use std::time::Duration;
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
-use aws_sdk_sqs::operation::Metadata;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsService;
 
 use super::Report;
 use super::run::{self, Plan, World};
 
-pub(super) async fn run(plan: Plan, url: &str, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
+pub(super) async fn run(
+    plan: Plan,
+    url: &str,
+    output: &mut dyn Write,
+) -> Result<Report, Box<dyn std::error::Error>> {
     let counter = RequestCounter::default();
     let config = aws_config::from_env().endpoint_url(url).load().await;
-    let region = config.region().cloned().unwrap_or(Region::from_static("us-east-1"));
-    let config = redeliver_aws::sqs::client_config(&config).region(region).interceptor(counter.clone()).build();
+    let region = config
+        .region()
+        .cloned()
+        .unwrap_or(Region::from_static("us-east-1"));
+    let config = redeliver_aws::sqs::client_config(&config)
+        .region(region)
+        .interceptor(counter.clone())
+        .build();
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || counter.counts();
     let world = World {
@@ -64,12 +73,23 @@ impl Intercept for RequestCounter {
 
     fn read_before_transmit(
         &self,
-        _context: &BeforeTransmitInterceptorContextRef<'_>,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
         _components: &RuntimeComponents,
-        config: &mut ConfigBag,
+        _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(operation) = config.load::<Metadata>() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(operation.name().to_owned()).or_default() += 1;
+        // "Making query API requests using AWS JSON protocol in Amazon SQS": `AmazonSQS.SendMessageBatch`.
+        let action = context
+            .request()
+            .headers()
+            .get("x-amz-target")
+            .and_then(|target| target.split('.').nth(1));
+        if let Some(action) = action {
+            *self
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .entry(action.to_owned())
+                .or_default() += 1;
         }
         Ok(())
     }

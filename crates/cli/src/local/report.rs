@@ -53,7 +53,9 @@ const BAR: u64 = 40;
 /// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s` seconds.
 #[must_use]
 pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
-    let Some(longest) = counts.iter().rposition(|count| *count > 0) else { return Vec::new() };
+    let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
+        return Vec::new();
+    };
     let longest = u16::try_from(longest).unwrap_or(u16::MAX);
     let width = (longest / BUCKETS) + 1;
     (0..=longest / width)
@@ -61,7 +63,11 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
             let from_seconds = bucket * width;
             let to_seconds = from_seconds + width - 1;
             let range = usize::from(from_seconds)..counts.len().min(usize::from(to_seconds) + 1);
-            DelayBucket { from_seconds, to_seconds, count: counts[range].iter().sum() }
+            DelayBucket {
+                from_seconds,
+                to_seconds,
+                count: counts[range].iter().sum(),
+            }
         })
         .collect()
 }
@@ -93,7 +99,10 @@ impl Report {
         }
         row("processed", self.processed.to_string());
         row("retries", self.retries.to_string());
-        row("dead-lettered", self.dead_lettered.values().sum::<u64>().to_string());
+        row(
+            "dead-lettered",
+            self.dead_lettered.values().sum::<u64>().to_string(),
+        );
         for (error_type, count) in &self.dead_lettered {
             row(&format!("  {error_type}"), count.to_string());
         }
@@ -104,7 +113,10 @@ impl Report {
         if self.unaccounted > 0 {
             row("UNACCOUNTED FOR", self.unaccounted.to_string());
         }
-        row("virtual time", format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)));
+        row(
+            "virtual time",
+            format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)),
+        );
         row("SQS requests", self.requests.values().sum::<u64>().to_string());
         for (action, count) in &self.requests {
             row(&format!("  {action}"), count.to_string());
@@ -121,7 +133,12 @@ impl Report {
             return String::new();
         }
         let mut bars = "\nretries by delay\n".to_owned();
-        for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
+        for DelayBucket {
+            from_seconds,
+            to_seconds,
+            count,
+        } in &self.delays
+        {
             let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
             let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<3} s {count:>6} {bar}");
         }
@@ -130,7 +147,11 @@ impl Report {
 }
 
 fn hours(seconds: f64) -> String {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "virtual time is a few weeks at most")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "virtual time is a few weeks at most"
+    )]
     let seconds = seconds.round() as u64;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -140,7 +161,11 @@ mod tests {
     use super::*;
 
     fn bucket(from_seconds: u16, to_seconds: u16, count: u64) -> DelayBucket {
-        DelayBucket { from_seconds, to_seconds, count }
+        DelayBucket {
+            from_seconds,
+            to_seconds,
+            count,
+        }
     }
 
     #[test]
@@ -152,7 +177,10 @@ mod tests {
         counts[900] = 4;
         let buckets = histogram(&counts);
         assert_eq!(buckets.len(), 10);
-        assert_eq!((buckets[0], buckets[1], buckets[9]), (bucket(0, 90, 3), bucket(91, 181, 3), bucket(819, 909, 4)));
+        assert_eq!(
+            (buckets[0], buckets[1], buckets[9]),
+            (bucket(0, 90, 3), bucket(91, 181, 3), bucket(819, 909, 4))
+        );
         assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 10);
     }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use redeliver_aws::targets::HttpTarget;
+use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, QueueService};
@@ -18,7 +19,10 @@ use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
 
-use super::{Arguments, Engine, Failing, Functions, Input, Ledger, LoopError, Recorded, Report, Tally, Target, Topology};
+use super::{
+    Arguments, Engine, Failing, Functions, Input, Ledger, LoopError, Recorded, Report, Tally, Target,
+    Topology,
+};
 use super::{histogram, input};
 use crate::files::{FileError, read_policy, read_schema};
 
@@ -52,12 +56,20 @@ impl Plan {
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = File::create(path);
-                let file = file.map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                let file =
+                    file.map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
                 Box::new(BufWriter::new(file))
             }
             None => Box::new(std::io::sink()),
         };
-        Ok(Self { input, seed: arguments.seed, policy, schema, target, output })
+        Ok(Self {
+            input,
+            seed: arguments.seed,
+            policy,
+            schema,
+            target,
+            output,
+        })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -67,6 +79,18 @@ impl Plan {
     /// The output file, for as long as the run lasts; afterwards it is gone.
     pub(super) fn take_output(&mut self) -> Box<dyn Write> {
         std::mem::replace(&mut self.output, Box::new(std::io::sink()))
+    }
+}
+
+fn http_target(url: &str) -> Result<HttpTarget, FileError> {
+    let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
+    match TargetAddress::parse(url, false).map_err(|error| refused(&error))? {
+        TargetAddress::Url(url) => {
+            HttpTarget::new(url, Headers::default(), DEFAULT_TIMEOUT).map_err(|error| refused(&error))
+        }
+        TargetAddress::LambdaArn(_) => Err(refused(
+            &"is a Lambda function's ARN; only endpoints can be called from here",
+        )),
     }
 }
 
@@ -91,9 +115,14 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
-    let topology = Topology::create(world.service, &world.prefix).await.map_err(LoopError::sqs("creating the queues"))?;
+    let topology = Topology::create(world.service, &world.prefix)
+        .await
+        .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, plan, &world, output, stop).await;
-    let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
+    let deleted = topology
+        .delete(world.service)
+        .await
+        .map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| deleted.map(|()| report))
 }
 
@@ -104,7 +133,13 @@ async fn run_on<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
-    let Plan { input, policy, schema, target, .. } = plan;
+    let Plan {
+        input,
+        policy,
+        schema,
+        target,
+        ..
+    } = plan;
     let refused = input.refused.len() as u64;
     let bar = progress_bar(input.messages.len() as u64);
     let ledger = Mutex::new(Ledger::default());
@@ -113,7 +148,12 @@ async fn run_on<S: QueueService, C: Clock>(
     let hold = world.hold.clone();
     let functions = Functions {
         message_processor: MessageProcessor {
-            handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
+            handler: Recorded {
+                target: &target,
+                ledger: &ledger,
+                clock: world.clock,
+                hold,
+            },
             intermediate_dlq: topology.intermediate.clone(),
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
@@ -137,14 +177,30 @@ async fn run_on<S: QueueService, C: Clock>(
         },
     };
     let progress = |settled| bar.set_position(settled);
-    let engine = Engine { topology, clock: world.clock, ledger: &ledger, progress: &progress, wait: world.wait };
+    let engine = Engine {
+        topology,
+        clock: world.clock,
+        ledger: &ledger,
+        progress: &progress,
+        wait: world.wait,
+    };
     engine.feed(input).await?;
     engine.run(&functions, output, stop).await?;
     bar.finish_and_clear();
-    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
+    let waiting = topology
+        .waiting()
+        .await
+        .map_err(LoopError::sqs("counting what waits"))?;
     drop(functions);
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(report(&ledger, &tally, refused, waiting, started, (world.requests)()))
+    Ok(report(
+        &ledger,
+        &tally,
+        refused,
+        waiting,
+        started,
+        (world.requests)(),
+    ))
 }
 
 fn report(

@@ -27,12 +27,18 @@ pub struct Failing {
 impl Failing {
     fn answer(&self, message: &Message) -> Result<(), HandlerError> {
         if self.draw(message, 0) < self.permanently {
-            return Err(HandlerError::permanent("Simulated.Permanent", "the built-in target fails this message for good"));
+            return Err(HandlerError::permanent(
+                "Simulated.Permanent",
+                "the built-in target fails this message for good",
+            ));
         }
         let attempt = message.retry_attempt + 1;
         let by_chance = self.draw(message, attempt) < self.rate;
         if by_chance || message.retry_attempt < self.first {
-            return Err(HandlerError::transient("Simulated.Transient", format_args!("the built-in target fails attempt {attempt}")));
+            return Err(HandlerError::transient(
+                "Simulated.Transient",
+                format_args!("the built-in target fails attempt {attempt}"),
+            ));
         }
         Ok(())
     }
@@ -40,7 +46,10 @@ impl Failing {
     /// A number in 0..1, the same for the same key; draw 0 is the message's own, the others its attempts'.
     fn draw(&self, message: &Message, draw: u32) -> f64 {
         let mut key = [0; 32];
-        for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
+        for (place, byte) in key
+            .iter_mut()
+            .zip(message.message_id.bytes().filter(|byte| *byte != b'-'))
+        {
             *place = byte.to_ascii_lowercase();
         }
         // 32 hexadecimal digits fill the key; the rest goes into the stream number and the start.
@@ -84,7 +93,10 @@ impl<C: Clock> Handler for Recorded<'_, C> {
                 target.handle(message).await?;
             }
         }
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).processed(&message.body, self.clock.now());
+        self.ledger
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .processed(&message.body, self.clock.now());
         Ok(())
     }
 }

@@ -47,8 +47,13 @@ impl<Q: Queue + Clone> Topology<Q> {
         created: &mut Vec<Q>,
     ) -> Result<Self, EntryError> {
         let mut create = async |name: &str, days: u32, redrive: Option<(&Q, u16)>| {
-            let settings = settings(days, redrive.map(|(queue, count)| (queue.arn().to_owned(), count)));
-            let queue = service.create_queue(&format!("{prefix}-{name}"), &settings).await?;
+            let settings = settings(
+                days,
+                redrive.map(|(queue, count)| (queue.arn().to_owned(), count)),
+            );
+            let queue = service
+                .create_queue(&format!("{prefix}-{name}"), &settings)
+                .await?;
             created.push(queue.clone());
             Ok::<_, EntryError>(queue)
         };
@@ -59,7 +64,12 @@ impl<Q: Queue + Clone> Topology<Q> {
         let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
         // One: what the message processor could not hand off itself is retried by the policy, not at once.
         let source = create("source", 7, Some((&intermediate, 1))).await?;
-        Ok(Self { source, intermediate, annotation, final_dlq })
+        Ok(Self {
+            source,
+            intermediate,
+            annotation,
+            final_dlq,
+        })
     }
 
     /// Deletes the queues, a source before its dead-letter queue.
@@ -87,17 +97,26 @@ impl<Q: Queue + Clone> Topology<Q> {
     }
 
     fn all(&self) -> [&Q; 4] {
-        [&self.source, &self.intermediate, &self.annotation, &self.final_dlq]
+        [
+            &self.source,
+            &self.intermediate,
+            &self.annotation,
+            &self.final_dlq,
+        ]
     }
 }
 
 fn settings(days: u32, redrive: Option<(String, u16)>) -> QueueSettings {
     // "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
-    let visibility = VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX);
+    let visibility =
+        VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX);
     QueueSettings {
         visibility,
         retention: DAY * days,
-        redrive: redrive.map(|(target_arn, max_receive_count)| Redrive { target_arn, max_receive_count }),
+        redrive: redrive.map(|(target_arn, max_receive_count)| Redrive {
+            target_arn,
+            max_receive_count,
+        }),
         tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),
     }
 }

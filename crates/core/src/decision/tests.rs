@@ -1,6 +1,6 @@
 mod limits;
 
-use chrono::{TimeDelta, TimeZone};
+use chrono::TimeZone;
 
 use super::*;
 use crate::failure::{Delivery, of_received};
@@ -54,7 +54,11 @@ fn permanent() -> Failure {
 }
 
 fn snooze() -> Failure {
-    failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
+    failure(&HandlerError::snooze(
+        "NotYet",
+        "later",
+        std::time::Duration::from_secs(10),
+    ))
 }
 
 /// The message was sent at second 0 and is decided on at second 10.
@@ -141,7 +145,12 @@ fn a_policy_of_0_attempts_never_retries() {
 fn the_delay_is_keyed_by_message_generation_and_attempt() {
     let default = Policy::default();
     assert_eq!(resend(&default, &body(""), &transient()).delay.get(), 601);
-    assert_eq!(resend(&default, &body(r#""retry_attempt":1"#), &transient()).delay.get(), 250);
+    assert_eq!(
+        resend(&default, &body(r#""retry_attempt":1"#), &transient())
+            .delay
+            .get(),
+        250
+    );
     let generation = body(r#""redrive_generation":1"#);
     assert_eq!(resend(&default, &generation, &transient()).delay.get(), 29);
 }
@@ -187,7 +196,10 @@ fn what_retryable_does_not_match_is_permanent_where_it_is_given() {
 fn without_a_match_the_targets_own_verdict_counts() {
     let policy = policy(r#"{"non_retryable":["Other"]}"#);
     assert_eq!(resend(&policy, &body(""), &transient()).retry_attempt, 1);
-    assert_eq!(give_up(&policy, &body(""), &permanent()).reason, DeadLetterReason::NonRetryableError);
+    assert_eq!(
+        give_up(&policy, &body(""), &permanent()).reason,
+        DeadLetterReason::NonRetryableError
+    );
 }
 
 #[test]
@@ -209,7 +221,10 @@ fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).retry_attempt, 1);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
-    assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
+    assert_eq!(
+        give_up(&never, &body(""), &redriven).reason,
+        DeadLetterReason::NonRetryableError
+    );
 }
 
 #[test]
@@ -258,10 +273,18 @@ fn snoozes_spend_attempts_after_a_hundred() {
     assert_eq!((after.retry_attempt, after.spends_attempt), (1, true));
     assert_eq!(metadata(&after).snooze_count, 100);
 
-    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
+    let spent = give_up(
+        &minutes(),
+        &body(r#""retry_attempt":3,"snooze_count":100"#),
+        &snooze(),
+    );
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
     let not_started = Failure::not_started(&delivery());
-    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
+    let spent = give_up(
+        &minutes(),
+        &body(r#""retry_attempt":3,"snooze_count":100"#),
+        &not_started,
+    );
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
 }
 
@@ -280,7 +303,8 @@ fn a_loop_of_any_failures_ends() {
 #[test]
 fn a_targets_own_delay_replaces_the_backoff() {
     let after = |seconds| {
-        let error = HandlerError::transient("HttpStatus.429", "").retry_after(std::time::Duration::from_secs(seconds));
+        let error = HandlerError::transient("HttpStatus.429", "")
+            .retry_after(std::time::Duration::from_secs(seconds));
         resend(&minutes(), &body(""), &failure(&error)).delay.get()
     };
     assert_eq!(after(600), 628);
@@ -305,7 +329,10 @@ fn a_new_generation_starts_afresh() {
     assert_eq!(metadata.redrive_generation, Some(1));
     assert_eq!(metadata.snooze_count, 0);
     assert_eq!(metadata.first_sent_time, Some(at(0)));
-    assert_eq!(metadata.retry_history, [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]);
+    assert_eq!(
+        metadata.retry_history,
+        [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]
+    );
     assert!(!resend.body.contains("Old") && !resend.body.contains("2026-07-01"));
 }
 
@@ -317,8 +344,15 @@ fn generations_are_counted_up_to_a_hundred() {
     };
     for (before, after) in [(0, 1), (1, 2), (99, 100), (100, 100)] {
         let message = body(&format!(r#""redrive_generation":{before}"#));
-        assert_eq!(metadata(&resend(&minutes(), &message, &came_back)).redrive_generation, Some(after));
+        assert_eq!(
+            metadata(&resend(&minutes(), &message, &came_back)).redrive_generation,
+            Some(after)
+        );
     }
     let kept = resend(&minutes(), &body(r#""redrive_generation":7"#), &transient());
-    assert_eq!(metadata(&kept).redrive_generation, Some(7), "a retry is no new generation");
+    assert_eq!(
+        metadata(&kept).redrive_generation,
+        Some(7),
+        "a retry is no new generation"
+    );
 }

@@ -25,7 +25,10 @@ fn retry() -> RetryMetadata {
 }
 
 fn resent(body: &str, retry: &RetryMetadata) -> String {
-    MessageSchema::default().parse(body).unwrap().with_retry_metadata(retry)
+    MessageSchema::default()
+        .parse(body)
+        .unwrap()
+        .with_retry_metadata(retry)
 }
 
 fn malformed(body: &str) -> Malformed {
@@ -75,7 +78,10 @@ fn a_resend_finds_its_members_under_escaped_names() {
         r#"{{"\u006detadata":{{"message\u005fid":"{ID}","\u0072etry_attempt":2}},"d\u0061ta":{{}}}}"#
     );
     let resent = resent(&body, &retry());
-    assert!(resent.contains(r#""\u0072etry_attempt":3,"next_retry_time""#), "{resent}");
+    assert!(
+        resent.contains(r#""\u0072etry_attempt":3,"next_retry_time""#),
+        "{resent}"
+    );
     assert_eq!(resent.matches("etry_attempt").count(), 1);
 }
 
@@ -99,7 +105,8 @@ fn a_new_generation_leaves_no_trace_of_the_retries_before() {
 #[test]
 fn data_and_unknown_members_are_never_reserialised() {
     let data = r#"{"big":1e400,"id":12345678901234567890,"e":"\u00e9 é","lone":"\ud800","dup":1,"dup":2,"z":-0.0, "s":"a\/b" }"#;
-    let body = format!(r#"{{"b":{data},"metadata":{{"message_id":"{ID}","b":{data}}},"data":{data},"a":{data}}}"#);
+    let body =
+        format!(r#"{{"b":{data},"metadata":{{"message_id":"{ID}","b":{data}}},"data":{data},"a":{data}}}"#);
     let resent = resent(&body, &retry());
     assert_eq!(resent.matches(data).count(), 4, "{resent}");
 }
@@ -155,11 +162,16 @@ fn a_malformed_message_is_described_without_its_values() {
 fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
     for (body, pointer) in [
         (r#"{"data":{},"data":{}}"#.to_owned(), "/data"),
-        (r#"{"metadata":{},"\u006detadata":{},"data":{}}"#.to_owned(), "/metadata"),
+        (
+            r#"{"metadata":{},"\u006detadata":{},"data":{}}"#.to_owned(),
+            "/metadata",
+        ),
         (r#"{"x/y~":1,"x\/y~":1}"#.to_owned(), "/x~1y~0"),
         (r#"{"\ud83d\ude00":1,"😀":1}"#.to_owned(), "/😀"),
         (
-            format!(r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":1,"\u0072etry_attempt":9}},"data":{{}}}}"#),
+            format!(
+                r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":1,"\u0072etry_attempt":9}},"data":{{}}}}"#
+            ),
             "/metadata/retry_attempt",
         ),
         (
@@ -167,7 +179,11 @@ fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
             "/metadata/own",
         ),
     ] {
-        assert_eq!(malformed(&body), Malformed::DuplicateMember(pointer.to_owned()), "{body}");
+        assert_eq!(
+            malformed(&body),
+            Malformed::DuplicateMember(pointer.to_owned()),
+            "{body}"
+        );
     }
 }
 
@@ -179,7 +195,8 @@ fn lone_surrogates_that_differ_are_different_names() {
 
 #[test]
 fn duplicates_inside_data_are_the_producers_business() {
-    let body = format!(r#"{{"metadata":{{"message_id":"{ID}","x":{{"a":1,"a":2}}}},"data":{{"a":1,"a":2}}}}"#);
+    let body =
+        format!(r#"{{"metadata":{{"message_id":"{ID}","x":{{"a":1,"a":2}}}},"data":{{"a":1,"a":2}}}}"#);
     assert!(MessageSchema::default().parse(&body).is_ok());
 }
 
@@ -200,8 +217,14 @@ fn nesting_of_128_is_accepted_and_129_is_malformed() {
     let too_deep = nested(129);
     let offset = too_deep.rfind('[').unwrap();
     assert_eq!(malformed(&too_deep), Malformed::TooDeep(offset));
-    assert!(matches!(malformed(&"[".repeat(1_048_576)), Malformed::TooDeep(128)));
-    assert!(matches!(malformed(&"{\"a\":".repeat(200_000)), Malformed::TooDeep(_)));
+    assert!(matches!(
+        malformed(&"[".repeat(1_048_576)),
+        Malformed::TooDeep(128)
+    ));
+    assert!(matches!(
+        malformed(&"{\"a\":".repeat(200_000)),
+        Malformed::TooDeep(_)
+    ));
 }
 
 #[test]

@@ -9,7 +9,10 @@ fn parse(text: &str) -> Policy {
 fn culprits(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {
-            let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
+            let mut pointers: Vec<_> = violations
+                .into_iter()
+                .map(|violation| violation.pointer)
+                .collect();
             pointers.sort();
             pointers
         }
@@ -57,10 +60,17 @@ fn every_member_is_read() {
 
 #[test]
 fn each_kind_of_backoff_is_read_with_its_defaults() {
-    assert_eq!(backoff(r#"{"kind":"uniform"}"#), Backoff::Uniform { max_delay: seconds(900) });
+    assert_eq!(
+        backoff(r#"{"kind":"uniform"}"#),
+        Backoff::Uniform {
+            max_delay: seconds(900)
+        }
+    );
     assert_eq!(
         backoff(r#"{"kind":"uniform","max_delay_seconds":60}"#),
-        Backoff::Uniform { max_delay: seconds(60) }
+        Backoff::Uniform {
+            max_delay: seconds(60)
+        }
     );
     assert_eq!(
         backoff(r#"{"kind":"exponential","initial_delay_seconds":3}"#),
@@ -84,7 +94,10 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
     );
     assert_eq!(
         backoff(r#"{"kind":"fixed","delay_seconds":0}"#),
-        Backoff::Fixed { delay: seconds(0), jitter: Jitter::Full }
+        Backoff::Fixed {
+            delay: seconds(0),
+            jitter: Jitter::Full
+        }
     );
     assert_eq!(
         backoff(r#"{"kind":"schedule","delays_seconds":[1,20,300],"jitter":"none"}"#),
@@ -115,16 +128,30 @@ fn whole_numbers_may_be_written_as_5_0_or_5e0() {
 fn max_attempts_is_0_to_1000_and_0_turns_retries_off() {
     assert_eq!(parse(r#"{"max_attempts":0}"#).max_attempts, 0);
     assert_eq!(parse(r#"{"max_attempts":1000}"#).max_attempts, 1000);
-    for wrong in ["1001", "-1", "1.5", "\"5\"", "null", "1e400", "99999999999999999999"] {
+    for wrong in [
+        "1001",
+        "-1",
+        "1.5",
+        "\"5\"",
+        "null",
+        "1e400",
+        "99999999999999999999",
+    ] {
         let culprits = culprits(&format!(r#"{{"max_attempts":{wrong}}}"#));
-        assert!(!culprits.is_empty() && culprits.iter().all(|pointer| pointer == "/max_attempts"), "{wrong}: {culprits:?}");
+        assert!(
+            !culprits.is_empty() && culprits.iter().all(|pointer| pointer == "/max_attempts"),
+            "{wrong}: {culprits:?}"
+        );
     }
 }
 
 #[test]
 fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
     for (backoff, culprit) in [
-        (r#"{"kind":"uniform","max_delay_seconds":901}"#, "/backoff/max_delay_seconds"),
+        (
+            r#"{"kind":"uniform","max_delay_seconds":901}"#,
+            "/backoff/max_delay_seconds",
+        ),
         (
             r#"{"kind":"exponential","initial_delay_seconds":901}"#,
             "/backoff/initial_delay_seconds",
@@ -133,8 +160,14 @@ fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
             r#"{"kind":"exponential","initial_delay_seconds":1,"max_delay_seconds":901}"#,
             "/backoff/max_delay_seconds",
         ),
-        (r#"{"kind":"fixed","delay_seconds":901}"#, "/backoff/delay_seconds"),
-        (r#"{"kind":"schedule","delays_seconds":[900,901]}"#, "/backoff/delays_seconds/1"),
+        (
+            r#"{"kind":"fixed","delay_seconds":901}"#,
+            "/backoff/delay_seconds",
+        ),
+        (
+            r#"{"kind":"schedule","delays_seconds":[900,901]}"#,
+            "/backoff/delays_seconds/1",
+        ),
     ] {
         assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
@@ -201,8 +234,14 @@ fn wrong_values_are_named_by_json_pointer() {
             r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":1e400}}"#,
             "/backoff/rate",
         ),
-        (r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"some"}}"#, "/backoff/jitter"),
-        (r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#, "/backoff/delays_seconds"),
+        (
+            r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"some"}}"#,
+            "/backoff/jitter",
+        ),
+        (
+            r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#,
+            "/backoff/delays_seconds",
+        ),
         (r#"{"max_age_seconds":0}"#, "/max_age_seconds"),
         (r#"{"max_age_seconds":1209601}"#, "/max_age_seconds"),
         (r#"{"retryable":[]}"#, "/retryable"),
@@ -228,7 +267,10 @@ fn contradictions_are_refused_with_the_pointer_of_the_culprit() {
 
 #[test]
 fn a_member_that_stands_twice_is_a_contradiction() {
-    assert_eq!(culprits(r#"{"max_attempts":0,"max_attempts":5}"#), ["/max_attempts"]);
+    assert_eq!(
+        culprits(r#"{"max_attempts":0,"max_attempts":5}"#),
+        ["/max_attempts"]
+    );
     assert_eq!(
         culprits(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
         ["/backoff/kind"]
@@ -237,7 +279,8 @@ fn a_member_that_stands_twice_is_a_contradiction() {
 
 #[test]
 fn all_culprits_are_named_in_one_message() {
-    let error = Policy::from_json(r#"{"max_attempts":1001,"backoff":{"kind":"fixed","delay_seconds":901,"x":1}}"#);
+    let error =
+        Policy::from_json(r#"{"max_attempts":1001,"backoff":{"kind":"fixed","delay_seconds":901,"x":1}}"#);
     let text = error.unwrap_err().to_string();
     assert!(text.starts_with("the retry policy is refused: "), "{text}");
     for pointer in ["/max_attempts ", "/backoff/delay_seconds ", "/backoff/x "] {
@@ -248,17 +291,30 @@ fn all_culprits_are_named_in_one_message() {
 #[test]
 fn what_is_not_json_is_refused_as_such() {
     for text in ["", "{", "max_attempts: 5", "{\"max_attempts\":05}", "{}{}"] {
-        assert!(matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))), "{text}");
+        assert!(
+            matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn globs_match_whole_names_with_any_text_and_any_one_character() {
-    let globs = parse(r#"{"retryable":["HttpStatus.4*","Db.?","Exact"]}"#).retryable.unwrap();
+    let globs = parse(r#"{"retryable":["HttpStatus.4*","Db.?","Exact"]}"#)
+        .retryable
+        .unwrap();
     for matching in ["HttpStatus.4", "HttpStatus.429", "Db.x", "Exact"] {
         assert!(globs.matches(matching), "{matching}");
     }
-    for other in ["HttpStatus.5", "xHttpStatus.4", "Db.", "Db.xy", "exact", "Exactly", ""] {
+    for other in [
+        "HttpStatus.5",
+        "xHttpStatus.4",
+        "Db.",
+        "Db.xy",
+        "exact",
+        "Exactly",
+        "",
+    ] {
         assert!(!globs.matches(other), "{other}");
     }
 }

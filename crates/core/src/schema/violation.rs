@@ -47,16 +47,24 @@ pub fn list(violations: &[Violation]) -> String {
         .join("; ")
 }
 
-/// A validator writes out all the digits of `1e-9999`: a message full of such numbers would take minutes.
-const EXPONENT_MAX: u32 = 400;
+/// All exponents of a document together. A validator writes out the digits of `1e-400`: a message full of such numbers
+/// would take it minutes, and with these few at most half a second.
+const EXPONENTS_MAX: u32 = 1_000_000;
+/// Smaller exponents cost nothing worth counting.
+const EXPONENT_FREE: u32 = 30;
 /// More would only be cut off; and a hostile message can break a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
 
 /// What `instance` breaks of a schema, the first hundred rules; `at` is the instance's own pointer.
 pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> Vec<Violation> {
-    if let Some(pointer) = far_number(instance) {
-        let rule = format!("has an exponent beyond {EXPONENT_MAX}, which no schema is checked against");
-        return vec![Violation::new(format!("{at}{pointer}"), rule)];
+    let mut left = EXPONENTS_MAX;
+    if let Some(pointer) = too_far(instance, &mut left) {
+        return vec![Violation::new(
+            format!("{at}{pointer}"),
+            format!(
+                "brings the exponents to more than {EXPONENTS_MAX} together, which takes too long to check"
+            ),
+        )];
     }
     let mut found = Vec::new();
     for error in validator.iter_errors(instance).take(VIOLATIONS_MAX) {
@@ -65,10 +73,7 @@ pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> V
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
                 found.extend(unexpected.iter().map(|name| {
-                    Violation::new(
-                        format!("{pointer}/{}", escaped(name)),
-                        "is not a known member",
-                    )
+                    Violation::new(format!("{pointer}/{}", escaped(name)), "is not a known member")
                 }));
             }
             ValidationErrorKind::Required { property } => {
@@ -85,26 +90,37 @@ pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> V
     found
 }
 
-/// The pointer of the first number whose exponent is too far out.
-fn far_number(instance: &Value) -> Option<String> {
+/// The pointer of the number whose exponent is more than what is `left`.
+fn too_far(instance: &Value, left: &mut u32) -> Option<String> {
     match instance {
-        Value::Number(number) => is_far(&number.to_string()).then(String::new),
+        Value::Number(number) => match left.checked_sub(exponent(&number.to_string())) {
+            Some(rest) => {
+                *left = rest;
+                None
+            }
+            None => Some(String::new()),
+        },
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .find_map(|(index, item)| Some(format!("/{index}{}", far_number(item)?))),
+            .find_map(|(index, item)| Some(format!("/{index}{}", too_far(item, left)?))),
         Value::Object(members) => members
             .iter()
-            .find_map(|(name, value)| Some(format!("/{}{}", escaped(name), far_number(value)?))),
+            .find_map(|(name, value)| Some(format!("/{}{}", escaped(name), too_far(value, left)?))),
         _ => None,
     }
 }
 
-fn is_far(number: &str) -> bool {
-    number.split_once(['e', 'E']).is_some_and(|(_, exponent)| {
-        let digits = exponent.trim_start_matches(['+', '-']);
-        digits.parse::<u32>().map_or(true, |exponent| exponent > EXPONENT_MAX)
-    })
+/// The exponent without its sign, 0 where it is small.
+fn exponent(number: &str) -> u32 {
+    let Some((_, exponent)) = number.split_once(['e', 'E']) else {
+        return 0;
+    };
+    let exponent = exponent
+        .trim_start_matches(['+', '-'])
+        .parse()
+        .unwrap_or(u32::MAX);
+    if exponent > EXPONENT_FREE { exponent } else { 0 }
 }
 
 /// A member's name as JSON Pointer writes it.

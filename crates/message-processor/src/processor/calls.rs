@@ -37,14 +37,25 @@ pub(super) async fn call_all(
     max_concurrency: NonZeroUsize,
     jobs: &[Job],
 ) -> Vec<Call> {
-    let mut calls: Vec<Call> =
-        jobs.iter().map(|_| Call { outcome: Outcome::NotStarted, seconds: 0.0 }).collect();
+    let mut calls: Vec<Call> = jobs
+        .iter()
+        .map(|_| Call {
+            outcome: Outcome::NotStarted,
+            seconds: 0.0,
+        })
+        .collect();
     let start = |index: usize| {
         let message = &jobs[index].message;
         async move {
             let started = clock.now();
             let outcome = guarded(handler, message).await;
-            (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
+            (
+                index,
+                Call {
+                    outcome,
+                    seconds: until(started, clock.now()).as_secs_f64(),
+                },
+            )
         }
     };
     let mut waiting = 0..jobs.len();
@@ -71,7 +82,10 @@ pub(super) async fn call_all(
     for call in &mut calls[..waiting.start] {
         if matches!(call.outcome, Outcome::NotStarted) {
             let details = "the target did not answer before the invocation's end";
-            *call = Call { outcome: Outcome::Failure(HandlerError::transient("Timeout", details)), seconds };
+            *call = Call {
+                outcome: Outcome::Failure(HandlerError::transient("Timeout", details)),
+                seconds,
+            };
         }
     }
     calls
@@ -79,7 +93,10 @@ pub(super) async fn call_all(
 
 /// A panic fails this call only. Its text is not looked at: it may hold payload.
 async fn guarded(handler: &impl Handler, message: &Message) -> Outcome {
-    match AssertUnwindSafe(async { handler.handle(message).await }).catch_unwind().await {
+    match AssertUnwindSafe(async { handler.handle(message).await })
+        .catch_unwind()
+        .await
+    {
         Ok(Ok(())) => Outcome::Success,
         Ok(Err(error)) => Outcome::Failure(error),
         Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),

@@ -13,7 +13,10 @@ fn found(schema: &str, data: &str) -> Vec<Violation> {
 }
 
 fn culprits(schema: &str, data: &str) -> Vec<String> {
-    found(schema, data).into_iter().map(|violation| violation.pointer).collect()
+    found(schema, data)
+        .into_iter()
+        .map(|violation| violation.pointer)
+        .collect()
 }
 
 #[test]
@@ -24,7 +27,10 @@ fn violations_of_the_data_schema_are_named_under_data() {
     assert_eq!(culprits(schema, "{}"), ["/data/id"]);
     assert_eq!(culprits(schema, r#"{"id":5}"#), ["/data/id"]);
     assert_eq!(culprits(schema, r#"{"id":"x","y/z":1}"#), ["/data/y~1z"]);
-    assert_eq!(culprits(schema, r#"{"id":"x","a/b~c":[1,0]}"#), ["/data/a~1b~0c/1"]);
+    assert_eq!(
+        culprits(schema, r#"{"id":"x","a/b~c":[1,0]}"#),
+        ["/data/a~1b~0c/1"]
+    );
     assert_eq!(found(schema, "{}")[0].to_string(), "/data/id is missing");
 }
 
@@ -32,7 +38,10 @@ fn violations_of_the_data_schema_are_named_under_data() {
 fn data_and_message_violations_are_named_together() {
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["id"]}"#).unwrap()));
     let invalid = schema.parse(r#"{"metadata":{},"data":{}}"#).unwrap_err();
-    assert_eq!(invalid.to_string(), "/metadata/message_id is missing; /data/id is missing");
+    assert_eq!(
+        invalid.to_string(),
+        "/metadata/message_id is missing; /data/id is missing"
+    );
 }
 
 #[test]
@@ -93,7 +102,10 @@ fn a_violation_never_shows_the_value() {
             for violation in found(&schema, data) {
                 broken += 1;
                 let text = violation.to_string();
-                assert!(!text.contains("canary") && !text.contains("4242"), "{rule} on {data}: {text}");
+                assert!(
+                    !text.contains("canary") && !text.contains("4242"),
+                    "{rule} on {data}: {text}"
+                );
                 assert!(text.starts_with("/data/v"), "{rule} on {data}: {text}");
                 assert!(!violation.rule.is_empty(), "{rule} on {data}");
             }
@@ -129,10 +141,15 @@ fn remote_references_are_refused() {
             format!(r#"{{"$id":"https://example.com/base.json","$ref":"{reference}"}}"#),
         ] {
             let error = DataSchema::new(&schema);
-            assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{schema}: {error:?}");
+            assert!(
+                matches!(error, Err(SchemaError::NotASchema(_))),
+                "{schema}: {error:?}"
+            );
         }
     }
-    let text = DataSchema::new(r#"{"$ref":"https://example.com/s.json"}"#).unwrap_err().to_string();
+    let text = DataSchema::new(r#"{"$ref":"https://example.com/s.json"}"#)
+        .unwrap_err()
+        .to_string();
     assert!(text.contains("remote references are refused"), "{text}");
 }
 
@@ -142,7 +159,10 @@ fn local_references_are_followed() {
         "b":{"$ref":"positive.json"},"c":{"$ref":"#named"}},
         "$defs":{"positive":{"$id":"positive.json","minimum":1},"named":{"$anchor":"named","minimum":1}}}"##;
     assert_eq!(culprits(schema, r#"{"a":1,"b":1,"c":1}"#), [""; 0]);
-    assert_eq!(culprits(schema, r#"{"a":0,"b":0,"c":0}"#), ["/data/a", "/data/b", "/data/c"]);
+    assert_eq!(
+        culprits(schema, r#"{"a":0,"b":0,"c":0}"#),
+        ["/data/a", "/data/b", "/data/c"]
+    );
 }
 
 #[test]
@@ -154,17 +174,35 @@ fn a_reference_that_leads_nowhere_is_refused() {
 #[test]
 fn what_is_no_schema_is_refused() {
     assert!(matches!(DataSchema::new("{"), Err(SchemaError::NotJson(_))));
-    for wrong in ["5", "[]", r#"{"type":"objekt"}"#, r#"{"minimum":"1"}"#, r#"{"pattern":"("}"#] {
+    for wrong in [
+        "5",
+        "[]",
+        r#"{"type":"objekt"}"#,
+        r#"{"minimum":"1"}"#,
+        r#"{"pattern":"("}"#,
+    ] {
         let error = DataSchema::new(wrong);
-        assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{wrong}: {error:?}");
+        assert!(
+            matches!(error, Err(SchemaError::NotASchema(_))),
+            "{wrong}: {error:?}"
+        );
     }
 }
 
 #[test]
 fn big_numbers_are_validated_as_they_are() {
     let integer = r#"{"properties":{"n":{"type":"integer"}}}"#;
-    for whole in ["12345678901234567890", "123456789012345678901234567890", "1e400", "-1e400"] {
-        assert_eq!(culprits(integer, &format!(r#"{{"n":{whole}}}"#)), [""; 0], "{whole}");
+    for whole in [
+        "12345678901234567890",
+        "123456789012345678901234567890",
+        "1e400",
+        "-1e400",
+    ] {
+        assert_eq!(
+            culprits(integer, &format!(r#"{{"n":{whole}}}"#)),
+            [""; 0],
+            "{whole}"
+        );
     }
     assert_eq!(culprits(integer, r#"{"n":12345678901234567890.5}"#), ["/data/n"]);
     let maximum = r#"{"properties":{"n":{"maximum":12345678901234567890}}}"#;
@@ -195,35 +233,66 @@ fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
 }
 
 #[test]
-fn numbers_with_far_exponents_are_refused_before_they_can_stop_the_function() {
-    for schema in [
-        r#"{"properties":{"n":{"items":{"type":"integer"}}}}"#,
-        r#"{"properties":{"n":{"items":{"maximum":10.5}}}}"#,
-        r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#,
+fn a_message_full_of_far_exponents_is_refused_before_it_can_stop_the_function() {
+    let schema = r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#;
+    let refused_at = |number: &str, count: usize| {
+        let violations = found(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")));
+        let first = violations.into_iter().next()?;
+        first
+            .rule
+            .starts_with("brings the exponents to more than 1000000")
+            .then_some(first.pointer)
+    };
+    for (number, most) in [
+        ("1e400", 2500),
+        ("1.5E-400", 2500),
+        ("-1e+9999", 100),
+        ("1e-9999", 100),
+        ("1e1000000", 1),
     ] {
-        for number in ["1e-9999", "1e9999", "1E+401", "1.5e-401", "-1e0000401", "1e999999999", "1e99999999999999999999"] {
-            let many = vec![number; 100_000].join(",");
-            let violations = found(schema, &format!(r#"{{"n":[1,{many}]}}"#));
-            assert_eq!(
-                violations,
-                [Violation::new("/data/n/1", "has an exponent beyond 400, which no schema is checked against")],
-            );
-        }
+        assert_eq!(
+            refused_at(number, most + 1),
+            Some(format!("/data/n/{most}")),
+            "{number}"
+        );
     }
-    assert_eq!(culprits(r#"{"properties":{"n":{"maximum":10}}}"#, r#"{"n":1e-400}"#), [""; 0]);
+    assert_eq!(refused_at("1e400", 2500), None);
+    assert_eq!(refused_at("1e-999999999", 1), Some("/data/n/0".to_owned()));
+    assert_eq!(
+        refused_at("1e99999999999999999999", 1),
+        Some("/data/n/0".to_owned())
+    );
+    assert_eq!(
+        refused_at("1e0000000000000000000030", 2600),
+        None,
+        "everyday exponents are free"
+    );
 }
 
 #[test]
 fn a_hostile_message_is_described_by_a_hundred_violations_at_most() {
     let schema = r#"{"properties":{"n":{"items":{"type":"string"}}}}"#;
-    let many = vec!["0"; 200_000].join(",");
+    let many = vec!["0"; 10_000].join(",");
     assert_eq!(found(schema, &format!(r#"{{"n":[{many}]}}"#)).len(), 100);
     let names: Vec<_> = (0..1000).map(|name| format!("\"{name}\":0")).collect();
-    assert_eq!(found(r#"{"properties":{"x":true},"additionalProperties":false}"#, &format!("{{{}}}", names.join(","))).len(), 100);
+    assert_eq!(
+        found(
+            r#"{"properties":{"x":true},"additionalProperties":false}"#,
+            &format!("{{{}}}", names.join(","))
+        )
+        .len(),
+        100
+    );
 }
 
 #[test]
 fn names_in_pointers_are_escaped() {
     assert_eq!(culprits(r#"{"required":["a/b~c"]}"#, "{}"), ["/data/a~1b~0c"]);
-    assert_eq!(culprits(r#"{"properties":{"x":true},"additionalProperties":false}"#, r#"{"a/b~c":1}"#), ["/data/a~1b~0c"]);
+    assert_eq!(
+        culprits(
+            r#"{"properties":{"x":true},"additionalProperties":false}"#,
+            r#"{"a/b~c":1}"#
+        ),
+        ["/data/a~1b~0c"]
+    );
 }

@@ -1,0 +1,56 @@
+//! A function in Lambda: event → records → function → `batchItemFailures`.
+
+mod event;
+
+use chrono::DateTime;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use redeliver_core::events::{Event, UnreadableRecord};
+use redeliver_core::ports::{Function, Observer};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub use event::{NotAnSqsEvent, Records, records};
+
+/// Serves invocations until the process is stopped.
+///
+/// # Errors
+/// If Lambda's Runtime API fails.
+pub async fn run_function(function: impl Function, observer: impl Observer) -> Result<(), Error> {
+    let (function, observer) = (&function, &observer);
+    lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let Records { readable, unreadable } = records(event.payload.get())?;
+        for sqs_message_id in &unreadable {
+            observer.observe(&Event::UnreadableRecord(UnreadableRecord {
+                sqs_message_id: sqs_message_id.clone(),
+            }));
+        }
+        let millis = i64::try_from(event.context.deadline).unwrap_or(i64::MAX);
+        let deadline =
+            DateTime::from_timestamp_millis(millis).ok_or("the invocation's deadline is not a time")?;
+        let failed = function.process(readable, deadline).await.failed;
+        Ok::<_, Error>(Response::new(failed.into_iter().chain(unreadable)))
+    }))
+    .await
+}
+
+/// "Using Lambda with Amazon SQS: implementing partial batch responses".
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response {
+    batch_item_failures: Vec<BatchItemFailure>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchItemFailure {
+    item_identifier: String,
+}
+
+impl Response {
+    fn new(failed: impl Iterator<Item = String>) -> Self {
+        let batch_item_failures = failed
+            .map(|item_identifier| BatchItemFailure { item_identifier })
+            .collect();
+        Self { batch_item_failures }
+    }
+}

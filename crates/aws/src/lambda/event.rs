@@ -1,0 +1,92 @@
+//! An SQS event, read record by record: one that cannot be read fails alone. Bodies stay raw strings.
+
+use aws_lambda_events::sqs::SqsMessage;
+use redeliver_core::message::ReceivedMessage;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use thiserror::Error;
+
+use crate::received::{NotUnderstood, SystemAttributes, attribute};
+
+/// The records of an event.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// Those that were read.
+    pub readable: Vec<ReceivedMessage>,
+    /// SQS message ids of those that were not: to be reported as failed.
+    pub unreadable: Vec<String>,
+}
+
+/// Why an invocation fails as a whole; SQS will deliver its records again.
+#[derive(Debug, Error)]
+pub enum NotAnSqsEvent {
+    /// Something else invoked the function.
+    #[error(
+        "expected an SQS event, {{\"Records\":[…]}}; invoke this function by an event source mapping on its queue"
+    )]
+    NoRecords,
+    /// A record that could not even be reported.
+    #[error("record {0} of the event has no messageId, so it could not be reported as failed")]
+    NoMessageId(usize),
+}
+
+/// Reads an event.
+///
+/// # Errors
+/// If it is not an SQS event, or a record has no message id.
+pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
+    #[derive(Deserialize)]
+    struct SqsEvent<'a> {
+        #[serde(borrow, rename = "Records")]
+        records: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct MessageId {
+        #[serde(rename = "messageId")]
+        message_id: String,
+    }
+    let event: SqsEvent<'_> = serde_json::from_str(event).map_err(|_| NotAnSqsEvent::NoRecords)?;
+    let mut records = Records::default();
+    for (index, raw) in event.records.into_iter().enumerate() {
+        let record = serde_json::from_str(raw.get())
+            .ok()
+            .and_then(|record| received(record).ok());
+        if let Some(record) = record {
+            records.readable.push(record);
+            continue;
+        }
+        // An empty identifier would fail the whole batch all the same.
+        let id = serde_json::from_str::<MessageId>(raw.get())
+            .ok()
+            .filter(|id| !id.message_id.is_empty());
+        records
+            .unreadable
+            .push(id.ok_or(NotAnSqsEvent::NoMessageId(index))?.message_id);
+    }
+    Ok(records)
+}
+
+fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
+    let system = SystemAttributes::read(|name| record.attributes.get(name).map(String::as_str))?;
+    let attributes = record.message_attributes.into_iter().map(|(name, value)| {
+        let bytes = value.binary_value.map(|bytes| bytes.0);
+        Ok((name, attribute(value.data_type, value.string_value, bytes)?))
+    });
+    let present = |text: Option<String>, name| {
+        text.filter(|text| !text.is_empty())
+            .ok_or(NotUnderstood::Missing(name))
+    };
+    Ok(ReceivedMessage {
+        sqs_message_id: present(record.message_id, "messageId")?,
+        receipt_handle: record.receipt_handle.unwrap_or_default(),
+        body: record.body.unwrap_or_default(),
+        attributes: attributes.collect::<Result<_, _>>()?,
+        sent_at: system.sent_at,
+        first_received_at: system.first_received_at,
+        receive_count: system.receive_count,
+        message_group_id: system.message_group_id,
+        trace_header: system.trace_header,
+        redriven_from: system.redriven_from,
+        queue_arn: record.event_source_arn.unwrap_or_default(),
+    })
+}

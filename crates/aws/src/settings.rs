@@ -1,0 +1,186 @@
+//! The functions' settings: environment variables, read here and nowhere else, all checked before the function starts.
+
+mod reader;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use redeliver_core::policy::Policy;
+use redeliver_core::schema::{DataSchema, MessageSchema};
+
+use crate::targets::{DEFAULT_TIMEOUT, TargetAddress};
+use reader::Reader;
+pub use reader::SettingsError;
+
+/// Calls to the target at the same time, where `MAX_CONCURRENCY` is not set.
+const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
+/// A batch has at most 10,000 records.
+const CONCURRENCY_MAX: usize = 10_000;
+/// The longest function timeout ("Lambda quotas").
+const TIMEOUT_SECONDS_MAX: u64 = 900;
+
+/// What every message processor needs, whatever its target.
+#[derive(Debug)]
+pub struct MessageProcessorSettings {
+    /// `INTERMEDIATE_DLQ_URL`.
+    pub intermediate_dlq_url: String,
+    /// `ANNOTATION_QUEUE_URL`.
+    pub annotation_queue_url: String,
+    /// `MAX_CONCURRENCY`.
+    pub max_concurrency: NonZeroUsize,
+    /// The message schema, with that of `DATA_SCHEMA_PATH`.
+    pub schema: MessageSchema,
+}
+
+/// What the message processor without a handler of its own needs besides.
+#[derive(Debug)]
+pub struct TargetSettings {
+    /// `TARGET`.
+    pub address: TargetAddress,
+    /// `TARGET_TIMEOUT_SECONDS`.
+    pub timeout: Duration,
+    /// `TARGET_HEADERS_SECRET_ARN`.
+    pub headers_secret_arn: Option<String>,
+}
+
+/// The failed-message-processor's settings.
+#[derive(Debug)]
+pub struct FailedMessageProcessorSettings {
+    /// `SOURCE_QUEUE_URL`.
+    pub source_queue_url: String,
+    /// `INTERMEDIATE_DLQ_URL`: its own queue.
+    pub intermediate_dlq_url: String,
+    /// `ANNOTATION_QUEUE_URL`.
+    pub annotation_queue_url: String,
+    /// `RETRY_POLICY`.
+    pub policy: Policy,
+    /// The message schema, with that of `DATA_SCHEMA_PATH`.
+    pub schema: MessageSchema,
+}
+
+/// The final-dlq-annotator's settings.
+#[derive(Debug)]
+pub struct FinalDlqAnnotatorSettings {
+    /// `FINAL_DLQ_URL`.
+    pub final_dlq_url: String,
+}
+
+impl MessageProcessorSettings {
+    /// Reads the settings of a message processor with a handler of its own.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        let mut reader = Reader::of_environment();
+        let settings = Self::read(&mut reader);
+        reader.finish(settings)
+    }
+
+    /// Reads the settings of the message processor that calls `TARGET`.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
+        Self::with_target(Reader::of_environment())
+    }
+
+    fn with_target(mut reader: Reader<'_>) -> Result<(Self, TargetSettings), SettingsError> {
+        let settings = Self::read(&mut reader);
+        let target = TargetSettings::read(&mut reader);
+        reader.finish(settings.zip(target))
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
+        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
+        let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
+        let schema = schema(reader);
+        Some(Self {
+            intermediate_dlq_url: intermediate_dlq_url?,
+            annotation_queue_url: annotation_queue_url?,
+            max_concurrency: max_concurrency
+                .and_then(NonZeroUsize::new)
+                .unwrap_or(DEFAULT_CONCURRENCY),
+            schema: schema?,
+        })
+    }
+}
+
+impl TargetSettings {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let allow_http = reader.flag("TARGET_ALLOW_HTTP");
+        let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
+        let text = reader.required(
+            "TARGET",
+            "set it to the https:// URL or the Lambda function's ARN to call",
+        );
+        let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
+        Some(Self {
+            address: address?,
+            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            headers_secret_arn: reader.optional("TARGET_HEADERS_SECRET_ARN"),
+        })
+    }
+}
+
+impl FailedMessageProcessorSettings {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        Self::read(Reader::of_environment())
+    }
+
+    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+        let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
+        let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
+        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
+        let policy = match reader.optional("RETRY_POLICY") {
+            None => Some(Policy::default()),
+            Some(text) => reader.check("RETRY_POLICY", Policy::from_json(&text)),
+        };
+        let schema = schema(&mut reader);
+        let settings = (|| {
+            Some(Self {
+                source_queue_url: source_queue_url?,
+                intermediate_dlq_url: intermediate_dlq_url?,
+                annotation_queue_url: annotation_queue_url?,
+                policy: policy?,
+                schema: schema?,
+            })
+        })();
+        reader.finish(settings)
+    }
+}
+
+impl FinalDlqAnnotatorSettings {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        let mut reader = Reader::of_environment();
+        let settings = reader
+            .queue_url("FINAL_DLQ_URL")
+            .map(|final_dlq_url| Self { final_dlq_url });
+        reader.finish(settings)
+    }
+}
+
+fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
+    let Some(path) = reader.optional("DATA_SCHEMA_PATH") else {
+        return Some(MessageSchema::default());
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        format!("names the file {path}, which cannot be read ({error}); it must be in the deployment package")
+    });
+    let text = reader.check("DATA_SCHEMA_PATH", text)?;
+    let schema = DataSchema::new(&text).map_err(|error| format!("names the file {path}: {error}"));
+    reader
+        .check("DATA_SCHEMA_PATH", schema)
+        .map(|schema| MessageSchema::new(Some(schema)))
+}
+
+#[cfg(test)]
+mod tests;

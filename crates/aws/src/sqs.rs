@@ -1,0 +1,229 @@
+//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s business.
+
+mod convert;
+mod service;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry,
+    MessageSystemAttributeName, QueueAttributeName,
+};
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+
+use crate::failed_request::{batch_entry_error, entry_error, no_answer};
+pub use service::SqsService;
+
+/// Time for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for one request; a long poll may take 20 s of it.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The configuration of an SQS client that asks once and not for ever.
+#[must_use]
+pub fn client_config(config: &SdkConfig) -> aws_sdk_sqs::config::Builder {
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    aws_sdk_sqs::config::Builder::from(config)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts)
+}
+
+/// A queue on AWS, or on whatever answers like it.
+#[derive(Clone, Debug)]
+pub struct SqsQueue {
+    client: Client,
+    url: Arc<str>,
+    arn: Arc<str>,
+}
+
+impl SqsQueue {
+    /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty.
+    #[must_use]
+    pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
+        Self {
+            client,
+            url: url.into(),
+            arn: arn.into(),
+        }
+    }
+}
+
+impl QueueSender for SqsQueue {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        let count = batch.entries().len();
+        let entries = match convert::send_entries(batch) {
+            Ok(entries) => entries,
+            Err(error) => return vec![Err(error); count],
+        };
+        match self
+            .client
+            .send_message_batch()
+            .queue_url(&*self.url)
+            .set_entries(Some(entries))
+            .send()
+            .await
+        {
+            Ok(answer) => {
+                let done = answer
+                    .successful
+                    .into_iter()
+                    .map(|entry| (entry.id, entry.message_id));
+                outcomes(count, done, answer.failed)
+            }
+            Err(error) => vec![Err(entry_error(&error)); count],
+        }
+    }
+}
+
+impl Queue for SqsQueue {
+    /// A message that cannot be understood (no `SentTimestamp`) is left out: it comes back, and is redriven at last.
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let wait = i32::try_from(request.wait.as_secs()).unwrap_or(i32::MAX);
+        let answer = self
+            .client
+            .receive_message()
+            .queue_url(&*self.url)
+            .max_number_of_messages(request.max_messages.into())
+            .wait_time_seconds(wait)
+            .set_visibility_timeout(request.visibility.map(|visibility| visibility.get().into()))
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .message_attribute_names("All")
+            .send()
+            .await
+            .map_err(|error| entry_error(&error))?;
+        let messages = answer.messages.unwrap_or_default();
+        Ok(messages
+            .into_iter()
+            .filter_map(|message| convert::received(message, &self.arn).ok())
+            .collect())
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        let entries = handles.iter().enumerate().map(|(index, handle)| {
+            DeleteMessageBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(handle)
+                .build()
+        });
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
+            return not_built(handles.len());
+        };
+        match self
+            .client
+            .delete_message_batch()
+            .queue_url(&*self.url)
+            .set_entries(Some(entries))
+            .send()
+            .await
+        {
+            Ok(answer) => {
+                let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
+                outcomes(handles.len(), done, answer.failed)
+            }
+            Err(error) => vec![Err(entry_error(&error)); handles.len()],
+        }
+    }
+
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let count = entries.len();
+        let entries = entries.iter().enumerate().map(|(index, (handle, visibility))| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(handle)
+                .visibility_timeout(visibility.get().into())
+                .build()
+        });
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
+            return not_built(count);
+        };
+        let request = self
+            .client
+            .change_message_visibility_batch()
+            .queue_url(&*self.url);
+        match request.set_entries(Some(entries)).send().await {
+            Ok(answer) => {
+                let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
+                outcomes(count, done, answer.failed)
+            }
+            Err(error) => vec![Err(entry_error(&error)); count],
+        }
+    }
+
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        let answer = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&*self.url)
+            .attribute_names(QueueAttributeName::All)
+            .send()
+            .await
+            .map_err(|error| entry_error(&error))?;
+        let count = |name| {
+            let attributes = answer.attributes.as_ref()?;
+            attributes.get(&name)?.parse().ok()
+        };
+        let all = (
+            count(QueueAttributeName::ApproximateNumberOfMessages),
+            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+            count(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
+        );
+        match all {
+            (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth {
+                visible,
+                in_flight,
+                delayed,
+            }),
+            // Unknown is not empty.
+            _ => Err(no_answer("UnreadableAnswer")),
+        }
+    }
+
+    fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// One outcome per entry, by the entry's id. An entry that the answer does not name is not confirmed.
+fn outcomes<T>(
+    count: usize,
+    done: impl Iterator<Item = (String, T)>,
+    failed: Vec<BatchResultErrorEntry>,
+) -> Vec<EntryOutcome<T>> {
+    let mut by_id: HashMap<String, EntryOutcome<T>> = done.map(|(id, value)| (id, Ok(value))).collect();
+    // Should an entry be called both, it is not confirmed.
+    by_id.extend(
+        failed
+            .into_iter()
+            .map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
+    );
+    (0..count)
+        .map(|index| {
+            by_id
+                .remove(&index.to_string())
+                .unwrap_or_else(|| Err(no_answer("EntryNotAnswered")))
+        })
+        .collect()
+}
+
+fn not_built<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
+    vec![Err(convert::not_built()); count]
+}

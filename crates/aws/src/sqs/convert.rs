@@ -1,0 +1,89 @@
+//! Between our messages and the SDK's.
+
+use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::primitives::Blob;
+use aws_sdk_sqs::types::{
+    Message, MessageAttributeValue, MessageSystemAttributeName, MessageSystemAttributeNameForSends,
+    MessageSystemAttributeValue, SendMessageBatchRequestEntry,
+};
+use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{EntryError, Fault};
+
+use crate::received::{NotUnderstood, SystemAttributes, attribute};
+
+/// Entries whose ids are their places.
+pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
+    let entries = batch.entries().iter().enumerate();
+    entries
+        .map(|(index, message)| send_entry(index, message.content()))
+        .collect::<Result<_, _>>()
+        .map_err(|_| not_built())
+}
+
+fn send_entry(index: usize, content: &Content) -> Result<SendMessageBatchRequestEntry, BuildError> {
+    let mut entry = SendMessageBatchRequestEntry::builder()
+        .id(index.to_string())
+        .message_body(&content.body)
+        .delay_seconds(content.delay.get().into())
+        .set_message_group_id(content.message_group_id.clone());
+    for (name, attribute) in &content.attributes {
+        entry = entry.message_attributes(name, attribute_value(attribute)?);
+    }
+    if let Some(header) = &content.trace_header {
+        let value = MessageSystemAttributeValue::builder()
+            .data_type("String")
+            .string_value(header)
+            .build()?;
+        entry = entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);
+    }
+    entry.build()
+}
+
+fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, BuildError> {
+    let value = MessageAttributeValue::builder().data_type(&attribute.data_type);
+    match &attribute.value {
+        AttributeValue::Text(text) => value.string_value(text).build(),
+        AttributeValue::Binary(bytes) => value.binary_value(Blob::new(bytes.clone())).build(),
+    }
+}
+
+pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
+    let system = message.attributes.unwrap_or_default();
+    let lookup = |name: &str| {
+        system
+            .get(&MessageSystemAttributeName::from(name))
+            .map(String::as_str)
+    };
+    let system = SystemAttributes::read(lookup)?;
+    let attributes = message
+        .message_attributes
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, value)| {
+            let bytes = value.binary_value.map(Blob::into_inner);
+            Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
+        });
+    Ok(ReceivedMessage {
+        sqs_message_id: message.message_id.ok_or(NotUnderstood::Missing("message id"))?,
+        receipt_handle: message
+            .receipt_handle
+            .ok_or(NotUnderstood::Missing("receipt handle"))?,
+        body: message.body.unwrap_or_default(),
+        attributes: attributes.collect::<Result<_, _>>()?,
+        sent_at: system.sent_at,
+        first_received_at: system.first_received_at,
+        receive_count: system.receive_count,
+        message_group_id: system.message_group_id,
+        trace_header: system.trace_header,
+        redriven_from: system.redriven_from,
+        queue_arn: queue_arn.to_owned(),
+    })
+}
+
+pub(super) fn not_built() -> EntryError {
+    EntryError {
+        fault: Fault::Sender,
+        code: "RequestNotBuilt".to_owned(),
+    }
+}

@@ -1,0 +1,68 @@
+//! The start of a function: settings → dependencies → run.
+
+use std::process::ExitCode;
+
+use aws_config::BehaviorVersion;
+pub use aws_config::SdkConfig;
+use redeliver_core::ports::Function;
+
+use crate::lambda::run_function;
+use crate::settings::TargetSettings;
+use crate::sqs::{SqsQueue, client_config};
+use crate::targets::{Headers, HttpTarget, LambdaTarget, Target, TargetAddress, secret_headers};
+use crate::telemetry::{self, JsonLines};
+
+/// Why a function cannot start.
+pub type StartError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What AWS clients are made from: credentials, region, endpoint.
+pub async fn sdk_config() -> SdkConfig {
+    aws_config::load_defaults(BehaviorVersion::latest()).await
+}
+
+/// A queue to send to.
+#[must_use]
+pub fn queue(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
+    SqsQueue::new(client.clone(), url, "")
+}
+
+/// The client that all queues share.
+#[must_use]
+pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
+    aws_sdk_sqs::Client::from_conf(client_config(config).build())
+}
+
+/// The message-processor's target, its headers' secret read.
+///
+/// # Errors
+/// If the secret cannot be used.
+pub async fn target(config: &SdkConfig, settings: TargetSettings) -> Result<Target, StartError> {
+    let headers = match &settings.headers_secret_arn {
+        Some(arn) => secret_headers(config, arn).await?,
+        None => Headers::default(),
+    };
+    Ok(match settings.address {
+        TargetAddress::Url(url) => Target::Http(HttpTarget::new(url, headers, settings.timeout)?),
+        TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, settings.timeout)),
+    })
+}
+
+/// Runs the function that `prepare` makes until the process is stopped. If it cannot be made, the reason is printed and
+/// nothing runs.
+pub async fn run<F: Function>(
+    name: &'static str,
+    prepare: impl Future<Output = Result<F, StartError>>,
+) -> ExitCode {
+    telemetry::init();
+    let outcome = match prepare.await {
+        Ok(function) => run_function(function, JsonLines::stdout(name)).await,
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

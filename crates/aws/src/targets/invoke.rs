@@ -1,0 +1,96 @@
+//! A Lambda function.
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::operation::invoke::InvokeError;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use serde::Deserialize;
+
+use super::ANSWER_BYTES_MAX;
+
+/// A Lambda function, invoked with the body's bytes (`RequestResponse`).
+#[derive(Debug)]
+pub struct LambdaTarget {
+    client: Client,
+    arn: String,
+}
+
+impl LambdaTarget {
+    /// `timeout` is for a whole call. The SDK does not retry: the policy does.
+    #[must_use]
+    pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
+        let config = aws_sdk_lambda::config::Builder::from(config)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(TimeoutConfig::builder().operation_timeout(timeout).build())
+            .build();
+        Self {
+            client: Client::from_conf(config),
+            arn,
+        }
+    }
+}
+
+impl Handler for LambdaTarget {
+    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+        let answer = self
+            .client
+            .invoke()
+            .function_name(&self.arn)
+            .invocation_type(InvocationType::RequestResponse)
+            .payload(Blob::new(message.body.as_bytes()))
+            .send()
+            .await
+            .map_err(|error| not_invoked(&error))?;
+        match answer.function_error {
+            None => Ok(()),
+            Some(_) => Err(function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref))),
+        }
+    }
+}
+
+/// "Handle errors in …": a function error's payload is `{"errorType":…,"errorMessage":…}`.
+fn function_error(payload: &[u8]) -> HandlerError {
+    #[derive(Default, Deserialize)]
+    #[serde(default, rename_all = "camelCase")]
+    struct FunctionError {
+        error_type: Option<String>,
+        error_message: Option<String>,
+    }
+    let payload = payload.get(..ANSWER_BYTES_MAX).unwrap_or(payload);
+    let FunctionError {
+        error_type,
+        error_message,
+    } = serde_json::from_slice(payload).unwrap_or_default();
+    let error_type = error_type.map_or(ErrorType::Named("Lambda.FunctionError"), ErrorType::FromTarget);
+    HandlerError::transient(error_type, error_message.unwrap_or_default())
+}
+
+/// Throttles, access and KMS errors, not found: all may pass, and a wrong role must not dead-letter all traffic. A payload
+/// that Lambda does not take at all is too large on every attempt.
+fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
+    match error {
+        SdkError::TimeoutError(_) => {
+            HandlerError::transient("Lambda.Timeout", "the function did not answer in time")
+        }
+        SdkError::ServiceError(answer) => {
+            let code = answer.err().code().unwrap_or("no error code");
+            let details = format!("Lambda answered {code}");
+            match code {
+                "RequestTooLargeException" => HandlerError::permanent("Lambda.RequestTooLarge", details),
+                "TooManyRequestsException" => HandlerError::transient("Lambda.Throttled", details),
+                "AccessDeniedException" => HandlerError::transient("Lambda.AccessDenied", details),
+                "ResourceNotFoundException" => HandlerError::transient("Lambda.NotFound", details),
+                kms if kms.starts_with("KMS") => HandlerError::transient("Lambda.Kms", details),
+                _ => HandlerError::transient("Lambda.Service", details),
+            }
+        }
+        _ => HandlerError::transient("Lambda.Connect", "no answer from Lambda"),
+    }
+}

@@ -1,0 +1,65 @@
+//! Telemetry: each domain event is one JSON line on standard output, log and CloudWatch metric at once.
+
+mod line;
+mod panics;
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+
+use redeliver_core::events::Event;
+use redeliver_core::ports::{Clock, Observer};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::SystemClock;
+
+/// Writes domain events as JSON lines in CloudWatch's embedded metric format.
+#[derive(Debug)]
+pub struct JsonLines<C, W> {
+    function: &'static str,
+    clock: C,
+    writer: Mutex<W>,
+}
+
+impl JsonLines<SystemClock, std::io::Stdout> {
+    /// To standard output, which Lambda brings to CloudWatch.
+    #[must_use]
+    pub fn stdout(function: &'static str) -> Self {
+        Self::new(function, SystemClock, std::io::stdout())
+    }
+}
+
+impl<C: Clock, W: Write + Send> JsonLines<C, W> {
+    /// To `writer`; `function` is the metrics' dimension.
+    pub fn new(function: &'static str, clock: C, writer: W) -> Self {
+        Self {
+            function,
+            clock,
+            writer: Mutex::new(writer),
+        }
+    }
+}
+
+impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
+    fn observe(&self, event: &Event) {
+        let mut line = line::of(event, self.function, self.clock.now());
+        line.push('\n');
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // A log that cannot be written must not fail the message.
+        let _ = writer.write_all(line.as_bytes()).and_then(|()| writer.flush());
+    }
+}
+
+/// Sets the process up: our dependencies' logs as JSON from WARN upwards, whatever the environment says (some log whole
+/// events at TRACE), and panics without their text, which may hold payload.
+pub fn init() {
+    panics::without_text();
+    // A second call changes nothing.
+    let _ = tracing_subscriber::fmt()
+        .json()
+        .with_max_level(LevelFilter::WARN)
+        .with_writer(std::io::stderr)
+        .try_init();
+}
+
+#[cfg(test)]
+mod tests;

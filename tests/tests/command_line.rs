@@ -1,0 +1,216 @@
+//! The `redeliver` program as a person or a pipeline uses it: output, files, exit codes.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use redeliver_tests::settings::{release_program, root, target_dir};
+use serde_json::Value;
+
+const EXAMPLE: &str = "examples/messages.jsonl";
+
+fn redeliver(arguments: &[&str]) -> Output {
+    Command::new(release_program("redeliver")).args(arguments).current_dir(root()).output().expect("the program starts")
+}
+
+fn with_input(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(release_program("redeliver"))
+        .args(arguments)
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // A program that ends early does not read its input; what it says is what matters.
+    let _ = child.stdin.take().expect("it is piped").write_all(input);
+    child.wait_with_output().expect("the program ends")
+}
+
+/// A file of this test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path = target_dir().join(format!("command-line-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).expect("the target directory is writable");
+        Self(path)
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(Path::new(&self.0)).expect("the file is there")
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn report(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("the report is one JSON object")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_shipped_example_settles_with_each_kind_of_invalid_message_dead_lettered() {
+    let report = report(&redeliver(&["local", EXAMPLE, "--format", "json"]));
+    assert_eq!((&report["sent"], &report["processed"], &report["retries"]), (&22.into(), &13.into(), &0.into()));
+    let by_type: BTreeMap<String, u64> = serde_json::from_value(report["dead_lettered"].clone()).unwrap();
+    let expected = [("INVALID_MESSAGE_FORMAT", 5), ("INVALID_MESSAGE_SCHEMA", 4)];
+    assert_eq!(by_type, expected.map(|(code, count)| (code.to_owned(), count)).into());
+    assert_eq!((&report["waiting"], &report["unaccounted"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn fail_first_needs_just_so_many_retries() {
+    let report = report(&redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
+    // Twelve first deliveries need three retries each; the one that already had two needs one. One of the twelve says
+    // that it expires after twenty minutes, and its third retry would come later.
+    assert_eq!(report["processed"], 12, "{report}");
+    assert_eq!(report["dead_lettered"]["MESSAGE_EXPIRED"], 1, "{report}");
+}
+
+#[test]
+fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
+    let policy = Scratch::new("limit.json", br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#);
+    let dead = Scratch::new("dead.jsonl", b"");
+    let line = br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
+    let arguments = ["local", "-", "--fail-rate", "1", "--policy", policy.name(), "--final-dlq", dead.name(), "--format", "json"];
+    let report = report(&with_input(&arguments, line));
+    assert_eq!(report["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 1);
+    assert_eq!((&report["retries"], &report["virtual_seconds"]), (&5.into(), &3600.0.into()), "five retries over an hour");
+    assert_eq!(report["delays"].as_array().unwrap().last().unwrap()["count"], 5);
+    let record: Value = serde_json::from_str(&dead.text()).unwrap();
+    let details = record["attributes"]["ErrorDetails"].as_str().unwrap();
+    assert_eq!(
+        details,
+        "Max retry attempts 5 exceeded; last error Simulated.Transient: the built-in target fails attempt 6"
+    );
+    let body = record["body"].as_str().unwrap();
+    assert!(body.ends_with(r#""data":{"n":1e400}}"#), "{body}");
+    assert!(body.contains(r#""retry_attempt":5"#), "{body}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_byte_for_byte() {
+    let run = |seed: &str, name: &str| {
+        let dead = Scratch::new(name, b"");
+        let arguments =
+            ["local", EXAMPLE, "--fail-rate", "0.6", "--fail-permanently", "0.2", "--seed", seed, "--final-dlq", dead.name()];
+        let output = redeliver(&arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        (output.stdout, dead.text())
+    };
+    assert_eq!(run("7", "seed-7.jsonl"), run("7", "seed-7-again.jsonl"));
+    assert_ne!(run("7", "seed-7-b.jsonl"), run("8", "seed-8.jsonl"));
+}
+
+#[test]
+fn anything_may_be_on_a_line() {
+    let input = b"\xFF\xFE\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
+    let output = with_input(&["local", "-", "--format", "json"], input);
+    let report = report(&output);
+    assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
+    let errors = stderr(&output);
+    assert!(errors.contains("line 1: refused: not UTF-8 at byte 0"), "{errors}");
+    assert!(errors.contains("line 2: refused: the body is empty"), "{errors}");
+    assert!(errors.contains("line 3: refused: the character U+0001"), "{errors}");
+}
+
+#[test]
+fn bodies_of_one_mebibyte_settle() {
+    let message = |id: u32, size: usize| {
+        let start = format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{id:012x}"}},"data":{{"pad":""#);
+        format!("{start}{}\"}}}}\n", "x".repeat(size - start.len() - 3))
+    };
+    let input = [message(1, 1_048_576), message(2, 1_048_576 - 2000), "y".repeat(1_048_576) + "\n", message(3, 1_048_577)];
+    let report = report(&with_input(&["local", "-", "--fail-first", "1", "--format", "json"], input.concat().as_bytes()));
+    assert_eq!((&report["sent"], &report["refused"], &report["processed"]), (&3.into(), &1.into(), &1.into()), "{report}");
+    let dead_lettered: u64 = report["dead_lettered"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+    assert_eq!(dead_lettered, 2, "one has no room for its retry metadata, one is not JSON: {report}");
+}
+
+#[test]
+fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
+    let output = redeliver(&["local", EXAMPLE, "--fail-rate", "0.5"]);
+    let table = String::from_utf8(output.stdout.clone()).unwrap();
+    for row in ["sent", "processed", "retries", "dead-lettered", "waiting", "virtual time", "SQS requests", "retries by delay"] {
+        assert!(table.contains(row), "{row} in {table}");
+    }
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn bad_usage_exits_2_with_the_reason() {
+    let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
+    let cases: [(&[&str], &str); 8] = [
+        (&["local", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+        (&["local", EXAMPLE, "--fail-rate", "1.5"], "a number from 0 to 1"),
+        (&["local", EXAMPLE, "--target", "http://127.0.0.1:1/", "--fail-first", "1"], "cannot be used with"),
+        (&["local", EXAMPLE, "--target", "http://example.com/"], "https"),
+        (&["local", EXAMPLE, "--target", "https://user:secret@example.com/"], "credentials"),
+        (&["local", EXAMPLE, "--policy", policy.name()], "/max_atempts is not a known member"),
+        (&["check"], "required"),
+        (&["check", "--messages", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+    ];
+    for (arguments, reason) in cases {
+        let output = redeliver(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(reason), "{arguments:?}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("secret"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_exits_2_and_says_so() {
+    let output = redeliver(&["local", EXAMPLE, "--endpoint-url", "http://127.0.0.1:9"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("creating the queues"), "{}", stderr(&output));
+}
+
+#[test]
+fn check_prints_the_pointer_and_rule_of_each_violation() {
+    let output = redeliver(&["check", "--messages", EXAMPLE]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    for finding in [
+        ":15: INVALID_MESSAGE_FORMAT not a JSON object",
+        ":17: INVALID_MESSAGE_FORMAT duplicate member /data",
+        ":19: INVALID_MESSAGE_SCHEMA /metadata is missing",
+        ":21: INVALID_MESSAGE_SCHEMA /metadata/retry_attempt is not an integer written in digits",
+        ":22: INVALID_MESSAGE_SCHEMA /data is not of type \"object\"",
+    ] {
+        assert!(findings.contains(finding), "{finding} in {findings}");
+    }
+}
+
+#[test]
+fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
+    assert_eq!(redeliver(&["check", "--policy", "examples/policy.json"]).status.code(), Some(0));
+    let message = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
+    let file = Scratch::new("pretty.json", message.as_bytes());
+    assert_eq!(redeliver(&["check", "--messages", file.name()]).status.code(), Some(0));
+}
+
+#[test]
+fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
+    let policy = Scratch::new("wrong-policy.json", br#"{"backoff":{"kind":"fixed","delay_seconds":901},"jitter":"full"}"#);
+    let schema = Scratch::new("wrong-schema.json", br#"{"$ref":"https://example.com/order.json"}"#);
+    let output = redeliver(&["check", "--policy", policy.name(), "--data-schema", schema.name()]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    assert!(findings.contains("/jitter is not a known member"), "{findings}");
+    assert!(findings.contains("/backoff/delay_seconds"), "{findings}");
+    assert!(findings.contains("remote references are refused"), "{findings}");
+}
