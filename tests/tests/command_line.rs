@@ -179,6 +179,34 @@ fn an_endpoint_that_does_not_answer_exits_2_and_says_so() {
     assert!(stderr(&output).contains("creating the queues"), "{}", stderr(&output));
 }
 
+mod ministack {
+    use redeliver_tests::ministack::Ministack;
+    use redeliver_tests::sqs::{Queue, client};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_loop_runs_on_an_endpoint_in_real_time_and_touches_no_queue_but_its_own() {
+        let endpoint = Ministack::start();
+        let client = client(&endpoint.endpoint_url());
+        let theirs = Queue::create(&client, "somebody-elses", None).await;
+        let policy = br#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
+        let policy = Scratch::new("endpoint-policy.json", policy);
+        let url = endpoint.endpoint_url();
+        let arguments =
+            ["local", EXAMPLE, "--endpoint-url", &url, "--policy", policy.name(), "--fail-first", "1", "--format", "json"];
+        let arguments = arguments.map(str::to_owned);
+        let output = tokio::task::spawn_blocking(move || redeliver(&arguments.each_ref().map(String::as_str)));
+        let report = report(&output.await.expect("the program ends"));
+        assert_eq!((&report["sent"], &report["processed"]), (&22.into(), &12.into()), "{report}");
+        assert_eq!(report["dead_lettered"]["INVALID_MESSAGE_FORMAT"], 5, "{report}");
+        assert_eq!(report["dead_lettered"]["INVALID_MESSAGE_SCHEMA"], 4, "{report}");
+        assert_eq!((&report["unaccounted"], &report["waiting"]), (&0.into(), &0.into()), "{report}");
+        let left = client.list_queues().send().await.expect("it answers").queue_urls.unwrap_or_default();
+        assert_eq!(left, [theirs.url]);
+    }
+}
+
 #[test]
 fn check_prints_the_pointer_and_rule_of_each_violation() {
     let output = redeliver(&["check", "--messages", EXAMPLE]);

@@ -2,6 +2,8 @@
 //!
 //! Validated here with every schema at hand, as a reader of the final DLQ would, not through the core's own reading.
 
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;

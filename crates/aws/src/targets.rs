@@ -13,7 +13,7 @@ use redeliver_core::handler::{Handler, HandlerError, Message};
 pub use headers::{Headers, HeadersError, secret_headers};
 pub use http::HttpTarget;
 pub use invoke::LambdaTarget;
-pub use url::{TargetAddress, TargetError};
+pub use url::{TargetAddress, TargetError, is_loopback};
 
 /// Bytes of an answer that are read at most.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;

@@ -223,7 +223,7 @@ fn an_old_receipt_handle_deletes_nothing_and_says_ok_as_sqs_does() {
         assert_eq!(queue.depth().await.unwrap().in_flight, 1);
         clock.sleep(Duration::from_secs(30)).await;
         assert_eq!(
-            queue.delete_batch(&[new.clone()]).await,
+            queue.delete_batch(std::slice::from_ref(&new)).await,
             [Ok(())],
             "visible again, but not received again"
         );
@@ -254,7 +254,7 @@ fn visibility_changes_only_in_flight_and_within_12_hours_of_the_receive() {
         assert_eq!(change(seconds(43_199)).await, Ok(()));
         assert_eq!(change(VisibilitySeconds::ZERO).await, Ok(()));
         assert_eq!(change(seconds(5)).await, Err(sender_fault("MessageNotInflight")));
-        assert_eq!(queue.delete_batch(&[handle.clone()]).await, [Ok(())]);
+        assert_eq!(queue.delete_batch(std::slice::from_ref(&handle)).await, [Ok(())]);
         assert_eq!(
             change(seconds(5)).await,
             Err(sender_fault("InvalidParameterValue"))

@@ -62,7 +62,9 @@ impl TargetAddress {
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether a URL leads to this machine.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"

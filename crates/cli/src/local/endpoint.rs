@@ -7,10 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
-use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_sdk_sqs::config::{ConfigBag, Credentials, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::SqsService;
+use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
 use super::run::{self, Plan, World};
@@ -21,7 +24,11 @@ pub(super) async fn run(
     output: &mut dyn Write,
 ) -> Result<Report, Box<dyn std::error::Error>> {
     let counter = RequestCounter::default();
-    let config = aws_config::from_env().endpoint_url(url).load().await;
+    let mut loader = aws_config::from_env().endpoint_url(url);
+    if matches!(TargetAddress::parse(url, true)?, TargetAddress::Url(url) if is_loopback(&url)) {
+        loader = loader.credentials_provider(emulator_credentials());
+    }
+    let config = loader.load().await;
     let region = config
         .region()
         .cloned()
@@ -41,6 +48,13 @@ pub(super) async fn run(
         requests: &requests,
     };
     Ok(run::run(plan, world, output, interrupted()).await?)
+}
+
+/// An emulator on this machine believes anybody: nobody should have to look for credentials for it.
+fn emulator_credentials() -> CredentialsProviderChain {
+    let anybody = Credentials::new("test", "test", None, None, "emulator");
+    CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("Emulator", anybody)
 }
 
 /// Ctrl-C: the run ends, and its queues are deleted all the same.
