@@ -25,19 +25,19 @@ pub use service::SqsService;
 
 /// Time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for one request; a long poll may take 20 s of it.
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for one request, where a long poll may take 20 s of it.
+pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for one request that only sends: an answer that is lost must leave time for another try.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The configuration of an SQS client that asks once and not for ever.
+/// The configuration of an SQS client that asks once, and not for ever.
 #[must_use]
-pub fn client_config(config: &SdkConfig) -> aws_sdk_sqs::config::Builder {
+pub fn client_config(config: &SdkConfig, request_timeout: Duration) -> aws_sdk_sqs::config::Builder {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .operation_attempt_timeout(request_timeout)
         .build();
-    aws_sdk_sqs::config::Builder::from(config)
-        .retry_config(RetryConfig::disabled())
-        .timeout_config(timeouts)
+    aws_sdk_sqs::config::Builder::from(config).retry_config(RetryConfig::disabled()).timeout_config(timeouts)
 }
 
 /// A queue on AWS, or on whatever answers like it.

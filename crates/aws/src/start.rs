@@ -8,7 +8,7 @@ use redeliver_core::ports::Function;
 
 use crate::lambda::run_function;
 use crate::settings::TargetSettings;
-use crate::sqs::{SqsQueue, client_config};
+use crate::sqs::{SEND_TIMEOUT, SqsQueue, client_config};
 use crate::targets::{Headers, HttpTarget, LambdaTarget, Target, TargetAddress, secret_headers};
 use crate::telemetry::{self, JsonLines};
 
@@ -26,10 +26,10 @@ pub fn queue(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
     SqsQueue::new(client.clone(), url, "")
 }
 
-/// The client that all queues share.
+/// The client that all queues of a function share; functions only send.
 #[must_use]
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
-    aws_sdk_sqs::Client::from_conf(client_config(config).build())
+    aws_sdk_sqs::Client::from_conf(client_config(config, SEND_TIMEOUT).build())
 }
 
 /// The message-processor's target, its headers' secret read.

@@ -17,7 +17,10 @@ Examples:
   redeliver check --messages orders.jsonl --data-schema order.schema.json
   redeliver check --policy policy.json
 
-Exit codes: 0 all valid; 1 violations were found; 2 bad usage or an unreadable file.")]
+Exit codes:
+  0  all valid
+  1  violations were found
+  2  bad usage or an unreadable file")]
 #[group(required = true, multiple = true)]
 pub struct Arguments {
     /// Messages: JSON Lines, one body a line, or a single JSON document

@@ -30,7 +30,7 @@ pub type EntryOutcome<T> = Result<T, EntryError>;
 
 /// Why an entry is not confirmed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{fault:?}: {code}")]
+#[error("{fault} ({code})")]
 pub struct EntryError {
     /// Whose fault, and so whether another try can help.
     pub fault: Fault,
@@ -39,15 +39,19 @@ pub struct EntryError {
 }
 
 /// Whose fault it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Fault {
     /// The request was wrong: the same again would fail the same way.
+    #[error("refused")]
     Sender,
     /// Too many requests: later.
+    #[error("throttled")]
     Throttled,
     /// The service failed (5xx).
+    #[error("the service failed")]
     Service,
     /// No answer: it may or may not have been done.
+    #[error("no answer")]
     NoAnswer,
 }
 

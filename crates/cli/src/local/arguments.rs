@@ -15,8 +15,10 @@ Examples:
 
 Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next.
 
-Exit codes: 0 every message was processed or dead-lettered; 1 a message is unaccounted for, or still waiting when the
-run was interrupted; 2 bad usage, an unreadable file, or an endpoint that refuses.")]
+Exit codes:
+  0  every message was processed or dead-lettered
+  1  a message is unaccounted for, or still waiting when the run was interrupted
+  2  bad usage, an unreadable file, or an endpoint that refuses")]
 pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]

@@ -12,7 +12,7 @@ use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_sdk_sqs::config::{ConfigBag, Credentials, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
-use redeliver_aws::sqs::SqsService;
+use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
@@ -33,7 +33,7 @@ pub(super) async fn run(
         .region()
         .cloned()
         .unwrap_or(Region::from_static("us-east-1"));
-    let config = redeliver_aws::sqs::client_config(&config)
+    let config = redeliver_aws::sqs::client_config(&config, POLL_TIMEOUT)
         .region(region)
         .interceptor(counter.clone())
         .build();

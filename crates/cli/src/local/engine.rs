@@ -33,7 +33,7 @@ const EMPTY_LOOKS: u32 = 3;
 #[derive(Debug, Error)]
 pub enum LoopError {
     /// SQS's answer.
-    #[error("{doing}: SQS answered {error}")]
+    #[error("{doing}: {error}")]
     Sqs {
         /// What was tried.
         doing: &'static str,

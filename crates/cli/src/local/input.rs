@@ -1,6 +1,6 @@
 //! The input: one message body a line, and anything may be on a line.
 
-use std::io::Read;
+use std::io::{IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::{Content, OutgoingMessage};
@@ -29,6 +29,9 @@ pub struct RefusedLine {
 pub(crate) fn read(path: &Path) -> Result<Input, FileError> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
+        if std::io::stdin().is_terminal() {
+            eprintln!("reading messages from standard input, one a line; end with Ctrl-D");
+        }
         std::io::stdin().lock().read_to_end(&mut bytes)
     } else {
         std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
