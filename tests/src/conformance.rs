@@ -56,10 +56,7 @@ impl Report {
     /// The rules that are known not to hold.
     pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
         let is_known = |outcome: &Outcome| matches!(outcome, Outcome::KnownDeparture(_));
-        self.outcomes
-            .iter()
-            .filter(move |(_, outcome)| is_known(outcome))
-            .map(|(rule, _)| *rule)
+        self.outcomes.iter().filter(move |(_, outcome)| is_known(outcome)).map(|(rule, _)| *rule)
     }
 }
 
@@ -103,10 +100,7 @@ pub async fn run_all<S: QueueService, C: Clock>(
         (rule, outcome)
     });
     let outcomes = join_all(runs).await;
-    Report {
-        outcomes,
-        left_behind: bench.clean_up().await,
-    }
+    Report { outcomes, left_behind: bench.clean_up().await }
 }
 
 macro_rules! rules {

@@ -45,13 +45,7 @@ impl EventSourceMapping {
     /// `timeout` is the function's.
     #[must_use]
     pub fn new(client: Client, queue: Queue, function: Arc<Function>, timeout: Duration) -> Self {
-        Self {
-            client,
-            queue,
-            function,
-            timeout,
-            invocations: Mutex::default(),
-        }
+        Self { client, queue, function, timeout, invocations: Mutex::default() }
     }
 
     /// Polls for ever.
@@ -70,25 +64,16 @@ impl EventSourceMapping {
         if messages.is_empty() {
             return None;
         }
-        let outcome = self
-            .function
-            .invoke(&event::from_messages(&messages, &self.queue.arn), self.timeout)
-            .await;
+        let outcome =
+            self.function.invoke(&event::from_messages(&messages, &self.queue.arn), self.timeout).await;
         let records: Vec<String> = messages.iter().map(|message| id(message).to_owned()).collect();
         let failed = failed_records(&outcome, &records);
         let (failures, done): (Vec<_>, Vec<_>) =
             messages.iter().partition(|message| failed.contains(id(message)));
         self.delete(&done).await;
         self.make_visible(&failures).await;
-        let invocation = Invocation {
-            records,
-            outcome,
-            failed,
-        };
-        self.invocations
-            .lock()
-            .expect("no test panics while it holds this")
-            .push(invocation.clone());
+        let invocation = Invocation { records, outcome, failed };
+        self.invocations.lock().expect("no test panics while it holds this").push(invocation.clone());
         Some(invocation)
     }
 
@@ -98,10 +83,7 @@ impl EventSourceMapping {
     /// Never.
     #[must_use]
     pub fn invocations(&self) -> Vec<Invocation> {
-        self.invocations
-            .lock()
-            .expect("no test panics while it holds this")
-            .clone()
+        self.invocations.lock().expect("no test panics while it holds this").clone()
     }
 
     /// The function.
@@ -112,18 +94,11 @@ impl EventSourceMapping {
 
     async fn receive(&self) -> Vec<Message> {
         let request = self.client.receive_message().queue_url(&self.queue.url);
-        let request = request
-            .max_number_of_messages(BATCH)
-            .wait_time_seconds(WAIT_SECONDS);
+        let request = request.max_number_of_messages(BATCH).wait_time_seconds(WAIT_SECONDS);
         let request = request
             .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::All);
-        request
-            .send()
-            .await
-            .expect("the queue answers")
-            .messages
-            .unwrap_or_default()
+        request.send().await.expect("the queue answers").messages.unwrap_or_default()
     }
 
     async fn delete(&self, messages: &[&Message]) {
@@ -132,17 +107,10 @@ impl EventSourceMapping {
         }
         let entries = messages.iter().enumerate().map(|(index, message)| {
             let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
-            entry
-                .receipt_handle(handle(message))
-                .build()
-                .expect("id and handle are set")
+            entry.receipt_handle(handle(message)).build().expect("id and handle are set")
         });
         let request = self.client.delete_message_batch().queue_url(&self.queue.url);
-        let deleted = request
-            .set_entries(Some(entries.collect()))
-            .send()
-            .await
-            .expect("the queue answers");
+        let deleted = request.set_entries(Some(entries.collect())).send().await.expect("the queue answers");
         assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
     }
 
@@ -156,15 +124,8 @@ impl EventSourceMapping {
             let entry = entry.receipt_handle(handle(message)).visibility_timeout(0);
             entry.build().expect("id and handle are set")
         });
-        let request = self
-            .client
-            .change_message_visibility_batch()
-            .queue_url(&self.queue.url);
-        request
-            .set_entries(Some(entries.collect()))
-            .send()
-            .await
-            .expect("the queue answers");
+        let request = self.client.change_message_visibility_batch().queue_url(&self.queue.url);
+        request.set_entries(Some(entries.collect())).send().await.expect("the queue answers");
     }
 }
 
@@ -184,15 +145,10 @@ fn failed_records(outcome: &Outcome, records: &[String]) -> BTreeSet<String> {
         },
         _ => return all(),
     };
-    let identifiers = failures
-        .iter()
-        .map(|failure| failure.get("itemIdentifier").and_then(Value::as_str));
+    let identifiers = failures.iter().map(|failure| failure.get("itemIdentifier").and_then(Value::as_str));
     let known =
         identifiers.map(|identifier| identifier.filter(|id| records.iter().any(|record| record == id)));
-    known
-        .map(|identifier| identifier.map(str::to_owned))
-        .collect::<Option<_>>()
-        .unwrap_or_else(all)
+    known.map(|identifier| identifier.map(str::to_owned)).collect::<Option<_>>().unwrap_or_else(all)
 }
 
 fn id(message: &Message) -> &str {
@@ -200,9 +156,7 @@ fn id(message: &Message) -> &str {
 }
 
 fn handle(message: &Message) -> &str {
-    message
-        .receipt_handle()
-        .expect("a received message has a receipt handle")
+    message.receipt_handle().expect("a received message has a receipt handle")
 }
 
 #[cfg(test)]
@@ -213,27 +167,19 @@ mod tests {
 
     fn failed(response: Value) -> Vec<String> {
         let records = ["a".to_owned(), "b".to_owned()];
-        failed_records(&Outcome::Response(response), &records)
-            .into_iter()
-            .collect()
+        failed_records(&Outcome::Response(response), &records).into_iter().collect()
     }
 
     #[test]
     fn only_the_named_records_fail() {
-        assert_eq!(
-            failed(json!({"batchItemFailures": [{"itemIdentifier": "b"}]})),
-            ["b"]
-        );
+        assert_eq!(failed(json!({"batchItemFailures": [{"itemIdentifier": "b"}]})), ["b"]);
     }
 
     #[test]
     fn null_and_empty_responses_are_a_success_of_the_whole_batch() {
-        for response in [
-            json!(null),
-            json!({}),
-            json!({"batchItemFailures": null}),
-            json!({"batchItemFailures": []}),
-        ] {
+        for response in
+            [json!(null), json!({}), json!({"batchItemFailures": null}), json!({"batchItemFailures": []})]
+        {
             assert!(failed(response.clone()).is_empty(), "{response}");
         }
     }
@@ -241,10 +187,7 @@ mod tests {
     #[test]
     fn an_unknown_empty_or_missing_identifier_fails_the_whole_batch() {
         for identifier in [json!("c"), json!(""), json!(null), json!(1)] {
-            assert_eq!(
-                failed(json!({"batchItemFailures": [{"itemIdentifier": identifier}]})),
-                ["a", "b"]
-            );
+            assert_eq!(failed(json!({"batchItemFailures": [{"itemIdentifier": identifier}]})), ["a", "b"]);
         }
         assert_eq!(failed(json!({"batchItemFailures": [{"wrong": "a"}]})), ["a", "b"]);
         assert_eq!(failed(json!("text")), ["a", "b"]);
@@ -253,11 +196,7 @@ mod tests {
     #[test]
     fn an_error_and_a_death_fail_the_whole_batch() {
         for outcome in [Outcome::Error(json!({})), Outcome::Died, Outcome::TimedOut] {
-            assert_eq!(
-                failed_records(&outcome, &["a".to_owned()]).len(),
-                1,
-                "{outcome:?}"
-            );
+            assert_eq!(failed_records(&outcome, &["a".to_owned()]).len(), 1, "{outcome:?}");
         }
     }
 }

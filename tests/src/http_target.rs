@@ -53,11 +53,7 @@ impl HttpTarget {
     pub async fn start() -> Self {
         let state = Arc::new(Mutex::new(Script::default()));
         let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
-        Self {
-            url: format!("http://{address}/target"),
-            state,
-            server,
-        }
+        Self { url: format!("http://{address}/target"), state, server }
     }
 
     /// Its URL.
@@ -72,11 +68,7 @@ impl HttpTarget {
     /// Never.
     pub fn script(&self, message_id: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
-        self.state
-            .lock()
-            .expect("no holder panics")
-            .replies
-            .insert(message_id.to_owned(), replies);
+        self.state.lock().expect("no holder panics").replies.insert(message_id.to_owned(), replies);
     }
 
     /// The requests for one `Idempotency-Key`, in order of arrival.
@@ -86,12 +78,7 @@ impl HttpTarget {
     #[must_use]
     pub fn requests(&self, message_id: &str) -> Vec<Request> {
         let script = self.state.lock().expect("no holder panics");
-        script
-            .requests
-            .iter()
-            .filter(|request| key(&request.headers) == message_id)
-            .cloned()
-            .collect()
+        script.requests.iter().filter(|request| key(&request.headers) == message_id).cloned().collect()
     }
 
     /// How many requests came in all.
@@ -113,33 +100,21 @@ impl Drop for HttpTarget {
 async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
     let reply = {
         let mut script = state.lock().expect("no holder panics");
-        let reply = script
-            .replies
-            .get_mut(key(&headers))
-            .and_then(VecDeque::pop_front);
-        script.requests.push(Request {
-            headers,
-            body: String::from_utf8_lossy(&body).into_owned(),
-        });
+        let reply = script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front);
+        script.requests.push(Request { headers, body: String::from_utf8_lossy(&body).into_owned() });
         reply.unwrap_or(Reply::Status(200))
     };
     match reply {
         Reply::Status(status) => (status_code(status), RESPONSE_CANARY).into_response(),
-        Reply::RetryAfter(status, seconds) => (
-            status_code(status),
-            [("Retry-After", seconds.to_string())],
-            RESPONSE_CANARY,
-        )
-            .into_response(),
+        Reply::RetryAfter(status, seconds) => {
+            (status_code(status), [("Retry-After", seconds.to_string())], RESPONSE_CANARY).into_response()
+        }
         Reply::Hang => std::future::pending().await,
     }
 }
 
 fn key(headers: &HeaderMap) -> &str {
-    headers
-        .get("Idempotency-Key")
-        .and_then(|key| key.to_str().ok())
-        .unwrap_or_default()
+    headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default()
 }
 
 fn status_code(status: u16) -> StatusCode {

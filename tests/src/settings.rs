@@ -6,10 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An environment variable; `None` where it is unset, empty or not UTF-8.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the harness's one door to the environment"
-)]
+#[expect(clippy::disallowed_methods, reason = "the harness's one door to the environment")]
 pub fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -18,18 +15,13 @@ pub fn variable(name: &str) -> Option<String> {
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the harness's one door to the time")]
 pub fn epoch_millis() -> u128 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("the clock is past 1970")
-        .as_millis()
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis()
 }
 
 /// The workspace's root.
 #[must_use]
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("this package lies in the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
 }
 
 /// Cargo's target directory.
@@ -68,10 +60,6 @@ pub fn free_address() -> SocketAddr {
 }
 
 fn existing(path: PathBuf) -> PathBuf {
-    assert!(
-        path.exists(),
-        "{} is not there; run `cargo xtask test`, which sets it up",
-        path.display()
-    );
+    assert!(path.exists(), "{} is not there; run `cargo xtask test`, which sets it up", path.display());
     path
 }

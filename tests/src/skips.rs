@@ -27,8 +27,7 @@ pub fn skip(name: &str) {
     eprint!("skipped {line}");
     // One short append is written whole, so tests that run at the same time do not mix their lines.
     let file = OpenOptions::new().create(true).append(true).open(record());
-    file.and_then(|mut file| file.write_all(line.as_bytes()))
-        .expect("the target directory is writable");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the target directory is writable");
 }
 
 /// The names of all that may be left out.

@@ -44,20 +44,11 @@ impl Queue {
         }
         let created = request.send().await.expect("the queue is created");
         let url = created.queue_url.expect("a created queue has a URL");
-        let attributes = client
-            .get_queue_attributes()
-            .queue_url(&url)
-            .attribute_names(QueueAttributeName::QueueArn);
-        let attributes = attributes
-            .send()
-            .await
-            .expect("the queue has attributes")
-            .attributes
-            .unwrap_or_default();
-        Self {
-            arn: attributes[&QueueAttributeName::QueueArn].clone(),
-            url,
-        }
+        let attributes =
+            client.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::QueueArn);
+        let attributes =
+            attributes.send().await.expect("the queue has attributes").attributes.unwrap_or_default();
+        Self { arn: attributes[&QueueAttributeName::QueueArn].clone(), url }
     }
 
     /// Messages in it: visible, in flight and delayed.
@@ -70,16 +61,9 @@ impl Queue {
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
-        let request = client
-            .get_queue_attributes()
-            .queue_url(&self.url)
-            .set_attribute_names(Some(names.to_vec()));
-        let counts = request
-            .send()
-            .await
-            .expect("the queue has attributes")
-            .attributes
-            .unwrap_or_default();
+        let request =
+            client.get_queue_attributes().queue_url(&self.url).set_attribute_names(Some(names.to_vec()));
+        let counts = request.send().await.expect("the queue has attributes").attributes.unwrap_or_default();
         names.map(|name| counts[&name].parse().expect("a count is a number"))
     }
 }

@@ -102,14 +102,7 @@ impl Topology {
         let intermediate =
             Queue::create(&client, &format!("{name}-intermediate"), Some((&annotation, 100))).await;
         let source = Queue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;
-        Self {
-            client,
-            source,
-            intermediate,
-            annotation,
-            final_dlq,
-            endpoint_url: endpoint_url.to_owned(),
-        }
+        Self { client, source, intermediate, annotation, final_dlq, endpoint_url: endpoint_url.to_owned() }
     }
 
     /// Sends bodies to the source queue as one batch of at most 10; their SQS message ids.
@@ -117,10 +110,7 @@ impl Topology {
     /// # Panics
     /// If the emulator refuses one.
     pub async fn send<const N: usize>(&self, bodies: [String; N]) -> [String; N] {
-        self.send_all(&bodies)
-            .await
-            .try_into()
-            .expect("one id for each body")
+        self.send_all(&bodies).await.try_into().expect("one id for each body")
     }
 
     /// The same for any number up to 10.
@@ -129,22 +119,13 @@ impl Topology {
     /// If the emulator refuses one.
     pub async fn send_all(&self, bodies: &[String]) -> Vec<String> {
         let entries = bodies.iter().enumerate().map(|(index, body)| {
-            let entry = SendMessageBatchRequestEntry::builder()
-                .id(index.to_string())
-                .message_body(body);
+            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body);
             entry.build().expect("id and body are set")
         });
         let request = self.client.send_message_batch().queue_url(&self.source.url);
-        let sent = request
-            .set_entries(Some(entries.collect()))
-            .send()
-            .await
-            .expect("the queue answers");
+        let sent = request.set_entries(Some(entries.collect())).send().await.expect("the queue answers");
         assert!(sent.failed.is_empty(), "not sent: {:?}", sent.failed);
-        sent.successful
-            .into_iter()
-            .map(|entry| entry.message_id)
-            .collect()
+        sent.successful.into_iter().map(|entry| entry.message_id).collect()
     }
 
     /// Starts the three functions behind their event source mappings.
@@ -152,9 +133,8 @@ impl Topology {
     pub fn run(&self, setup: &Setup) -> Running {
         let intermediate = ("INTERMEDIATE_DLQ_URL", self.intermediate.url.clone());
         let annotation = ("ANNOTATION_QUEUE_URL", self.annotation.url.clone());
-        let processor = [intermediate.clone(), annotation.clone()]
-            .into_iter()
-            .chain(setup.processor_variables.clone());
+        let processor =
+            [intermediate.clone(), annotation.clone()].into_iter().chain(setup.processor_variables.clone());
         let retrier = [
             intermediate,
             annotation,
@@ -170,12 +150,7 @@ impl Topology {
                 setup.processor.clone(),
                 processor.collect(),
             ),
-            self.mapping_of_ours(
-                setup,
-                &self.intermediate,
-                "failed-message-processor",
-                retrier.into(),
-            ),
+            self.mapping_of_ours(setup, &self.intermediate, "failed-message-processor", retrier.into()),
             self.mapping_of_ours(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
         )
     }
@@ -190,16 +165,8 @@ impl Topology {
         // A message is in some queue until its copy is confirmed in the next, but the three counts are not taken at once.
         while quiet < 3 {
             let depths = self.depths().await;
-            quiet = if depths.values().flatten().sum::<u64>() == 0 {
-                quiet + 1
-            } else {
-                0
-            };
-            assert!(
-                Instant::now() < give_up,
-                "not settled: {depths:?}\n{}",
-                running.log()
-            );
+            quiet = if depths.values().flatten().sum::<u64>() == 0 { quiet + 1 } else { 0 };
+            assert!(Instant::now() < give_up, "not settled: {depths:?}\n{}", running.log());
             sleep(Duration::from_millis(100)).await;
         }
     }
@@ -211,19 +178,11 @@ impl Topology {
     pub async fn final_records(&self) -> Vec<Message> {
         let mut records = Vec::new();
         loop {
-            let request = self
-                .client
-                .receive_message()
-                .queue_url(&self.final_dlq.url)
-                .max_number_of_messages(10);
+            let request =
+                self.client.receive_message().queue_url(&self.final_dlq.url).max_number_of_messages(10);
             let request = request.message_attribute_names("All").visibility_timeout(3600);
             let request = request.message_system_attribute_names(MessageSystemAttributeName::All);
-            let messages = request
-                .send()
-                .await
-                .expect("the queue answers")
-                .messages
-                .unwrap_or_default();
+            let messages = request.send().await.expect("the queue answers").messages.unwrap_or_default();
             if messages.is_empty() {
                 return records;
             }
@@ -250,19 +209,11 @@ impl Topology {
         variables: Variables,
     ) -> Arc<EventSourceMapping> {
         let endpoint = setup.endpoint_url.as_ref().unwrap_or(&self.endpoint_url);
-        let variables = variables
-            .into_iter()
-            .chain([("AWS_ENDPOINT_URL", endpoint.clone())]);
-        let variables = variables
-            .chain(setup.variables.clone())
-            .map(|(name, value)| (name.to_owned(), value));
+        let variables = variables.into_iter().chain([("AWS_ENDPOINT_URL", endpoint.clone())]);
+        let variables =
+            variables.chain(setup.variables.clone()).map(|(name, value)| (name.to_owned(), value));
         let function = Function::new(name, program, variables);
-        Arc::new(EventSourceMapping::new(
-            self.client.clone(),
-            queue.clone(),
-            function,
-            setup.timeout,
-        ))
+        Arc::new(EventSourceMapping::new(self.client.clone(), queue.clone(), function, setup.timeout))
     }
 
     async fn depths(&self) -> BTreeMap<&'static str, [u64; 3]> {
@@ -290,12 +241,7 @@ impl Running {
             let mapping = Arc::clone(mapping);
             pollers.spawn(async move { mapping.run().await });
         }
-        Self {
-            processor,
-            retrier,
-            annotator,
-            pollers,
-        }
+        Self { processor, retrier, annotator, pollers }
     }
 
     /// Stops polling; an invocation that runs is broken off.
@@ -316,11 +262,7 @@ impl Running {
         for mapping in self.mappings() {
             let name = mapping.function().name();
             for invocation in mapping.invocations() {
-                log += &format!(
-                    "{name}: {} records: {:?}\n",
-                    invocation.records.len(),
-                    invocation.outcome
-                );
+                log += &format!("{name}: {} records: {:?}\n", invocation.records.len(), invocation.outcome);
             }
             for line in mapping.function().output() {
                 log += &format!("{name}: {}\n", line.text);

@@ -47,11 +47,7 @@ impl Tap {
             failing_queue: Mutex::default(),
         });
         let (address, server) = serve(Router::new().fallback(pass_on).with_state(Arc::clone(&state))).await;
-        Self {
-            endpoint_url: format!("http://{address}"),
-            state,
-            server,
-        }
+        Self { endpoint_url: format!("http://{address}"), state, server }
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL`.
@@ -83,12 +79,9 @@ impl Tap {
     #[must_use]
     pub fn sent_to(&self, url: &str) -> Vec<Value> {
         let requests = self.state.requests.lock().expect("no holder panics");
-        let batches = requests
-            .iter()
-            .filter(|request| request.is_send() && request.members["QueueUrl"] == url);
-        batches
-            .flat_map(|batch| batch.members["Entries"].as_array().cloned().unwrap_or_default())
-            .collect()
+        let batches =
+            requests.iter().filter(|request| request.is_send() && request.members["QueueUrl"] == url);
+        batches.flat_map(|batch| batch.members["Entries"].as_array().cloned().unwrap_or_default()).collect()
     }
 }
 
@@ -105,13 +98,8 @@ impl SqsRequest {
 }
 
 async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: Bytes) -> Response {
-    let header = |name: &str| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let header =
+        |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let target = header("x-amz-target");
     let request = SqsRequest {
         action: target.trim_start_matches("AmazonSQS.").to_owned(),
@@ -119,10 +107,7 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
     };
     let fails = {
         let failing = state.failing_queue.lock().expect("no holder panics");
-        request.is_send()
-            && failing
-                .as_deref()
-                .is_some_and(|url| request.members["QueueUrl"] == url)
+        request.is_send() && failing.as_deref().is_some_and(|url| request.members["QueueUrl"] == url)
     };
     state.requests.lock().expect("no holder panics").push(request);
     if fails {
@@ -142,16 +127,12 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
 
 /// Serves on a free port of loopback.
 pub(crate) async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("loopback has a free port");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     (
         address,
         tokio::spawn(async move {
-            axum::serve(listener, router)
-                .await
-                .expect("it serves until it is dropped");
+            axum::serve(listener, router).await.expect("it serves until it is dropped");
         }),
     )
 }

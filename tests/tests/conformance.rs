@@ -36,9 +36,7 @@ async fn ministack_keeps_every_rule_but_those_it_is_known_to_break() {
 #[test]
 fn every_known_departure_names_a_rule() {
     for name in skips::names() {
-        let rule = name
-            .split_once(": ")
-            .filter(|(place, _)| place.starts_with("conformance on "));
+        let rule = name.split_once(": ").filter(|(place, _)| place.starts_with("conformance on "));
         assert!(rule.is_none_or(|(_, rule)| RULES.contains(&rule)), "{name}");
     }
 }

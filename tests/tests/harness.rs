@@ -27,15 +27,8 @@ async fn a_function_that_answers_is_kept_and_its_output_is_captured() {
         let event = told(&json!({"do": "answer", "answer": answer}));
         assert_eq!(function.invoke(&event, TIMEOUT).await, Outcome::Response(answer));
     }
-    let errors = function
-        .output()
-        .into_iter()
-        .filter(|line| line.is_stderr)
-        .map(|line| line.text);
-    assert_eq!(
-        errors.collect::<Vec<_>>(),
-        ["probe: \"answer\"", "probe: \"answer\""]
-    );
+    let errors = function.output().into_iter().filter(|line| line.is_stderr).map(|line| line.text);
+    assert_eq!(errors.collect::<Vec<_>>(), ["probe: \"answer\"", "probe: \"answer\""]);
 }
 
 #[tokio::test]
@@ -45,30 +38,19 @@ async fn an_error_a_death_and_a_timeout_are_told_apart_and_the_next_invocation_i
         panic!("the function reported an error")
     };
     assert_eq!(error["errorMessage"], "as told");
-    assert_eq!(
-        function.invoke(&told(&json!({"do": "exit"})), TIMEOUT).await,
-        Outcome::Died
-    );
+    assert_eq!(function.invoke(&told(&json!({"do": "exit"})), TIMEOUT).await, Outcome::Died);
     let timeout = Duration::from_millis(300);
-    assert_eq!(
-        function.invoke(&told(&json!({"do": "hang"})), timeout).await,
-        Outcome::TimedOut
-    );
+    assert_eq!(function.invoke(&told(&json!({"do": "hang"})), timeout).await, Outcome::TimedOut);
     let event = told(&json!({"do": "answer", "answer": 1}));
-    assert_eq!(
-        function.invoke(&event, TIMEOUT).await,
-        Outcome::Response(json!(1))
-    );
+    assert_eq!(function.invoke(&event, TIMEOUT).await, Outcome::Response(json!(1)));
 }
 
 #[tokio::test]
 async fn a_process_is_killed_in_mid_invocation() {
     let function = probe();
     let event = told(&json!({"do": "hang"}));
-    let (outcome, ()) = tokio::join!(
-        function.invoke(&event, TIMEOUT),
-        function.kill_in_mid_invocation(Duration::ZERO)
-    );
+    let (outcome, ()) =
+        tokio::join!(function.invoke(&event, TIMEOUT), function.kill_in_mid_invocation(Duration::ZERO));
     assert_eq!(outcome, Outcome::Died);
 }
 
@@ -78,23 +60,12 @@ async fn a_mapping_deletes_what_is_done_and_redrives_what_is_not() {
     let name = unique("harness");
     let dlq = Queue::create(&sqs, &format!("{name}-dlq"), None).await;
     let queue = Queue::create(&sqs, &name, Some((&dlq, 1))).await;
-    for answer in [
-        json!({"batchItemFailures": []}),
-        json!({"batchItemFailures": [{"itemIdentifier": ""}]}),
-    ] {
+    for answer in [json!({"batchItemFailures": []}), json!({"batchItemFailures": [{"itemIdentifier": ""}]})] {
         let body = json!({"do": "answer", "answer": answer}).to_string();
-        sqs.send_message()
-            .queue_url(&queue.url)
-            .message_body(body)
-            .send()
-            .await
-            .unwrap();
+        sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
         let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
         mapping.poll().await.unwrap();
-        assert!(
-            mapping.poll().await.is_none(),
-            "it is done or redriven, not received again"
-        );
+        assert!(mapping.poll().await.is_none(), "it is done or redriven, not received again");
     }
     assert_eq!(queue.depth(&sqs).await, [0, 0, 0]);
     assert_eq!(dlq.depth(&sqs).await, [1, 0, 0]);
@@ -105,10 +76,7 @@ async fn the_event_has_the_members_that_lambda_gives_it() {
     let sqs = client(&Ministack::shared().endpoint_url());
     let queue = Queue::create(&sqs, &unique("event"), None).await;
     let attribute = |kind: &str| aws_sdk_sqs::types::MessageAttributeValue::builder().data_type(kind);
-    let request = sqs
-        .send_message()
-        .queue_url(&queue.url)
-        .message_body(r#"{"do":"event"}"#);
+    let request = sqs.send_message().queue_url(&queue.url).message_body(r#"{"do":"event"}"#);
     let request = request.message_attributes("text", attribute("String").string_value("a").build().unwrap());
     let bytes = aws_sdk_sqs::primitives::Blob::new([0, 255]);
     let request =
@@ -116,22 +84,14 @@ async fn the_event_has_the_members_that_lambda_gives_it() {
     request.send().await.unwrap();
 
     let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-    let Outcome::Response(event) = mapping.poll().await.unwrap().outcome else {
-        panic!("the probe answers")
-    };
+    let Outcome::Response(event) = mapping.poll().await.unwrap().outcome else { panic!("the probe answers") };
     let record = &event["Records"][0];
     assert_eq!(record["body"], r#"{"do":"event"}"#);
     assert_eq!(record["md5OfBody"], "a5fed2d47ef42e07e8022696543054a0");
     assert_eq!(record["eventSource"], "aws:sqs");
     assert_eq!(record["eventSourceARN"], queue.arn);
     assert_eq!(record["attributes"]["ApproximateReceiveCount"], "1");
-    assert!(
-        record["attributes"]["SentTimestamp"]
-            .as_str()
-            .unwrap()
-            .parse::<u64>()
-            .is_ok()
-    );
+    assert!(record["attributes"]["SentTimestamp"].as_str().unwrap().parse::<u64>().is_ok());
     assert_eq!(
         record["messageAttributes"],
         json!({

@@ -60,19 +60,13 @@ fn assert_valid(schema: &str, text: &str) {
 
 /// The schema that an example is for: its file name begins with the schema's.
 fn schema_of(example: &str) -> &'static str {
-    let schema = SCHEMAS
-        .into_iter()
-        .find(|(schema, _)| example.starts_with(&format!("{schema}-")));
-    schema
-        .unwrap_or_else(|| panic!("no schema's name begins {example}"))
-        .0
+    let schema = SCHEMAS.into_iter().find(|(schema, _)| example.starts_with(&format!("{schema}-")));
+    schema.unwrap_or_else(|| panic!("no schema's name begins {example}")).0
 }
 
 /// Examples by file name without its ending.
 fn examples(folder: &str) -> BTreeMap<String, String> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../schemas/examples")
-        .join(folder);
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     files
         .map(|path| {
@@ -99,10 +93,7 @@ fn every_schema_has_examples_of_both_kinds() {
     for folder in ["valid", "invalid"] {
         let examples = examples(folder);
         for (schema, _) in SCHEMAS {
-            assert!(
-                examples.keys().any(|example| schema_of(example) == schema),
-                "{folder} {schema}"
-            );
+            assert!(examples.keys().any(|example| schema_of(example) == schema), "{folder} {schema}");
         }
     }
 }
@@ -148,9 +139,7 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
                 keyword: error.kind().keyword().to_owned(),
             })
             .collect();
-        let expected = expected
-            .remove(&name)
-            .unwrap_or_else(|| panic!("expected.json does not know {name}"));
+        let expected = expected.remove(&name).unwrap_or_else(|| panic!("expected.json does not know {name}"));
         assert_eq!(found, [expected], "{name}");
         let read = match schema {
             "message" => MessageSchema::default().parse(&text).is_ok(),
@@ -159,10 +148,7 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
         };
         assert!(!read, "the code accepts {name}");
     }
-    assert!(
-        expected.is_empty(),
-        "expected.json knows more than there is: {expected:?}"
-    );
+    assert!(expected.is_empty(), "expected.json knows more than there is: {expected:?}");
 }
 
 #[test]
@@ -170,20 +156,12 @@ fn the_documented_defaults_are_the_codes() {
     let schema = json(POLICY_SCHEMA);
     let default = |member: &str| schema["properties"][member]["default"].clone();
     let written = serde_json::json!({"max_attempts": default("max_attempts"), "backoff": default("backoff")});
-    assert_eq!(
-        Policy::from_json(&written.to_string()).unwrap(),
-        Policy::default()
-    );
+    assert_eq!(Policy::from_json(&written.to_string()).unwrap(), Policy::default());
 }
 
 /// Texts that a target may answer.
 fn texts() -> [String; 4] {
-    [
-        String::new(),
-        "HTTP 503".to_owned(),
-        "\0\u{FFFE}😀\"\\\n".to_owned(),
-        "é😀".repeat(5000),
-    ]
+    [String::new(), "HTTP 503".to_owned(), "\0\u{FFFE}😀\"\\\n".to_owned(), "é😀".repeat(5000)]
 }
 
 fn failures() -> Vec<Failure> {
@@ -203,9 +181,7 @@ fn failures() -> Vec<Failure> {
             HandlerError::snooze("Snooze", &text, std::time::Duration::ZERO),
         ]
     });
-    let mut failures: Vec<_> = errors
-        .map(|error| Failure::of_handler(&error, &delivery))
-        .collect();
+    let mut failures: Vec<_> = errors.map(|error| Failure::of_handler(&error, &delivery)).collect();
     failures.push(Failure::not_started(&delivery));
     failures
 }
@@ -244,20 +220,13 @@ fn every_failure_that_the_code_writes_is_valid() {
 #[test]
 fn every_dead_letter_that_the_code_writes_is_valid() {
     for text in texts() {
-        for (stage, known) in [
-            (Stage::FailedMessageProcessor, true),
-            (Stage::FinalDlqAnnotator, false),
-        ] {
+        for (stage, known) in [(Stage::FailedMessageProcessor, true), (Stage::FinalDlqAnnotator, false)] {
             let annotation = Annotation {
                 reason: DeadLetterReason::NonRetryableError,
                 details: text.clone(),
                 record: DeadLetter {
                     stage,
-                    cause: Cause {
-                        error_type: text.clone(),
-                        message: text.clone(),
-                        unverified: !known,
-                    },
+                    cause: Cause { error_type: text.clone(), message: text.clone(), unverified: !known },
                     attempts: known.then_some(1000),
                     redrive_generation: known.then_some(100),
                     first_sent_time: known.then(|| "2026-07-25T17:20:00.000000Z".to_owned()),
@@ -282,33 +251,18 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
     let policy = Policy::from_json(r#"{"max_attempts":1000}"#).unwrap();
     let schema = MessageSchema::default();
     let now = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    for (name, first) in examples("valid")
-        .into_iter()
-        .filter(|(name, _)| schema_of(name) == "message")
-    {
+    for (name, first) in examples("valid").into_iter().filter(|(name, _)| schema_of(name) == "message") {
         let mut body = first;
         for (delivery, failure) in failures().into_iter().cycle().take(40).enumerate() {
-            let failure = &Failure {
-                new_generation: delivery == 0,
-                ..failure
-            };
+            let failure = &Failure { new_generation: delivery == 0, ..failure };
             let envelope = schema.parse(&body).unwrap();
-            let failed = Failed {
-                envelope: &envelope,
-                failure,
-                sent_at: now,
-                attributes_bytes: 0,
-            };
+            let failed = Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 };
             if let Decision::Resend(resend) = decide(&policy, failed, now) {
                 assert_valid("message", &resend.body);
                 body = resend.body;
             }
         }
         let metadata = schema.parse(&body).unwrap().metadata;
-        assert_eq!(
-            (metadata.retry_attempt, metadata.retry_history.len()),
-            (20, 5),
-            "{name}"
-        );
+        assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (20, 5), "{name}");
     }
 }

@@ -44,9 +44,7 @@ impl Report {
         println!("\n=== SKIPPED {name}: {reason}");
         self.skipped.push((name.to_owned(), reason.to_owned()));
         if is_ci() && !known_skips()?.contains(name) {
-            return Err(Failure(format!(
-                "{name} must not be skipped with CI set: {reason}"
-            )));
+            return Err(Failure(format!("{name} must not be skipped with CI set: {reason}")));
         }
         Ok(())
     }
@@ -69,11 +67,7 @@ impl Report {
         let by_tests: BTreeSet<&str> = by_tests.lines().collect();
         println!(
             "\n=== skipped{}",
-            if self.skipped.is_empty() && by_tests.is_empty() {
-                ": nothing"
-            } else {
-                ""
-            }
+            if self.skipped.is_empty() && by_tests.is_empty() { ": nothing" } else { "" }
         );
         for (name, reason) in &self.skipped {
             println!("{name}: {reason}");
@@ -101,10 +95,7 @@ fn known_skips() -> Result<BTreeSet<String>, Failure> {
     Ok(known.skip.into_iter().map(|skip| skip.name).collect())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "how long a step takes in real time is what is asked"
-)]
+#[expect(clippy::disallowed_methods, reason = "how long a step takes in real time is what is asked")]
 fn now() -> Instant {
     Instant::now()
 }

@@ -48,28 +48,14 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     let emulators = report.step("Python environment of the emulators", venv::set_up)?;
     report.step("lints", || {
-        run(&mut cargo(&[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "--deny",
-            "warnings",
-        ]))
+        run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
-    report.step("release build of the programs", || {
-        run(&mut cargo(&RELEASE_BUILD))
-    })?;
-    report.step("build of the tests", || {
-        run(&mut cargo(&["test", "--workspace", "--no-run"]))
-    })?;
-    report.step("unit and property tests", || {
-        run(&mut cargo(&["test", "--workspace", "--lib", "--bins"]))
-    })?;
+    report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
+    report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
+    report
+        .step("unit and property tests", || run(&mut cargo(&["test", "--workspace", "--lib", "--bins"])))?;
     system_tests(report, &emulators)?;
-    report.step("documentation tests", || {
-        run(&mut cargo(&["test", "--workspace", "--doc"]))
-    })?;
+    report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
     })?;
@@ -83,17 +69,12 @@ fn system_tests(report: &mut Report, emulators: &Emulators) -> Result<(), Failur
         report.skip("tests on ministack and aws-lambda-rie", remedy)?;
         command.args(["--skip", "ministack::", "--skip", "lambda_rie::"]);
     }
-    report.step("conformance, end-to-end and schema tests", || {
-        run(patient(&mut command))
-    })
+    report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
 }
 
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.
 fn patient(command: &mut Command) -> &mut Command {
-    command.env(
-        "RUST_TEST_THREADS",
-        variable("RUST_TEST_THREADS").unwrap_or_else(|| "8".into()),
-    )
+    command.env("RUST_TEST_THREADS", variable("RUST_TEST_THREADS").unwrap_or_else(|| "8".into()))
 }
 
 /// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
@@ -102,9 +83,7 @@ fn readme_commands() -> Result<(), Failure> {
         .map_err(|error| Failure(format!("README.md: {error}")))?;
     let commands = shell_commands(&readme, "cargo run ");
     if commands.is_empty() {
-        return Err(Failure(
-            "README.md has no `cargo run` line in an `sh` block".to_owned(),
-        ));
+        return Err(Failure("README.md has no `cargo run` line in an `sh` block".to_owned()));
     }
     for command in commands {
         run(Command::new("sh")
@@ -136,9 +115,6 @@ mod tests {
     #[test]
     fn only_shell_blocks_hold_commands() {
         let markdown = "cargo run 0\n```sh\ncargo run 1\necho\ncargo run 2\n```\ncargo run 3\n```text\ncargo run 4\n```\n";
-        assert_eq!(
-            shell_commands(markdown, "cargo run "),
-            ["cargo run 1", "cargo run 2"]
-        );
+        assert_eq!(shell_commands(markdown, "cargo run "), ["cargo run 1", "cargo run 2"]);
     }
 }

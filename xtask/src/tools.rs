@@ -16,9 +16,7 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 
 /// The workspace's root.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("this package lies in the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
 }
 
 /// Cargo's target directory.
@@ -41,22 +39,13 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 /// Runs a program to its end.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     println!("$ {}", shown(command));
-    let status = command
-        .status()
-        .map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(Failure(format!("{} failed: {status}", shown(command))))
-    }
+    let status =
+        command.status().map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
+    if status.success() { Ok(()) } else { Err(Failure(format!("{} failed: {status}", shown(command)))) }
 }
 
 fn shown(command: &Command) -> String {
-    let program = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
-    let words = std::iter::once(program)
-        .chain(command.get_args())
-        .map(|word| word.to_string_lossy());
+    let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
+    let words = std::iter::once(program).chain(command.get_args()).map(|word| word.to_string_lossy());
     words.collect::<Vec<_>>().join(" ")
 }

@@ -30,9 +30,7 @@ pub(crate) fn set_up() -> Result<Emulators, Failure> {
         return Ok(Emulators::Unavailable("install Python 3.10 or later (python3)"));
     }
     if !python(&["-c", "import ensurepip, venv"]) {
-        return Ok(Emulators::Unavailable(
-            "install Python's venv module (on Debian: python3-venv)",
-        ));
+        return Ok(Emulators::Unavailable("install Python's venv module (on Debian: python3-venv)"));
     }
     run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
     run(pip(&venv).arg("--requirement").arg(&requirements))?;
@@ -41,23 +39,12 @@ pub(crate) fn set_up() -> Result<Emulators, Failure> {
 }
 
 fn python(arguments: &[&str]) -> bool {
-    let quiet = Command::new("python3")
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let quiet = Command::new("python3").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     quiet.is_ok_and(|status| status.success())
 }
 
 fn pip(venv: &Path) -> Command {
     let mut pip = Command::new(venv.join("bin/python"));
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-deps",
-    ]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
     pip
 }

@@ -37,18 +37,12 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
         () if sender_fault => Fault::Sender,
         () => Fault::Service,
     };
-    EntryError {
-        fault,
-        code: code.to_owned(),
-    }
+    EntryError { fault, code: code.to_owned() }
 }
 
 /// There was no answer, or none for this entry: it may or may not have been done.
 pub(crate) fn no_answer(code: &str) -> EntryError {
-    EntryError {
-        fault: Fault::NoAnswer,
-        code: code.to_owned(),
-    }
+    EntryError { fault: Fault::NoAnswer, code: code.to_owned() }
 }
 
 fn by_status(status: u16, code: Option<&str>) -> EntryError {
@@ -81,10 +75,7 @@ pub(crate) fn is_throttle(code: &str) -> bool {
 }
 
 fn sender(code: &str) -> EntryError {
-    EntryError {
-        fault: Fault::Sender,
-        code: code.to_owned(),
-    }
+    EntryError { fault: Fault::Sender, code: code.to_owned() }
 }
 
 fn has_credentials_error(error: &(dyn Error + 'static)) -> bool {
@@ -105,26 +96,17 @@ mod tests {
         ] {
             assert_eq!(batch_entry_error(true, code).fault, Fault::Throttled, "{code}");
         }
-        assert_eq!(
-            batch_entry_error(true, "InvalidMessageContents").fault,
-            Fault::Sender
-        );
+        assert_eq!(batch_entry_error(true, "InvalidMessageContents").fault, Fault::Sender);
         assert_eq!(batch_entry_error(false, "InternalError").fault, Fault::Service);
     }
 
     #[test]
     fn the_status_says_whose_fault_a_failed_request_is() {
         let fault = |status, code| by_status(status, code).fault;
-        assert_eq!(
-            fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")),
-            Fault::Sender
-        );
+        assert_eq!(fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")), Fault::Sender);
         assert_eq!(fault(403, Some("AccessDeniedException")), Fault::Sender);
         assert_eq!(fault(400, Some("KMS.DisabledException")), Fault::Sender);
-        assert_eq!(
-            fault(400, Some("com.amazonaws.sqs#RequestThrottled")),
-            Fault::Throttled
-        );
+        assert_eq!(fault(400, Some("com.amazonaws.sqs#RequestThrottled")), Fault::Throttled);
         assert_eq!(fault(429, None), Fault::Throttled);
         assert_eq!(fault(503, None), Fault::Service);
         assert_eq!(by_status(503, None).code, "HTTP 503");

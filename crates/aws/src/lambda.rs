@@ -48,9 +48,8 @@ struct BatchItemFailure {
 
 impl Response {
     fn new(failed: impl Iterator<Item = String>) -> Self {
-        let batch_item_failures = failed
-            .map(|item_identifier| BatchItemFailure { item_identifier })
-            .collect();
+        let batch_item_failures =
+            failed.map(|item_identifier| BatchItemFailure { item_identifier }).collect();
         Self { batch_item_failures }
     }
 }

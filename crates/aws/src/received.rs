@@ -58,18 +58,12 @@ pub(crate) fn attribute(
     } else {
         text.map(AttributeValue::Text)
     };
-    Ok(Attribute {
-        value: value.ok_or(NotUnderstood::Attribute)?,
-        data_type,
-    })
+    Ok(Attribute { value: value.ok_or(NotUnderstood::Attribute)?, data_type })
 }
 
 /// Milliseconds since the epoch, in digits.
 fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
-    text.parse()
-        .ok()
-        .and_then(DateTime::from_timestamp_millis)
-        .ok_or(NotUnderstood::NotANumber(name))
+    text.parse().ok().and_then(DateTime::from_timestamp_millis).ok_or(NotUnderstood::NotANumber(name))
 }
 
 #[cfg(test)]
@@ -78,10 +72,7 @@ mod tests {
 
     fn read(pairs: &[(&str, &'static str)]) -> Result<SystemAttributes, NotUnderstood> {
         SystemAttributes::read(|wanted| {
-            pairs
-                .iter()
-                .find(|(name, _)| *name == wanted)
-                .map(|(_, value)| *value)
+            pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
         })
     }
 
@@ -89,10 +80,7 @@ mod tests {
     fn a_message_without_a_readable_sent_timestamp_is_not_understood() {
         assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
         let huge = [("SentTimestamp", "99999999999999999999")];
-        assert_eq!(
-            read(&huge).unwrap_err(),
-            NotUnderstood::NotANumber("SentTimestamp")
-        );
+        assert_eq!(read(&huge).unwrap_err(), NotUnderstood::NotANumber("SentTimestamp"));
     }
 
     #[test]
@@ -116,9 +104,6 @@ mod tests {
             attribute(Some("Binary".into()), Some("text".into()), None),
             Err(NotUnderstood::Attribute)
         );
-        assert_eq!(
-            attribute(None, Some("text".into()), None),
-            Err(NotUnderstood::Attribute)
-        );
+        assert_eq!(attribute(None, Some("text".into()), None), Err(NotUnderstood::Attribute));
     }
 }

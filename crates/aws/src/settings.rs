@@ -98,9 +98,7 @@ impl MessageProcessorSettings {
         Some(Self {
             intermediate_dlq_url: intermediate_dlq_url?,
             annotation_queue_url: annotation_queue_url?,
-            max_concurrency: max_concurrency
-                .and_then(NonZeroUsize::new)
-                .unwrap_or(DEFAULT_CONCURRENCY),
+            max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
             schema: schema?,
         })
     }
@@ -110,10 +108,8 @@ impl TargetSettings {
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let allow_http = reader.flag("TARGET_ALLOW_HTTP");
         let timeout = reader.number("TARGET_TIMEOUT_SECONDS", 1..=TIMEOUT_SECONDS_MAX);
-        let text = reader.required(
-            "TARGET",
-            "set it to the https:// URL or the Lambda function's ARN to call",
-        );
+        let text =
+            reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
         let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
         Some(Self {
             address: address?,
@@ -161,9 +157,7 @@ impl FinalDlqAnnotatorSettings {
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
         let mut reader = Reader::of_environment();
-        let settings = reader
-            .queue_url("FINAL_DLQ_URL")
-            .map(|final_dlq_url| Self { final_dlq_url });
+        let settings = reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url });
         reader.finish(settings)
     }
 }
@@ -177,9 +171,7 @@ fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
     });
     let text = reader.check("DATA_SCHEMA_PATH", text)?;
     let schema = DataSchema::new(&text).map_err(|error| format!("names the file {path}: {error}"));
-    reader
-        .check("DATA_SCHEMA_PATH", schema)
-        .map(|schema| MessageSchema::new(Some(schema)))
+    reader.check("DATA_SCHEMA_PATH", schema).map(|schema| MessageSchema::new(Some(schema)))
 }
 
 #[cfg(test)]

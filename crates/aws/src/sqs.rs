@@ -52,11 +52,7 @@ impl SqsQueue {
     /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
-        Self {
-            client,
-            url: url.into(),
-            arn: arn.into(),
-        }
+        Self { client, url: url.into(), arn: arn.into() }
     }
 }
 
@@ -67,19 +63,9 @@ impl QueueSender for SqsQueue {
             Ok(entries) => entries,
             Err(error) => return vec![Err(error); count],
         };
-        match self
-            .client
-            .send_message_batch()
-            .queue_url(&*self.url)
-            .set_entries(Some(entries))
-            .send()
-            .await
-        {
+        match self.client.send_message_batch().queue_url(&*self.url).set_entries(Some(entries)).send().await {
             Ok(answer) => {
-                let done = answer
-                    .successful
-                    .into_iter()
-                    .map(|entry| (entry.id, entry.message_id));
+                let done = answer.successful.into_iter().map(|entry| (entry.id, entry.message_id));
                 outcomes(count, done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); count],
@@ -104,29 +90,17 @@ impl Queue for SqsQueue {
             .await
             .map_err(|error| entry_error(&error))?;
         let messages = answer.messages.unwrap_or_default();
-        Ok(messages
-            .into_iter()
-            .filter_map(|message| convert::received(message, &self.arn).ok())
-            .collect())
+        Ok(messages.into_iter().filter_map(|message| convert::received(message, &self.arn).ok()).collect())
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         let entries = handles.iter().enumerate().map(|(index, handle)| {
-            DeleteMessageBatchRequestEntry::builder()
-                .id(index.to_string())
-                .receipt_handle(handle)
-                .build()
+            DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle).build()
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(handles.len());
         };
-        match self
-            .client
-            .delete_message_batch()
-            .queue_url(&*self.url)
-            .set_entries(Some(entries))
-            .send()
-            .await
+        match self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries)).send().await
         {
             Ok(answer) => {
                 let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
@@ -151,10 +125,7 @@ impl Queue for SqsQueue {
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(count);
         };
-        let request = self
-            .client
-            .change_message_visibility_batch()
-            .queue_url(&*self.url);
+        let request = self.client.change_message_visibility_batch().queue_url(&*self.url);
         match request.set_entries(Some(entries)).send().await {
             Ok(answer) => {
                 let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
@@ -183,11 +154,7 @@ impl Queue for SqsQueue {
             count(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
         );
         match all {
-            (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth {
-                visible,
-                in_flight,
-                delayed,
-            }),
+            (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
             // Unknown is not empty.
             _ => Err(no_answer("UnreadableAnswer")),
         }
@@ -211,16 +178,10 @@ fn outcomes<T>(
     let mut by_id: HashMap<String, EntryOutcome<T>> = done.map(|(id, value)| (id, Ok(value))).collect();
     // Should an entry be called both, it is not confirmed.
     by_id.extend(
-        failed
-            .into_iter()
-            .map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
+        failed.into_iter().map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
     );
     (0..count)
-        .map(|index| {
-            by_id
-                .remove(&index.to_string())
-                .unwrap_or_else(|| Err(no_answer("EntryNotAnswered")))
-        })
+        .map(|index| by_id.remove(&index.to_string()).unwrap_or_else(|| Err(no_answer("EntryNotAnswered"))))
         .collect()
 }
 

@@ -31,11 +31,7 @@ impl JsonLines<SystemClock, std::io::Stdout> {
 impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     /// To `writer`; `function` is the metrics' dimension.
     pub fn new(function: &'static str, clock: C, writer: W) -> Self {
-        Self {
-            function,
-            clock,
-            writer: Mutex::new(writer),
-        }
+        Self { function, clock, writer: Mutex::new(writer) }
     }
 }
 

@@ -78,34 +78,27 @@ fn check(arguments: &Arguments) -> Result<Vec<String>, FileError> {
 fn check_policy(path: &Path, text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Ok(_) => Vec::new(),
-        Err(PolicyError::Refused(violations)) => violations
-            .iter()
-            .map(|violation| format!("{}: {violation}", path.display()))
-            .collect(),
+        Err(PolicyError::Refused(violations)) => {
+            violations.iter().map(|violation| format!("{}: {violation}", path.display())).collect()
+        }
         Err(error @ PolicyError::NotJson(_)) => vec![format!("{}: {error}", path.display())],
     }
 }
 
 fn check_messages(path: &Path, text: &str, schema: &MessageSchema) -> Vec<String> {
     // A file that is one JSON document, over however many lines, is one message.
-    let lines: Vec<_> = if is_one_document(text) {
-        vec![text]
-    } else {
-        text.lines().collect()
-    };
+    let lines: Vec<_> = if is_one_document(text) { vec![text] } else { text.lines().collect() };
     let mut findings = Vec::new();
     for (index, line) in lines.into_iter().enumerate() {
         let place = format!("{}:{}", path.display(), index + 1);
         match schema.parse(line) {
             Ok(_) => {}
             Err(Invalid::Format(malformed)) => {
-                findings.push(format!("{place}: INVALID_MESSAGE_FORMAT {malformed}"))
+                findings.push(format!("{place}: INVALID_MESSAGE_FORMAT {malformed}"));
             }
             Err(Invalid::Schema(violations)) => {
                 findings.extend(
-                    violations
-                        .iter()
-                        .map(|violation| format!("{place}: INVALID_MESSAGE_SCHEMA {violation}")),
+                    violations.iter().map(|violation| format!("{place}: INVALID_MESSAGE_SCHEMA {violation}")),
                 );
             }
         }

@@ -17,10 +17,7 @@ pub(crate) struct FileError {
 
 impl FileError {
     pub(crate) fn new(path: &Path, reason: impl Display) -> Self {
-        Self {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        }
+        Self { path: path.to_owned(), reason: reason.to_string() }
     }
 }
 

@@ -31,10 +31,7 @@ use run::Plan;
 /// Runs the loop and prints what came of it.
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match Plan::new(arguments)
-        .map_err(Into::into)
-        .and_then(|plan| run(arguments, plan))
-    {
+    match Plan::new(arguments).map_err(Into::into).and_then(|plan| run(arguments, plan)) {
         Ok(report) => print(arguments, &report),
         Err(error) => {
             eprintln!("error: {error}");
@@ -48,9 +45,7 @@ fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::err
         eprintln!("line {}: refused: {}", refused.line, refused.reason);
     }
     let mut output = plan.take_output();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = match &arguments.endpoint_url {
         None => runtime.block_on(embedded::run(plan, &mut *output))?,
         Some(url) => runtime.block_on(endpoint::run(plan, url, &mut *output))?,
@@ -68,9 +63,6 @@ fn print(arguments: &Arguments, report: &Report) -> ExitCode {
     if report.is_settled() {
         return ExitCode::SUCCESS;
     }
-    eprintln!(
-        "error: {} unaccounted for, {} still waiting",
-        report.unaccounted, report.waiting
-    );
+    eprintln!("error: {} unaccounted for, {} still waiting", report.unaccounted, report.waiting);
     ExitCode::from(1)
 }

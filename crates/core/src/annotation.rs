@@ -102,10 +102,7 @@ impl DeadLetter {
             message: text::clean(&self.cause.message, bytes),
             ..self.cause
         };
-        Self {
-            cause,
-            ..self.clone()
-        }
+        Self { cause, ..self.clone() }
     }
 }
 
@@ -121,29 +118,17 @@ pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
 }
 
 fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
-    let (kept, folded_attributes) = fold(
-        producer,
-        &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER],
-        ATTRIBUTES_MAX - 3,
-    );
-    let bare = DeadLetter {
-        folded_attributes: FoldedAttributes::new(),
-        ..annotation.record.clone()
-    };
-    let record = DeadLetter {
-        folded_attributes,
-        ..annotation.record.clone()
-    };
+    let (kept, folded_attributes) =
+        fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3);
+    let bare = DeadLetter { folded_attributes: FoldedAttributes::new(), ..annotation.record.clone() };
+    let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
     let folding = record.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len();
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
         let details = text::clean(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));
-        attributes.insert(
-            ERROR_TYPE.to_owned(),
-            Attribute::string(annotation.reason.as_str()),
-        );
+        attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };
@@ -171,10 +156,7 @@ fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annot
 
 fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let mut attributes = producer.clone();
-    let replaced = attributes.insert(
-        ERROR_TYPE.to_owned(),
-        Attribute::string(annotation.reason.as_str()),
-    );
+    let replaced = attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
     let fits =
         attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX;
     (fits && replaced.is_none()).then_some(attributes)
@@ -182,11 +164,7 @@ fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) 
 
 /// SQS refuses an empty attribute.
 fn or_none(details: String) -> String {
-    if details.is_empty() {
-        "-".to_owned()
-    } else {
-        details
-    }
+    if details.is_empty() { "-".to_owned() } else { details }
 }
 
 #[cfg(test)]

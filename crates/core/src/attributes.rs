@@ -39,17 +39,10 @@ pub struct Arrived {
 /// only where `DeadLetter` is a document that we can have written.
 #[must_use]
 pub fn arrived(mut attributes: Attributes) -> Arrived {
-    let failure = attributes
-        .remove(FAILURE)
-        .as_ref()
-        .and_then(Failure::from_attribute);
+    let failure = attributes.remove(FAILURE).as_ref().and_then(Failure::from_attribute);
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
     let unannotated = record.and_then(|record| unannotated(&attributes, &record));
-    Arrived {
-        came_back: unannotated.is_some(),
-        producer: unannotated.unwrap_or(attributes),
-        failure,
-    }
+    Arrived { came_back: unannotated.is_some(), producer: unannotated.unwrap_or(attributes), failure }
 }
 
 /// What the producer gave a message that now has this document; `None` where SQS would never have taken it from a
@@ -61,11 +54,7 @@ fn unannotated(attributes: &Attributes, record: &DeadLetter) -> Option<Attribute
     }
     let count = whole.len() + record.folded_attributes.len();
     restore_folded(&record.folded_attributes, &mut whole);
-    let content = Content {
-        body: "-".to_owned(),
-        attributes: whole,
-        ..Content::default()
-    };
+    let content = Content { body: "-".to_owned(), attributes: whole, ..Content::default() };
     let whole = OutgoingMessage::new(content).ok()?.into_content().attributes;
     (whole.len() == count && !whole.contains_key(FAILURE)).then_some(whole)
 }
@@ -81,13 +70,7 @@ pub fn restore_folded(folded: &FoldedAttributes, into: &mut Attributes) {
             },
             (None, None) => continue,
         };
-        into.insert(
-            name.clone(),
-            Attribute {
-                data_type: folded.data_type.clone(),
-                value,
-            },
-        );
+        into.insert(name.clone(), Attribute { data_type: folded.data_type.clone(), value });
     }
 }
 
@@ -105,14 +88,7 @@ pub(crate) fn fold(attributes: &Attributes, taken: &[&str], places: usize) -> (A
                 AttributeValue::Text(text) => (Some(text), None),
                 AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
             };
-            folded.insert(
-                (*name).to_owned(),
-                Folded {
-                    data_type,
-                    text,
-                    base64,
-                },
-            );
+            folded.insert((*name).to_owned(), Folded { data_type, text, base64 });
         }
     }
     (kept, folded)

@@ -29,15 +29,9 @@ pub struct Key {
 pub fn delay(policy: &Policy, key: Key) -> DelaySeconds {
     let (base, jitter) = match &policy.backoff {
         Backoff::Uniform { max_delay } => (*max_delay, Jitter::Full),
-        Backoff::Exponential {
-            initial_delay,
-            rate,
-            max_delay,
-            jitter,
-        } => (
-            exponential(*initial_delay, *rate, *max_delay, key.attempt),
-            *jitter,
-        ),
+        Backoff::Exponential { initial_delay, rate, max_delay, jitter } => {
+            (exponential(*initial_delay, *rate, *max_delay, key.attempt), *jitter)
+        }
         Backoff::Fixed { delay, jitter } => (*delay, *jitter),
         Backoff::Schedule { first, last, jitter } => {
             let index = usize::try_from(key.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -59,11 +53,7 @@ pub fn delay(policy: &Policy, key: Key) -> DelaySeconds {
 #[must_use]
 pub fn target_delay(asked_seconds: u64, key: Key) -> DelaySeconds {
     let [_, word] = words(key);
-    let extra = within(
-        word,
-        0,
-        asked_seconds.min(u64::from(DelaySeconds::MAX.get())) / 10,
-    );
+    let extra = within(word, 0, asked_seconds.min(u64::from(DelaySeconds::MAX.get())) / 10);
     DelaySeconds::saturating(asked_seconds.saturating_add(extra))
 }
 

@@ -76,19 +76,11 @@ struct Retry {
 }
 
 fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Retry, GiveUp> {
-    let Failed {
-        failure,
-        envelope,
-        sent_at,
-        ..
-    } = failed;
+    let Failed { failure, envelope, sent_at, .. } = failed;
     let before = Before::new(&envelope.metadata, failure, sent_at);
     let kind = classify(policy, failure);
     if kind == Kind::Permanent {
-        return Err(GiveUp {
-            reason: DeadLetterReason::NonRetryableError,
-            explanation: String::new(),
-        });
+        return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
     }
     let spends_attempt = kind == Kind::Transient || before.snooze_count >= SNOOZES_MAX;
     if spends_attempt && before.retry_attempt >= policy.max_attempts {
@@ -98,14 +90,9 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
         });
     }
     let generation = before.redrive_generation.unwrap_or(0);
-    let key = Key {
-        message_id: envelope.metadata.message_id,
-        generation,
-        attempt: before.retry_attempt + 1,
-    };
-    let delay = failure
-        .retry_after_seconds
-        .map_or_else(|| delay(policy, key), |asked| target_delay(asked, key));
+    let key = Key { message_id: envelope.metadata.message_id, generation, attempt: before.retry_attempt + 1 };
+    let delay =
+        failure.retry_after_seconds.map_or_else(|| delay(policy, key), |asked| target_delay(asked, key));
     let next_retry_time = now + TimeDelta::seconds(i64::from(delay.get()));
     check_age(policy, &envelope.metadata, before.first_sent, next_retry_time)?;
     let metadata = RetryMetadata {
@@ -116,11 +103,7 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
-    Ok(Retry {
-        metadata,
-        delay,
-        spends_attempt,
-    })
+    Ok(Retry { metadata, delay, spends_attempt })
 }
 
 /// What counts of the retries before: all of them, or nothing where a new generation begins.
@@ -196,11 +179,7 @@ fn check_age(
 }
 
 fn history(before: &[PastFailure], attempt: u32, failure: &Failure, now: Timestamp) -> Vec<PastFailure> {
-    let failed_at = failure
-        .failed_at
-        .as_deref()
-        .and_then(crate::metadata::parse_rfc3339)
-        .unwrap_or(now);
+    let failed_at = failure.failed_at.as_deref().and_then(crate::metadata::parse_rfc3339).unwrap_or(now);
     let newest = PastFailure::new(attempt, failed_at, &failure.error_type, &failure.details);
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
@@ -212,23 +191,9 @@ fn fit(failed: Failed<'_>, mut retry: Retry) -> Result<Resend, GiveUp> {
         let body = failed.envelope.with_retry_metadata(&retry.metadata);
         let bytes = body.len() + failed.attributes_bytes;
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry {
-                metadata,
-                delay,
-                spends_attempt,
-            } = retry;
-            let RetryMetadata {
-                retry_attempt,
-                first_sent_time: first_sent,
-                ..
-            } = metadata;
-            return Ok(Resend {
-                body,
-                delay,
-                retry_attempt,
-                spends_attempt,
-                first_sent,
-            });
+            let Retry { metadata, delay, spends_attempt } = retry;
+            let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
+            return Ok(Resend { body, delay, retry_attempt, spends_attempt, first_sent });
         }
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {

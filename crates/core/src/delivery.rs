@@ -89,9 +89,7 @@ async fn send_once(
 
 /// Doubling, and the clock's own sub-second part takes up to half of it away, so that many instances do not move in step.
 fn wait_before(round: u32, now: Timestamp) -> Duration {
-    let wait = FIRST_WAIT
-        .saturating_mul(1 << (round - 1).min(16))
-        .min(LONGEST_WAIT);
+    let wait = FIRST_WAIT.saturating_mul(1 << (round - 1).min(16)).min(LONGEST_WAIT);
     wait - wait.mul_f64(f64::from(now.timestamp_subsec_micros()) / 2_000_000.0)
 }
 
@@ -102,10 +100,7 @@ pub fn until(now: Timestamp, then: Timestamp) -> Duration {
 }
 
 fn no_answer() -> EntryError {
-    EntryError {
-        fault: Fault::NoAnswer,
-        code: "NoAnswerBeforeDeadline".to_owned(),
-    }
+    EntryError { fault: Fault::NoAnswer, code: "NoAnswerBeforeDeadline".to_owned() }
 }
 
 #[cfg(test)]

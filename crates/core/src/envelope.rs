@@ -26,18 +26,8 @@ pub struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     pub(crate) fn new(skimmed: Skimmed<'a>, metadata: Metadata) -> Self {
-        let Skimmed {
-            body,
-            inside,
-            metadata: members,
-            ..
-        } = skimmed;
-        Self {
-            body,
-            metadata,
-            inside,
-            members,
-        }
+        let Skimmed { body, inside, metadata: members, .. } = skimmed;
+        Self { body, metadata, inside, members }
     }
 
     /// The body as it came.
@@ -60,11 +50,7 @@ impl<'a> Envelope<'a> {
                     if let Some(value) = value.take() {
                         let start = member.value.start - member.segment.start;
                         let end = member.value.end - member.segment.start;
-                        segments.push(Cow::Owned(format!(
-                            "{}{value}{}",
-                            &segment[..start],
-                            &segment[end..]
-                        )));
+                        segments.push(Cow::Owned(format!("{}{value}{}", &segment[..start], &segment[end..])));
                     }
                 }
             }
@@ -126,13 +112,7 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
         _ => (Vec::new(), 0..0),
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
-    Ok(Skimmed {
-        body,
-        metadata,
-        inside,
-        metadata_text,
-        data_text,
-    })
+    Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
 }
 
 /// A stack-free look at the brackets outside strings; whether they match is the parser's business.

@@ -120,11 +120,8 @@ impl Failure {
             details: error.details.clone(),
             kind: Some(kind),
             // Rounded up: a floor must not be undercut.
-            retry_after_seconds: after.map(|after| {
-                after
-                    .as_secs()
-                    .saturating_add(u64::from(after.subsec_nanos() > 0))
-            }),
+            retry_after_seconds: after
+                .map(|after| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0))),
             ..Self::of_delivery(delivery)
         }
     }
@@ -181,45 +178,25 @@ impl Failure {
     #[must_use]
     pub fn beside_folding(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
         let (kept, folded_attributes) = fold(producer, &[], ATTRIBUTES_MAX - 1);
-        let bare = Self {
-            verdict: self.verdict,
-            ..Self::default()
-        };
+        let bare = Self { verdict: self.verdict, ..Self::default() };
         [self, &bare]
             .into_iter()
             .find_map(|failure| {
                 let folded_attributes = folded_attributes.clone();
-                Self {
-                    folded_attributes,
-                    ..failure.clone()
-                }
-                .cut_to_fit(&kept, body_bytes)
+                Self { folded_attributes, ..failure.clone() }.cut_to_fit(&kept, body_bytes)
             })
             .unwrap_or_else(|| producer.clone())
     }
 
     fn cut_to_fit(&self, kept: &Attributes, body_bytes: usize) -> Option<Attributes> {
         let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(kept))?;
-        let folded = Self {
-            folded_attributes: self.folded_attributes.clone(),
-            ..Self::default()
-        }
-        .json()
-        .len()
-            - 2;
+        let folded =
+            Self { folded_attributes: self.folded_attributes.clone(), ..Self::default() }.json().len() - 2;
         let with_details = |bytes: usize| {
             let details = text::clean(&self.details, bytes);
             let explanation = text::clean(&self.explanation, FAILURE_BYTES_MAX / 4);
             let error_type = text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX);
-            Attribute::string(
-                Self {
-                    error_type,
-                    details,
-                    explanation,
-                    ..self.clone()
-                }
-                .json(),
-            )
+            Attribute::string(Self { error_type, details, explanation, ..self.clone() }.json())
         };
         let fits = |bytes: usize| {
             let attribute = with_details(bytes);
@@ -264,10 +241,7 @@ pub fn of_received(
     now: Timestamp,
 ) -> Failure {
     match (&record.redriven_from, failure) {
-        (None, Some(failure)) => Failure {
-            new_generation: failure.new_generation || came_back,
-            ..failure
-        },
+        (None, Some(failure)) => Failure { new_generation: failure.new_generation || came_back, ..failure },
         (redriven_from, _) => {
             let details = if redriven_from.is_some() {
                 "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not hand it off"

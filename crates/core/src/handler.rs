@@ -45,9 +45,7 @@ impl Message {
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            invalid(&format!(
-                "/data is not what the handler reads, at its line {line} column {column}"
-            ))
+            invalid(&format!("/data is not what the handler reads, at its line {line} column {column}"))
         })
     }
 }
@@ -118,38 +116,25 @@ impl HandlerError {
     /// Retry by the policy's backoff.
     #[must_use]
     pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
-        Self {
-            error_type: error_type.into(),
-            details: details.to_string(),
-            kind: FailureKind::Transient,
-        }
+        Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
     }
 
     /// Do not retry: the message goes to the final DLQ as `NON_RETRYABLE_ERROR`.
     #[must_use]
     pub fn permanent(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
-        Self {
-            kind: FailureKind::Permanent,
-            ..Self::transient(error_type, details)
-        }
+        Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
     }
 
     /// Come back later without spending an attempt, at most 100 times.
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
-        Self {
-            kind: FailureKind::Snooze(after),
-            ..Self::transient(error_type, details)
-        }
+        Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
     /// A transient error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
-        Self {
-            kind: FailureKind::TransientAfter(delay),
-            ..self
-        }
+        Self { kind: FailureKind::TransientAfter(delay), ..self }
     }
 }
 
@@ -176,15 +161,8 @@ mod tests {
 
     #[test]
     fn data_that_a_handler_cannot_read_is_a_permanent_error_without_the_value() {
-        for body in [
-            r#"{"data":{"n":"canary"}}"#,
-            r#"{"data":"canary"}"#,
-            "{}",
-            "canary",
-        ] {
-            let error = message(body)
-                .data::<std::collections::BTreeMap<String, u8>>()
-                .unwrap_err();
+        for body in [r#"{"data":{"n":"canary"}}"#, r#"{"data":"canary"}"#, "{}", "canary"] {
+            let error = message(body).data::<std::collections::BTreeMap<String, u8>>().unwrap_err();
             assert_eq!(error.kind, FailureKind::Permanent);
             assert_eq!(error.error_type, ErrorType::Named("InvalidData"));
             assert!(!error.details.contains("canary"), "{}", error.details);
@@ -194,10 +172,7 @@ mod tests {
     #[test]
     fn only_names_of_our_own_may_be_logged() {
         let from_target = ErrorType::FromTarget("canary".to_owned());
-        assert_eq!(
-            (from_target.name(), from_target.loggable()),
-            ("canary".into(), "FromTarget".into())
-        );
+        assert_eq!((from_target.name(), from_target.loggable()), ("canary".into(), "FromTarget".into()));
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");
         assert_eq!(ErrorType::HttpStatus(503).loggable(), "HttpStatus.503");
         assert_eq!(ErrorType::from("Db.Busy").loggable(), "Db.Busy");

@@ -104,17 +104,7 @@ mod tests {
 
     #[test]
     fn legal_characters_are_those_of_the_sqs_reference() {
-        for legal in [
-            '\t',
-            '\n',
-            '\r',
-            ' ',
-            '\u{D7FF}',
-            '\u{E000}',
-            '\u{FFFD}',
-            '\u{10000}',
-            '\u{10FFFF}',
-        ] {
+        for legal in ['\t', '\n', '\r', ' ', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{10000}', '\u{10FFFF}'] {
             assert!(is_legal(legal), "{legal:?}");
         }
         for illegal in ['\0', '\u{8}', '\u{B}', '\u{C}', '\u{1F}', '\u{FFFE}', '\u{FFFF}'] {

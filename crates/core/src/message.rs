@@ -35,10 +35,7 @@ impl Attribute {
     /// An attribute of type `String`.
     #[must_use]
     pub fn string(value: impl Into<String>) -> Self {
-        Self {
-            data_type: "String".to_owned(),
-            value: AttributeValue::Text(value.into()),
-        }
+        Self { data_type: "String".to_owned(), value: AttributeValue::Text(value.into()) }
     }
 
     /// The text of a String or Number.
@@ -65,10 +62,7 @@ impl Attribute {
 /// Bytes that all attributes take of the message's limit.
 #[must_use]
 pub fn attributes_size(attributes: &Attributes) -> usize {
-    attributes
-        .iter()
-        .map(|(name, attribute)| attribute.size(name))
-        .sum()
+    attributes.iter().map(|(name, attribute)| attribute.size(name)).sum()
 }
 
 /// A message as it was received, from a Lambda event or from `ReceiveMessage`.
@@ -225,11 +219,7 @@ impl OutgoingMessage {
 
 fn check_legal(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
     match text.char_indices().find(|(_, character)| !is_legal(*character)) {
-        Some((offset, character)) => Err(NotSendable::IllegalCharacter {
-            character,
-            offset,
-            place: place(),
-        }),
+        Some((offset, character)) => Err(NotSendable::IllegalCharacter { character, offset, place: place() }),
         None => Ok(()),
     }
 }
@@ -250,27 +240,18 @@ mod tests {
     }
 
     fn binary(bytes: &[u8]) -> Attribute {
-        Attribute {
-            data_type: "Binary.x".to_owned(),
-            value: AttributeValue::Binary(bytes.to_vec()),
-        }
+        Attribute { data_type: "Binary.x".to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
     }
 
     #[test]
     fn size_is_the_body_and_each_attributes_name_type_and_value() {
         let content = content("é", &[("ab", Attribute::string("😀")), ("c", binary(&[0; 5]))]);
-        assert_eq!(
-            OutgoingMessage::new(content).unwrap().size(),
-            2 + (2 + 6 + 4) + (1 + 8 + 5)
-        );
+        assert_eq!(OutgoingMessage::new(content).unwrap().size(), 2 + (2 + 6 + 4) + (1 + 8 + 5));
     }
 
     #[test]
     fn a_trace_header_does_not_count_towards_the_size() {
-        let traced = Content {
-            trace_header: Some("Root=1".to_owned()),
-            ..content("b", &[])
-        };
+        let traced = Content { trace_header: Some("Root=1".to_owned()), ..content("b", &[]) };
         assert_eq!(OutgoingMessage::new(traced).unwrap().size(), 1);
     }
 
@@ -278,16 +259,11 @@ mod tests {
     fn a_message_of_exactly_1_mib_is_sendable_and_one_byte_more_is_not() {
         let attribute = [("ab", Attribute::string("x"))];
         let most = "x".repeat(MESSAGE_BYTES_MAX - 9);
-        assert_eq!(
-            OutgoingMessage::new(content(&most, &attribute)).unwrap().size(),
-            MESSAGE_BYTES_MAX
-        );
+        assert_eq!(OutgoingMessage::new(content(&most, &attribute)).unwrap().size(), MESSAGE_BYTES_MAX);
         let more = format!("{most}x");
         assert_eq!(
             OutgoingMessage::new(content(&more, &attribute)),
-            Err(NotSendable::TooLarge {
-                bytes: MESSAGE_BYTES_MAX + 1
-            })
+            Err(NotSendable::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 })
         );
     }
 
@@ -295,13 +271,8 @@ mod tests {
     fn what_sqs_would_refuse_is_not_sendable() {
         let of = |content| OutgoingMessage::new(content).unwrap_err();
         assert_eq!(of(content("", &[])), NotSendable::EmptyBody);
-        let eleven: Attributes = (0..11)
-            .map(|index| (index.to_string(), Attribute::string("x")))
-            .collect();
-        let eleven = Content {
-            attributes: eleven,
-            ..content("b", &[])
-        };
+        let eleven: Attributes = (0..11).map(|index| (index.to_string(), Attribute::string("x"))).collect();
+        let eleven = Content { attributes: eleven, ..content("b", &[]) };
         assert_eq!(of(eleven), NotSendable::TooManyAttributes { count: 11 });
         for empty in [Attribute::string(""), binary(&[])] {
             assert_eq!(
@@ -315,10 +286,7 @@ mod tests {
             place: place.to_owned(),
         };
         assert_eq!(of(content("é\u{FFFE}", &[])), illegal(2, "body"));
-        assert_eq!(
-            of(content("b", &[("a", Attribute::string("x\u{FFFE}"))])),
-            illegal(1, "attribute a")
-        );
+        assert_eq!(of(content("b", &[("a", Attribute::string("x\u{FFFE}"))])), illegal(1, "attribute a"));
         assert_eq!(
             illegal(1, "body").to_string(),
             "the character U+FFFE at byte 1 of the body is not legal in SQS"

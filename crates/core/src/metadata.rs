@@ -58,6 +58,19 @@ impl Metadata {
         }
     }
 
+    /// The message after it came back from the final DLQ: its retries are those of an earlier generation.
+    #[must_use]
+    pub fn into_next_generation(self) -> Self {
+        Self {
+            redrive_generation: Some((self.generation() + 1).min(GENERATION_MAX)),
+            retry_attempt: 0,
+            first_sent_time: None,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            ..self
+        }
+    }
+
     /// 0 where the member is absent.
     #[must_use]
     pub fn generation(&self) -> u32 {
@@ -131,14 +144,8 @@ impl RetryMetadata {
                     serde_json::to_string(&self.retry_history).expect("strings and numbers always serialise")
                 }),
             ),
-            (
-                snoozes,
-                (self.snooze_count > 0).then(|| self.snooze_count.to_string()),
-            ),
-            (
-                generation,
-                self.redrive_generation.map(|generation| generation.to_string()),
-            ),
+            (snoozes, (self.snooze_count > 0).then(|| self.snooze_count.to_string())),
+            (generation, self.redrive_generation.map(|generation| generation.to_string())),
         ]
     }
 }
@@ -152,9 +159,7 @@ pub fn rfc3339(moment: Timestamp) -> String {
 /// Reads RFC 3339 with any offset.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
-    chrono::DateTime::parse_from_rfc3339(text)
-        .ok()
-        .map(|moment| moment.to_utc())
+    chrono::DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.to_utc())
 }
 
 #[cfg(test)]
@@ -165,10 +170,7 @@ mod tests {
     fn times_are_written_as_utc_with_microseconds_and_z() {
         for (read, written) in [
             ("2026-07-25T17:20:00Z", "2026-07-25T17:20:00.000000Z"),
-            (
-                "2026-07-25T19:20:00.123456789+02:00",
-                "2026-07-25T17:20:00.123456Z",
-            ),
+            ("2026-07-25T19:20:00.123456789+02:00", "2026-07-25T17:20:00.123456Z"),
             ("1969-12-31T23:59:59.5-00:00", "1969-12-31T23:59:59.500000Z"),
         ] {
             assert_eq!(rfc3339(parse_rfc3339(read).unwrap()), written);
@@ -200,16 +202,9 @@ mod tests {
         };
         let written = |retry: &RetryMetadata| {
             let members = retry.members();
-            members
-                .into_iter()
-                .filter(|(_, value)| value.is_some())
-                .map(|(name, _)| name)
-                .collect::<Vec<_>>()
+            members.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect::<Vec<_>>()
         };
-        assert_eq!(
-            written(&retry),
-            ["retry_attempt", "next_retry_time", "first_sent_time"]
-        );
+        assert_eq!(written(&retry), ["retry_attempt", "next_retry_time", "first_sent_time"]);
         let all = RetryMetadata {
             retry_history: vec![PastFailure::new(0, moment, "T", "d")],
             snooze_count: 1,

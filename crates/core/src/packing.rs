@@ -54,11 +54,7 @@ mod tests {
     /// A message of so many bytes.
     fn message(bytes: usize) -> OutgoingMessage {
         let body = "x".repeat(bytes);
-        OutgoingMessage::new(Content {
-            body,
-            ..Content::default()
-        })
-        .unwrap()
+        OutgoingMessage::new(Content { body, ..Content::default() }).unwrap()
     }
 
     fn sizes(messages: &[OutgoingMessage]) -> Vec<usize> {
@@ -76,10 +72,7 @@ mod tests {
         let half = BATCH_BYTES_MAX / 2;
         assert_eq!(sizes(&[message(half), message(half), message(1)]), [2, 1]);
         assert_eq!(sizes(&[message(half), message(half + 1), message(1)]), [1, 2]);
-        assert_eq!(
-            sizes(&[message(1), message(BATCH_BYTES_MAX), message(1)]),
-            [1, 1, 1]
-        );
+        assert_eq!(sizes(&[message(1), message(BATCH_BYTES_MAX), message(1)]), [1, 1, 1]);
     }
 
     proptest! {

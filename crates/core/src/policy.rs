@@ -113,9 +113,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             max_attempts: 5,
-            backoff: Backoff::Uniform {
-                max_delay: DelaySeconds::MAX,
-            },
+            backoff: Backoff::Uniform { max_delay: DelaySeconds::MAX },
             max_age_seconds: None,
             retryable: None,
             non_retryable: None,

@@ -56,10 +56,7 @@ mod tests {
     #[test]
     fn the_code_in_json_is_the_code_in_the_attribute() {
         for reason in DeadLetterReason::ALL {
-            assert_eq!(
-                serde_json::to_string(&reason).unwrap(),
-                format!("\"{}\"", reason.as_str())
-            );
+            assert_eq!(serde_json::to_string(&reason).unwrap(), format!("\"{}\"", reason.as_str()));
         }
     }
 }

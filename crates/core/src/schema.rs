@@ -122,10 +122,9 @@ fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
                     Ok(value) => {
                         metadata.insert(name.to_owned(), value);
                     }
-                    Err(_) => found.push(Violation::new(
-                        pointer.clone(),
-                        "is text or a number that cannot be read",
-                    )),
+                    Err(_) => {
+                        found.push(Violation::new(pointer.clone(), "is text or a number that cannot be read"))
+                    }
                 }
                 if DIGITS_MEMBERS.contains(&name) && !text.bytes().all(|byte| byte.is_ascii_digit()) {
                     found.push(Violation::new(pointer, "is not an integer written in digits"));
@@ -161,11 +160,7 @@ fn stand_in(text: &str) -> Value {
 
 /// Reads what the schema has found valid, unless it has the form but no meaning.
 fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
-    let number = |name: &str| {
-        metadata[name]
-            .as_u64()
-            .and_then(|number| u32::try_from(number).ok())
-    };
+    let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| match metadata[name].as_str() {
         Some(text) => parse_rfc3339(text)
             .map(Some)
@@ -192,12 +187,10 @@ fn history_of(history: &Value) -> Result<Vec<PastFailure>, Violation> {
     entries
         .map(|(index, entry)| {
             // All else has been validated; JSON Schema counts 1.0 as an integer.
-            PastFailure::deserialize(entry)
-                .map(PastFailure::cleaned)
-                .map_err(|_| {
-                    let pointer = format!("/metadata/retry_history/{index}/attempt");
-                    Violation::new(pointer, "is not an integer written in digits")
-                })
+            PastFailure::deserialize(entry).map(PastFailure::cleaned).map_err(|_| {
+                let pointer = format!("/metadata/retry_history/{index}/attempt");
+                Violation::new(pointer, "is not an integer written in digits")
+            })
         })
         .collect()
 }

@@ -8,9 +8,8 @@ use crate::message::{Attribute, AttributeValue, Attributes, attributes_size};
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
-    const PARTS: [&str; 12] = [
-        "\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711",
-    ];
+    const PARTS: [&str; 12] =
+        ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];
     prop_oneof![
         4 => prop::collection::vec(select(&PARTS[..]), 0..40).prop_map(|parts| parts.concat()),
         1 => (select(&PARTS[..]), 300..50_000_usize).prop_map(|(part, count)| part.repeat(count).chars().take(102_400).collect()),
@@ -35,10 +34,8 @@ fn attribute() -> impl Strategy<Value = Attribute> {
     let bytes = prop_oneof![4 => prop::collection::vec(any::<u8>(), 1..50), 1 => prop::collection::vec(any::<u8>(), 1..20_000)];
     let binary = (select(vec!["Binary", "Binary.png"]), bytes)
         .prop_map(|(data_type, bytes)| (data_type, AttributeValue::Binary(bytes)));
-    prop_oneof![text, number, binary].prop_map(|(data_type, value)| Attribute {
-        data_type: data_type.to_owned(),
-        value,
-    })
+    prop_oneof![text, number, binary]
+        .prop_map(|(data_type, value)| Attribute { data_type: data_type.to_owned(), value })
 }
 
 /// A producer's attributes, 0..=10, also with names that a final record wants.

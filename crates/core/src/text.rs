@@ -11,11 +11,7 @@ const ELLIPSIS: &str = "…";
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     let legal = |character| {
-        if is_legal(character) {
-            character
-        } else {
-            char::REPLACEMENT_CHARACTER
-        }
+        if is_legal(character) { character } else { char::REPLACEMENT_CHARACTER }
     };
     let mut cleaned = String::with_capacity(text.len().min(bytes_max));
     let mut cut_at = 0;

@@ -46,16 +46,8 @@ impl VirtualClock {
     /// A clock that stands at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
-        let state = State {
-            now: start,
-            timers: BTreeMap::new(),
-            next_timer: 0,
-            holds: 0,
-            executor: None,
-        };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-        }
+        let state = State { now: start, timers: BTreeMap::new(), next_timer: 0, holds: 0, executor: None };
+        Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Keeps time from jumping while the guard lives: for work that takes real time, such as an HTTP call. A virtual
@@ -69,11 +61,7 @@ impl VirtualClock {
     /// Completes at `deadline`; at once if that is past.
     #[must_use]
     pub fn sleep_until(&self, deadline: Timestamp) -> Sleep {
-        Sleep {
-            clock: self.clone(),
-            deadline,
-            timer: None,
-        }
+        Sleep { clock: self.clone(), deadline, timer: None }
     }
 
     /// Jumps to the next timer and wakes it, unless something holds the time or there is work after all: whoever let
@@ -145,9 +133,7 @@ impl Future for Sleep {
             state.next_timer += 1;
             state.next_timer
         });
-        state
-            .timers
-            .insert((sleep.deadline, timer), context.waker().clone());
+        state.timers.insert((sleep.deadline, timer), context.waker().clone());
         Poll::Pending
     }
 }

@@ -32,11 +32,7 @@ pub struct EmbeddedQueue {
 
 impl EmbeddedQueue {
     pub(crate) fn new(service: EmbeddedSqs, arn: String, url: String) -> Self {
-        Self {
-            service,
-            arn: arn.into(),
-            url: url.into(),
-        }
+        Self { service, arn: arn.into(), url: url.into() }
     }
 
     /// What has become of its messages until now. Not a request.
@@ -65,14 +61,8 @@ impl EmbeddedQueue {
             if !attempt.messages.is_empty() || now >= deadline {
                 return Ok(attempt.messages);
             }
-            let until = attempt
-                .next_visible
-                .map_or(deadline, |visible| visible.min(deadline));
-            let arrival = Arrival {
-                queue: self,
-                seen: attempt.arrivals,
-                ticket: None,
-            };
+            let until = attempt.next_visible.map_or(deadline, |visible| visible.min(deadline));
+            let arrival = Arrival { queue: self, seen: attempt.arrivals, ticket: None };
             select(clock.sleep_until(until), arrival).await;
         }
     }
@@ -135,9 +125,7 @@ impl Queue for EmbeddedQueue {
         let now = self.service.clock().now();
         self.service
             .lock()
-            .request(Action::GetQueueAttributes, &self.arn, |state| {
-                Ok(state.queue(&self.arn)?.depth(now))
-            })
+            .request(Action::GetQueueAttributes, &self.arn, |state| Ok(state.queue(&self.arn)?.depth(now)))
     }
 
     fn arn(&self) -> &str {

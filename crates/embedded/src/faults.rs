@@ -70,10 +70,7 @@ impl Injection {
             Self::Sender => (Fault::Sender, "InvalidParameterValue"),
             Self::LostRequest | Self::LostAnswer => (Fault::NoAnswer, "RequestTimeout"),
         };
-        EntryError {
-            fault,
-            code: code.to_owned(),
-        }
+        EntryError { fault, code: code.to_owned() }
     }
 }
 
@@ -121,10 +118,7 @@ impl FaultPlan {
     /// A plan without rules, whose chances will come from `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self {
-            rules: Vec::new(),
-            rng: StdRng::seed_from_u64(seed),
-        }
+        Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
     /// Adds a rule. Where several hit, the first one added decides.

@@ -122,12 +122,7 @@ impl QueueState {
     pub(crate) fn accept(&mut self, now: Timestamp, message: Stored, source_arn: &str) {
         self.totals.moved_in += 1;
         let redriven_from = Some(source_arn.to_owned());
-        self.insert(Stored {
-            redriven_from,
-            visible_at: now,
-            lease: None,
-            ..message
-        });
+        self.insert(Stored { redriven_from, visible_at: now, lease: None, ..message });
         self.settle(now);
     }
 
@@ -143,16 +138,10 @@ impl QueueState {
     ) -> Result<Received, EntryError> {
         self.settle(now);
         if self.hidden.len() - self.delayed >= IN_FLIGHT_MAX {
-            return Err(EntryError {
-                fault: Fault::Throttled,
-                code: "OverLimit".to_owned(),
-            });
+            return Err(EntryError { fault: Fault::Throttled, code: "OverLimit".to_owned() });
         }
         let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
-        let mut received = Received {
-            messages: Vec::new(),
-            exhausted: Vec::new(),
-        };
+        let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
         while received.messages.len() < max {
             let Some((_, key)) = self.visible.first().copied() else {
                 break;
@@ -169,10 +158,7 @@ impl QueueState {
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
-            message.lease = Some(Lease {
-                nonce,
-                received_at: now,
-            });
+            message.lease = Some(Lease { nonce, received_at: now });
             received.messages.push(self.delivered(&message, nonce));
             self.insert(message);
         }
@@ -206,9 +192,7 @@ impl QueueState {
     ) -> Result<(), EntryError> {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
-        let lease = self
-            .leased(key, nonce)
-            .ok_or_else(|| sender_fault("InvalidParameterValue"))?;
+        let lease = self.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = later(now, visibility.duration());
         if until > later(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
@@ -217,10 +201,7 @@ impl QueueState {
             return Err(sender_fault("MessageNotInflight"));
         }
         if let Some(message) = self.remove(key) {
-            self.insert(Stored {
-                visible_at: until,
-                ..message
-            });
+            self.insert(Stored { visible_at: until, ..message });
         }
         self.settle(now);
         Ok(())
@@ -244,10 +225,7 @@ impl QueueState {
 
     /// When the next message is or will be visible.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
-        self.visible
-            .first()
-            .or_else(|| self.hidden.first())
-            .map(|(at, _)| *at)
+        self.visible.first().or_else(|| self.hidden.first()).map(|(at, _)| *at)
     }
 
     /// Does what time did: drops what expired, shows what is due.
@@ -289,23 +267,16 @@ impl QueueState {
     }
 
     fn is_hidden(&self, key: Key) -> bool {
-        self.messages
-            .get(&key)
-            .is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
+        self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
     fn is_unreceived(&self, key: Key) -> bool {
-        self.messages
-            .get(&key)
-            .is_some_and(|message| message.lease.is_none())
+        self.messages.get(&key).is_some_and(|message| message.lease.is_none())
     }
 
     /// The receive that this handle stands for, if it is the message's newest.
     fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
-        self.messages
-            .get(&key)?
-            .lease
-            .filter(|lease| lease.nonce == nonce)
+        self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }
 
     fn delivered(&self, message: &Stored, nonce: u64) -> ReceivedMessage {
@@ -329,10 +300,7 @@ impl QueueState {
             let (number, rest) = handle.split_once('-')?;
             let (key, nonce) = rest.split_once('-')?;
             let is_own = u32::from_str_radix(number, 16).ok()? == self.number;
-            let ids = (
-                u64::from_str_radix(key, 16).ok()?,
-                u64::from_str_radix(nonce, 16).ok()?,
-            );
+            let ids = (u64::from_str_radix(key, 16).ok()?, u64::from_str_radix(nonce, 16).ok()?);
             is_own.then_some(ids)
         };
         parse().ok_or_else(|| sender_fault("ReceiptHandleIsInvalid"))

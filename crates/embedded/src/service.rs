@@ -25,10 +25,7 @@ impl EmbeddedSqs {
     /// A service without queues, in the time of `clock`. Message ids and receipt handles come from `seed`.
     #[must_use]
     pub fn new(clock: VirtualClock, seed: u64) -> Self {
-        Self {
-            clock,
-            state: Arc::new(Mutex::new(State::new(seed))),
-        }
+        Self { clock, state: Arc::new(Mutex::new(State::new(seed))) }
     }
 
     /// The queue with this ARN, if it exists.
@@ -69,11 +66,7 @@ impl EmbeddedSqs {
     }
 
     fn named(&self, name: &str) -> EmbeddedQueue {
-        EmbeddedQueue::new(
-            self.clone(),
-            format!("{ARN_PREFIX}{name}"),
-            format!("{URL_PREFIX}{name}"),
-        )
+        EmbeddedQueue::new(self.clone(), format!("{ARN_PREFIX}{name}"), format!("{URL_PREFIX}{name}"))
     }
 }
 
@@ -84,9 +77,7 @@ impl QueueService for EmbeddedSqs {
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
         let queue = self.named(name);
         let arn = queue.arn();
-        self.lock().request(Action::CreateQueue, arn, |state| {
-            state.create(name, arn, settings)
-        })?;
+        self.lock().request(Action::CreateQueue, arn, |state| state.create(name, arn, settings))?;
         Ok(queue)
     }
 

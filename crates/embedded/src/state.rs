@@ -65,9 +65,7 @@ impl State {
     }
 
     pub(crate) fn queue(&mut self, arn: &str) -> Result<&mut QueueState, EntryError> {
-        self.queues
-            .get_mut(arn)
-            .ok_or_else(|| sender_fault("QueueDoesNotExist"))
+        self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))
     }
 
     /// Who waits for what was done; to be woken when the lock is free.
@@ -106,10 +104,7 @@ impl State {
         }
         let whole = self.begin(action, arn);
         if entries.len() > BATCH_ENTRIES_MAX {
-            return entries
-                .iter()
-                .map(|_| Err(sender_fault("TooManyEntriesInBatchRequest")))
-                .collect();
+            return entries.iter().map(|_| Err(sender_fault("TooManyEntriesInBatchRequest"))).collect();
         }
         entries
             .iter()
@@ -130,17 +125,9 @@ impl State {
         check_settings(settings)?;
         if let Some(existing) = self.queues.get(arn) {
             let is_same = existing.settings() == settings;
-            return if is_same {
-                Ok(())
-            } else {
-                Err(sender_fault("QueueNameExists"))
-            };
+            return if is_same { Ok(()) } else { Err(sender_fault("QueueNameExists")) };
         }
-        if settings
-            .redrive
-            .as_ref()
-            .is_some_and(|redrive| !self.exists(&redrive.target_arn))
-        {
+        if settings.redrive.as_ref().is_some_and(|redrive| !self.exists(&redrive.target_arn)) {
             return Err(sender_fault("InvalidParameterValue"));
         }
         self.queues_created += 1;
@@ -150,10 +137,7 @@ impl State {
     }
 
     pub(crate) fn delete(&mut self, arn: &str) -> Result<(), EntryError> {
-        let mut queue = self
-            .queues
-            .remove(arn)
-            .ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
+        let mut queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         self.woken.extend(queue.arrivals.announce());
         Ok(())
     }
@@ -161,9 +145,7 @@ impl State {
     /// Sends one message; its SQS message id.
     pub(crate) fn send(&mut self, now: Timestamp, arn: &str, content: &Content) -> EntryOutcome<String> {
         check_content(content)?;
-        let id = uuid::Builder::from_random_bytes(self.rng.random())
-            .into_uuid()
-            .to_string();
+        let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
         let queue = self.queue(arn)?;
         queue.send(now, key, id.clone(), content.clone());
@@ -197,14 +179,9 @@ impl State {
     ) -> Result<Attempt, EntryError> {
         let redrive = self.queue(arn)?.settings().redrive.clone();
         let redrive = redrive.filter(|redrive| self.exists(&redrive.target_arn));
-        let limit = redrive
-            .as_ref()
-            .map(|redrive| u32::from(redrive.max_receive_count));
+        let limit = redrive.as_ref().map(|redrive| u32::from(redrive.max_receive_count));
         let rng = &mut self.rng;
-        let queue = self
-            .queues
-            .get_mut(arn)
-            .ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
+        let queue = self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         let max = usize::from(request.max_messages);
         let received = queue.receive(now, max, request.visibility, limit, || rng.random())?;
         let attempt = Attempt {

@@ -7,20 +7,11 @@ use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use support::{message, receive, send, service};
 
 fn rule(action: Action, scope: Scope, when: When, injection: Injection) -> FaultRule {
-    FaultRule {
-        action,
-        queue: None,
-        scope,
-        when,
-        injection,
-    }
+    FaultRule { action, queue: None, scope, when, injection }
 }
 
 fn error(fault: Fault, code: &str) -> EntryError {
-    EntryError {
-        fault,
-        code: code.to_owned(),
-    }
+    EntryError { fault, code: code.to_owned() }
 }
 
 #[test]
@@ -42,11 +33,7 @@ fn a_request_fails_by_its_number_with_all_its_entries_and_the_next_one_does_not(
         assert!(send(&queue, &two).await.iter().all(Result::is_ok));
         assert_eq!(queue.depth().await.unwrap().visible, 4);
     });
-    assert_eq!(
-        sqs.requests()["SendMessageBatch"],
-        3,
-        "a request that was refused was made"
-    );
+    assert_eq!(sqs.requests()["SendMessageBatch"], 3, "a request that was refused was made");
 }
 
 #[test]
@@ -55,32 +42,15 @@ fn single_entries_fail_while_the_others_are_done() {
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         let plan = FaultPlan::new(1)
-            .with(rule(
-                Action::SendMessageBatch,
-                Scope::Entry,
-                When::Numbers(vec![2]),
-                Injection::Service,
-            ))
-            .with(rule(
-                Action::SendMessageBatch,
-                Scope::Entry,
-                When::Numbers(vec![3]),
-                Injection::Sender,
-            ));
+            .with(rule(Action::SendMessageBatch, Scope::Entry, When::Numbers(vec![2]), Injection::Service))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, When::Numbers(vec![3]), Injection::Sender));
         sqs.set_faults(plan);
-        let outcomes = send(
-            &queue,
-            &[message("a", 0), message("b", 0), message("c", 0), message("d", 0)],
-        )
-        .await;
+        let outcomes =
+            send(&queue, &[message("a", 0), message("b", 0), message("c", 0), message("d", 0)]).await;
         assert!(outcomes[0].is_ok() && outcomes[3].is_ok());
         assert_eq!(outcomes[1], Err(error(Fault::Service, "InternalError")));
         assert_eq!(outcomes[2], Err(error(Fault::Sender, "InvalidParameterValue")));
-        let bodies: Vec<_> = receive(&queue, 0)
-            .await
-            .into_iter()
-            .map(|message| message.body)
-            .collect();
+        let bodies: Vec<_> = receive(&queue, 0).await.into_iter().map(|message| message.body).collect();
         assert_eq!(bodies, ["a", "d"]);
     });
 }
@@ -107,15 +77,8 @@ fn a_lost_answer_was_done_and_a_lost_request_was_not() {
             When::Numbers(vec![1]),
             Injection::LostAnswer,
         )));
-        let request = Receive {
-            max_messages: 10,
-            wait: std::time::Duration::ZERO,
-            visibility: None,
-        };
-        assert_eq!(
-            queue.receive(request).await,
-            Err(error(Fault::NoAnswer, "RequestTimeout"))
-        );
+        let request = Receive { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
+        assert_eq!(queue.receive(request).await, Err(error(Fault::NoAnswer, "RequestTimeout")));
         assert_eq!(
             queue.depth().await.unwrap().in_flight,
             1,
@@ -129,31 +92,16 @@ fn chances_come_from_the_seed_and_rules_can_be_bound_to_a_queue() {
     let (clock, sqs) = service();
     let run = |seed: u64| {
         clock.block_on(async {
-            let target = sqs
-                .create_queue("target", &QueueSettings::default())
-                .await
-                .unwrap();
-            let other = sqs
-                .create_queue("other", &QueueSettings::default())
-                .await
-                .unwrap();
+            let target = sqs.create_queue("target", &QueueSettings::default()).await.unwrap();
+            let other = sqs.create_queue("other", &QueueSettings::default()).await.unwrap();
             let half = FaultRule {
                 queue: Some(target.arn().to_owned()),
-                ..rule(
-                    Action::SendMessageBatch,
-                    Scope::Entry,
-                    When::Chance(0.5),
-                    Injection::Throttled,
-                )
+                ..rule(Action::SendMessageBatch, Scope::Entry, When::Chance(0.5), Injection::Throttled)
             };
             sqs.set_faults(FaultPlan::new(seed).with(half));
             let messages: Vec<_> = (0..200).map(|number| message(&number.to_string(), 0)).collect();
             assert!(send(&other, &messages).await.iter().all(Result::is_ok));
-            let failed: Vec<bool> = send(&target, &messages)
-                .await
-                .iter()
-                .map(Result::is_err)
-                .collect();
+            let failed: Vec<bool> = send(&target, &messages).await.iter().map(Result::is_err).collect();
             sqs.set_faults(FaultPlan::default());
             failed
         })

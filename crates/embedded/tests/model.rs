@@ -84,11 +84,7 @@ struct Model {
 impl Model {
     fn wait(&mut self, seconds: u64) {
         self.now += seconds;
-        for message in self
-            .messages
-            .iter_mut()
-            .filter(|message| message.state == State::InQueue)
-        {
+        for message in self.messages.iter_mut().filter(|message| message.state == State::InQueue) {
             if message.sent_at + RETENTION[message.queue] <= self.now {
                 message.state = State::Expired;
             }
@@ -127,11 +123,7 @@ impl Model {
 
     fn depth(&self, queue: usize) -> Depth {
         let mut depth = Depth::default();
-        for message in self
-            .messages
-            .iter()
-            .filter(|m| m.state == State::InQueue && m.queue == queue)
-        {
+        for message in self.messages.iter().filter(|m| m.state == State::InQueue && m.queue == queue) {
             match (message.visible_at > self.now, message.receive) {
                 (false, _) => depth.visible += 1,
                 (true, Some(_)) => depth.in_flight += 1,
@@ -142,10 +134,7 @@ impl Model {
     }
 
     fn count(&self, state: State) -> u64 {
-        self.messages
-            .iter()
-            .filter(|message| message.state == state)
-            .count() as u64
+        self.messages.iter().filter(|message| message.state == state).count() as u64
     }
 }
 
@@ -158,10 +147,7 @@ async fn check(model: &Model, queues: &[EmbeddedQueue]) {
     assert_eq!(sum(|t| t.sent), model.messages.len() as u64);
     assert_eq!(sum(|t| t.deleted), model.count(State::Deleted));
     assert_eq!(sum(|t| t.expired), model.count(State::Expired));
-    assert_eq!(
-        (totals[0].moved_out, totals[1].moved_in),
-        (model.moved, model.moved)
-    );
+    assert_eq!((totals[0].moved_out, totals[1].moved_in), (model.moved, model.moved));
 }
 
 async fn create(sqs: &redeliver_embedded::EmbeddedSqs) -> [EmbeddedQueue; 2] {
@@ -172,20 +158,9 @@ async fn create(sqs: &redeliver_embedded::EmbeddedSqs) -> [EmbeddedQueue; 2] {
     };
     let dlq = sqs.create_queue("dlq", &settings(RETENTION[1])).await.unwrap();
     let max_receive_count = u16::try_from(MAX_RECEIVE_COUNT).unwrap();
-    let redrive = Some(Redrive {
-        target_arn: dlq.arn().to_owned(),
-        max_receive_count,
-    });
-    let source = sqs
-        .create_queue(
-            "source",
-            &QueueSettings {
-                redrive,
-                ..settings(RETENTION[0])
-            },
-        )
-        .await
-        .unwrap();
+    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let source =
+        sqs.create_queue("source", &QueueSettings { redrive, ..settings(RETENTION[0]) }).await.unwrap();
     [source, dlq]
 }
 

@@ -14,10 +14,7 @@ use redeliver_embedded::Totals;
 use support::{elapsed, message, receive, seconds, send, service, with_dlq};
 
 fn sender_fault(code: &str) -> EntryError {
-    EntryError {
-        fault: Fault::Sender,
-        code: code.to_owned(),
-    }
+    EntryError { fault: Fault::Sender, code: code.to_owned() }
 }
 
 #[test]
@@ -26,14 +23,7 @@ fn a_delayed_message_is_visible_at_its_second_and_not_before() {
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         send(&queue, &[message("late", 900)]).await;
-        assert_eq!(
-            queue.depth().await,
-            Ok(Depth {
-                visible: 0,
-                in_flight: 0,
-                delayed: 1
-            })
-        );
+        assert_eq!(queue.depth().await, Ok(Depth { visible: 0, in_flight: 0, delayed: 1 }));
         clock.sleep(Duration::from_millis(899_999)).await;
         assert!(receive(&queue, 0).await.is_empty());
         clock.sleep(Duration::from_millis(1)).await;
@@ -47,27 +37,15 @@ fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end(
     let (clock, sqs) = service();
     clock.block_on(async {
         let visibility = seconds(7);
-        let queue = sqs
-            .create_queue(
-                "q",
-                &QueueSettings {
-                    visibility,
-                    ..QueueSettings::default()
-                },
-            )
-            .await
-            .unwrap();
+        let queue =
+            sqs.create_queue("q", &QueueSettings { visibility, ..QueueSettings::default() }).await.unwrap();
         let later = async {
             clock.sleep(Duration::from_secs(3)).await;
             send(&queue, &[message("arrives", 0)]).await;
         };
         let (received, ()) = join(receive(&queue, 20), later).await;
         assert_eq!((received.len(), elapsed(&clock)), (1, 3));
-        assert_eq!(
-            receive(&queue, 20).await.len(),
-            1,
-            "the visibility timeout is over"
-        );
+        assert_eq!(receive(&queue, 20).await.len(), 1, "the visibility timeout is over");
         assert_eq!(elapsed(&clock), 10);
         let last = receive(&queue, 20).await;
         assert_eq!(elapsed(&clock), 17);
@@ -93,10 +71,7 @@ fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end(
 fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let settings = QueueSettings {
-            visibility: seconds(2),
-            ..QueueSettings::default()
-        };
+        let settings = QueueSettings { visibility: seconds(2), ..QueueSettings::default() };
         let (source, dlq) = with_dlq(&sqs, 1, settings).await;
         send(&source, &[message("fails", 0)]).await;
         let consumer = async {
@@ -149,21 +124,8 @@ fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
             ..first
         };
         assert_eq!(moved, expected);
-        assert_eq!(
-            source.totals().unwrap(),
-            Totals {
-                sent: 1,
-                moved_out: 1,
-                ..Totals::default()
-            }
-        );
-        assert_eq!(
-            dlq.totals().unwrap(),
-            Totals {
-                moved_in: 1,
-                ..Totals::default()
-            }
-        );
+        assert_eq!(source.totals().unwrap(), Totals { sent: 1, moved_out: 1, ..Totals::default() });
+        assert_eq!(dlq.totals().unwrap(), Totals { moved_in: 1, ..Totals::default() });
     });
 }
 
@@ -185,11 +147,7 @@ fn retention_counts_from_the_first_sending_also_after_a_redrive() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let retention = Duration::from_secs(4 * 24 * 3600);
-        let settings = QueueSettings {
-            visibility: seconds(1),
-            retention,
-            ..QueueSettings::default()
-        };
+        let settings = QueueSettings { visibility: seconds(1), retention, ..QueueSettings::default() };
         let (source, dlq) = with_dlq(&sqs, 1, settings).await;
         send(&source, &[message("old", 0), message("older", 0)]).await;
         clock.sleep(retention - Duration::from_secs(10)).await;
@@ -199,14 +157,7 @@ fn retention_counts_from_the_first_sending_also_after_a_redrive() {
         assert_eq!(dlq.depth().await.unwrap().visible, 2);
         clock.sleep(Duration::from_secs(9)).await;
         assert_eq!(dlq.depth().await.unwrap().total(), 0);
-        assert_eq!(
-            dlq.totals().unwrap(),
-            Totals {
-                moved_in: 2,
-                expired: 2,
-                ..Totals::default()
-            }
-        );
+        assert_eq!(dlq.totals().unwrap(), Totals { moved_in: 2, expired: 2, ..Totals::default() });
     });
 }
 
@@ -241,24 +192,15 @@ fn visibility_changes_only_in_flight_and_within_12_hours_of_the_receive() {
         send(&queue, &[message("slow", 0)]).await;
         let handle = receive(&queue, 0).await.remove(0).receipt_handle;
         let change = async |to: VisibilitySeconds| {
-            queue
-                .change_visibility_batch(&[(handle.clone(), to)])
-                .await
-                .remove(0)
+            queue.change_visibility_batch(&[(handle.clone(), to)]).await.remove(0)
         };
         clock.sleep(Duration::from_secs(1)).await;
-        assert_eq!(
-            change(VisibilitySeconds::MAX).await,
-            Err(sender_fault("InvalidParameterValue"))
-        );
+        assert_eq!(change(VisibilitySeconds::MAX).await, Err(sender_fault("InvalidParameterValue")));
         assert_eq!(change(seconds(43_199)).await, Ok(()));
         assert_eq!(change(VisibilitySeconds::ZERO).await, Ok(()));
         assert_eq!(change(seconds(5)).await, Err(sender_fault("MessageNotInflight")));
         assert_eq!(queue.delete_batch(std::slice::from_ref(&handle)).await, [Ok(())]);
-        assert_eq!(
-            change(seconds(5)).await,
-            Err(sender_fault("InvalidParameterValue"))
-        );
+        assert_eq!(change(seconds(5)).await, Err(sender_fault("InvalidParameterValue")));
     });
 }
 
@@ -272,10 +214,7 @@ fn receipt_handles_belong_to_their_queue() {
         let handle = receive(&one, 0).await.remove(0).receipt_handle;
         let handles = [handle, "garbage".to_owned()];
         let invalid = Err(sender_fault("ReceiptHandleIsInvalid"));
-        assert_eq!(
-            two.delete_batch(&handles).await,
-            [invalid.clone(), invalid.clone()]
-        );
+        assert_eq!(two.delete_batch(&handles).await, [invalid.clone(), invalid.clone()]);
         assert_eq!(one.delete_batch(&handles).await, [Ok(()), invalid]);
     });
 }
@@ -288,30 +227,12 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
         let queue = sqs.create_queue("q", &settings).await.unwrap();
         assert_eq!(queue.arn(), "arn:aws:sqs:us-east-1:000000000000:q");
         assert_eq!(queue.url(), "https://sqs.us-east-1.amazonaws.com/000000000000/q");
-        assert!(
-            sqs.create_queue("q", &settings).await.is_ok(),
-            "the same again is the same queue"
-        );
-        let other = QueueSettings {
-            visibility: seconds(1),
-            ..settings.clone()
-        };
-        assert_eq!(
-            sqs.create_queue("q", &other).await.unwrap_err(),
-            sender_fault("QueueNameExists")
-        );
-        let redrive = Some(Redrive {
-            target_arn: format!("{}x", queue.arn()),
-            max_receive_count: 1,
-        });
-        let orphan = QueueSettings {
-            redrive,
-            ..settings.clone()
-        };
-        assert_eq!(
-            sqs.create_queue("o", &orphan).await.unwrap_err(),
-            sender_fault("InvalidParameterValue")
-        );
+        assert!(sqs.create_queue("q", &settings).await.is_ok(), "the same again is the same queue");
+        let other = QueueSettings { visibility: seconds(1), ..settings.clone() };
+        assert_eq!(sqs.create_queue("q", &other).await.unwrap_err(), sender_fault("QueueNameExists"));
+        let redrive = Some(Redrive { target_arn: format!("{}x", queue.arn()), max_receive_count: 1 });
+        let orphan = QueueSettings { redrive, ..settings.clone() };
+        assert_eq!(sqs.create_queue("o", &orphan).await.unwrap_err(), sender_fault("InvalidParameterValue"));
         assert_eq!(
             sqs.create_queue("q.fifo", &settings).await.unwrap_err(),
             sender_fault("InvalidParameterValue")
@@ -322,19 +243,12 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
             clock.sleep(Duration::from_secs(3)).await;
             sqs.delete_queue(&queue).await
         };
-        let request = Receive {
-            max_messages: 1,
-            wait: Duration::from_secs(20),
-            visibility: None,
-        };
+        let request = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
         let (poll, deleted) = join(queue.receive(request), delete).await;
         assert_eq!((poll, deleted), (Err(sender_fault("QueueDoesNotExist")), Ok(())));
         assert_eq!(elapsed(&clock), 3, "the long poll ends with its queue");
         assert!(sqs.queue(queue.arn()).is_none());
-        assert_eq!(
-            send(&queue, &[message("m", 0)]).await,
-            [Err(sender_fault("QueueDoesNotExist"))]
-        );
+        assert_eq!(send(&queue, &[message("m", 0)]).await, [Err(sender_fault("QueueDoesNotExist"))]);
     });
 }
 
@@ -359,22 +273,13 @@ fn in_flight_messages_are_limited_to_120_000() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
-        let messages: Vec<_> = (0..120_010)
-            .map(|number| message(&number.to_string(), 0))
-            .collect();
+        let messages: Vec<_> = (0..120_010).map(|number| message(&number.to_string(), 0)).collect();
         send(&queue, &messages).await;
         for _ in 0..12_000 {
             assert_eq!(receive(&queue, 0).await.len(), 10);
         }
-        let request = Receive {
-            max_messages: 10,
-            wait: Duration::from_secs(20),
-            visibility: None,
-        };
-        let over = EntryError {
-            fault: Fault::Throttled,
-            code: "OverLimit".to_owned(),
-        };
+        let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
+        let over = EntryError { fault: Fault::Throttled, code: "OverLimit".to_owned() };
         assert_eq!(queue.receive(request).await, Err(over));
         clock.sleep(Duration::from_secs(30)).await;
         assert_eq!(receive(&queue, 0).await.len(), 10);

@@ -11,10 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 #[test]
 fn a_real_call_under_a_hold_takes_no_virtual_time_and_a_long_poll_beside_it_does_not_end() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     let (clock, sqs) = service();
     let (seen_at, polled, ended_at) = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -51,9 +51,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<
             self.send(&self.source_queue, "re-send", answer_by, resends),
             self.send(&self.annotation_queue, "verdict", answer_by, verdicts),
         );
-        BatchResponse {
-            failed: resends.into_iter().chain(verdicts).collect(),
-        }
+        BatchResponse { failed: resends.into_iter().chain(verdicts).collect() }
     }
 }
 
@@ -71,37 +69,21 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
                 receive_count: record.receive_count,
             }));
         }
-        let Arrived {
-            producer,
-            failure,
-            came_back,
-        } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, now);
         let body = std::mem::take(&mut record.body);
         let envelope = match self.schema.parse(&body) {
             Ok(envelope) => envelope,
             Err(invalid) => {
                 let code = invalid.reason().as_str().to_owned();
-                let failure = Failure {
-                    error_type: code,
-                    details: invalid.to_string(),
-                    ..failure
-                };
-                let give_up = GiveUp {
-                    reason: invalid.reason(),
-                    explanation: String::new(),
-                };
+                let failure = Failure { error_type: code, details: invalid.to_string(), ..failure };
+                let give_up = GiveUp { reason: invalid.reason(), explanation: String::new() };
                 return Settled::Verdict(verdict(record, body, &producer, None, failure, give_up));
             }
         };
         let sent_at = failure.sent_at().unwrap_or(record.sent_at);
         let attributes_bytes = attributes_size(&producer);
-        let failed = Failed {
-            envelope: &envelope,
-            failure: &failure,
-            sent_at,
-            attributes_bytes,
-        };
+        let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
         match decide(&self.policy, failed, now) {
             Decision::Resend(retry) => Settled::Resend(resend(record, producer, &envelope, retry, now)),
             Decision::GiveUp(give_up) => {
@@ -118,14 +100,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
         deadline: Timestamp,
         outgoing: Vec<Outgoing>,
     ) -> Vec<String> {
-        send_and_report(
-            Sends { queue, name },
-            &self.clock,
-            &self.observer,
-            deadline,
-            outgoing,
-        )
-        .await
+        send_and_report(Sends { queue, name }, &self.clock, &self.observer, deadline, outgoing).await
     }
 }
 
@@ -166,12 +141,8 @@ fn verdict(
         sqs_message_id: record.sqs_message_id.clone(),
         error_type: reason.as_str(),
     });
-    let failure = Failure {
-        verdict: Some(reason),
-        stage: Some(Stage::FailedMessageProcessor),
-        explanation,
-        ..failure
-    };
+    let failure =
+        Failure { verdict: Some(reason), stage: Some(Stage::FailedMessageProcessor), explanation, ..failure };
     let content = Content {
         attributes: failure.beside_folding(producer, body.len()),
         body,

@@ -1,1 +1,109 @@
+#[path = "../../../tests/support/functions.rs"]
+mod support;
 
+mod events;
+mod failing_sends;
+mod generations;
+mod redriven;
+mod resends;
+mod verdicts;
+
+use redeliver_core::backoff::{Key, delay, target_delay};
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::Attribute;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::*;
+use support::*;
+
+/// A failed-message processor with its queues.
+struct Setup {
+    world: World,
+    source: Spy,
+    annotation: Spy,
+    policy: Policy,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let world = World::new();
+        let (source, annotation) = (world.queue("source"), world.queue("annotation"));
+        Self { world, source, annotation, policy: Policy::default() }
+    }
+
+    fn with_policy(policy: &str) -> Self {
+        Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
+    }
+
+    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
+        let processor = FailedMessageProcessor {
+            source_queue: self.source.clone(),
+            annotation_queue: self.annotation.clone(),
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+            schema: MessageSchema::default(),
+            policy: self.policy.clone(),
+        };
+        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        self.world.clock.block_on(processor.process(records, deadline)).failed
+    }
+
+    /// The `Failure` of the only verdict.
+    fn verdict(&self) -> Value {
+        assert!(self.source.sent().is_empty(), "given up, so not sent again");
+        document(&self.annotation.only().attributes, FAILURE)
+    }
+}
+
+/// What the message-processor writes of a transient failure of record n.
+fn busy(n: usize) -> Value {
+    json!({
+        "type": "Db.Busy",
+        "details": "come later",
+        "kind": "transient",
+        "failed_at": moment(-1),
+        "source_message_id": format!("source-{n}"),
+        "source_queue_arn": SOURCE_ARN,
+        "first_sent_time": moment(-10),
+    })
+}
+
+/// `document` with other or more members.
+fn with(mut document: Value, more: Value) -> Value {
+    let Value::Object(more) = more else { panic!("{more}") };
+    document.as_object_mut().unwrap().extend(more);
+    document
+}
+
+/// The n-th record, handed off a second ago with this `Failure`.
+fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
+    ReceivedMessage {
+        attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
+        sent_at: start() - chrono::TimeDelta::seconds(1),
+        queue_arn: INTERMEDIATE_ARN.to_owned(),
+        ..record(n, body)
+    }
+}
+
+/// The n-th record, moved by SQS.
+fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
+    ReceivedMessage {
+        receive_count: 2,
+        redriven_from: Some(SOURCE_ARN.to_owned()),
+        queue_arn: INTERMEDIATE_ARN.to_owned(),
+        ..record(n, body)
+    }
+}
+
+/// The n-th body with more members in its metadata.
+fn body_with(n: usize, metadata: &str) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, id(n))
+}
+
+fn key(n: usize, generation: u32, attempt: u32) -> Key {
+    Key { message_id: Uuid::parse_str(&id(n)).unwrap(), generation, attempt }
+}
+
+const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;

@@ -33,15 +33,9 @@ pub struct FinalDlqAnnotator<Q, C, O> {
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         let now = self.clock.now();
-        let outgoing = records
-            .into_iter()
-            .map(|record| self.final_record(record, now))
-            .collect();
+        let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
         let answer_by = deadline - ANSWER_RESERVE.min(until(now, deadline) / 2);
-        let sends = Sends {
-            queue: &self.final_dlq,
-            name: "final record",
-        };
+        let sends = Sends { queue: &self.final_dlq, name: "final record" };
         BatchResponse {
             failed: send_and_report(sends, &self.clock, &self.observer, answer_by, outgoing).await,
         }
@@ -50,21 +44,17 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
 
 impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, mut record: ReceivedMessage, now: Timestamp) -> Outgoing {
-        let Arrived {
-            mut producer,
-            failure,
-            ..
-        } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { mut producer, failure, .. } = arrived(std::mem::take(&mut record.attributes));
         let verified = record.redriven_from.is_none();
         let failure = failure.unwrap_or_default();
         if verified {
             restore_folded(&failure.folded_attributes, &mut producer);
         }
-        let metadata = self
-            .schema
-            .parse(&record.body)
-            .ok()
-            .map(|envelope| envelope.metadata);
+        // The body as last received still tells of the generation before.
+        let came_back = verified && failure.new_generation;
+        let metadata = self.schema.parse(&record.body).ok().map(|envelope| {
+            if came_back { envelope.metadata.into_next_generation() } else { envelope.metadata }
+        });
         let (annotation, first_sent) = explain(&record, failure, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered(DeadLettered {
             message_id: metadata.as_ref().map(|metadata| metadata.message_id_text.clone()),
@@ -105,16 +95,11 @@ fn explain(
         }
         (None, None) => "The message reached the annotation queue without a verdict".to_owned(),
     };
-    let cause = Cause {
-        error_type: failure.error_type,
-        message: failure.details,
-        unverified: verdict.is_none(),
-    };
+    let cause =
+        Cause { error_type: failure.error_type, message: failure.details, unverified: verdict.is_none() };
     let source_message_id = failure.source_message_id.filter(|_| verdict.is_some());
-    let source_queue_arn = failure
-        .source_queue_arn
-        .filter(|_| verdict.is_some())
-        .or(record.redriven_from.clone());
+    let source_queue_arn =
+        failure.source_queue_arn.filter(|_| verdict.is_some()).or(record.redriven_from.clone());
     let dead_letter = DeadLetter {
         stage: verdict.and(failure.stage).unwrap_or(Stage::FinalDlqAnnotator),
         attempts: metadata.map(|metadata| metadata.retry_attempt),
@@ -127,14 +112,7 @@ fn explain(
         folded_attributes: Default::default(),
         cause,
     };
-    (
-        Annotation {
-            reason,
-            details,
-            record: dead_letter,
-        },
-        first_sent,
-    )
+    (Annotation { reason, details, record: dead_letter }, first_sent)
 }
 
 /// `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`, or the parts of it that are there.

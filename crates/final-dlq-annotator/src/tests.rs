@@ -1,1 +1,105 @@
+#[path = "../../../tests/support/functions.rs"]
+mod support;
 
+mod attributes;
+mod failing_sends;
+mod records;
+mod redriven;
+
+use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::{Attribute, Attributes};
+use serde_json::{Value, json};
+
+use super::*;
+use support::*;
+
+const ANNOTATION_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:annotation";
+
+/// A final-DLQ annotator with its queue.
+struct Setup {
+    world: World,
+    final_dlq: Spy,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let world = World::new();
+        Self { final_dlq: world.queue("final-dlq"), world }
+    }
+
+    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
+        let annotator = FinalDlqAnnotator {
+            final_dlq: self.final_dlq.clone(),
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+            schema: MessageSchema::default(),
+        };
+        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        self.world.clock.block_on(annotator.process(records, deadline)).failed
+    }
+}
+
+/// The final record of one message.
+fn final_record(record: ReceivedMessage) -> Content {
+    let setup = Setup::new();
+    assert_eq!(setup.process(vec![record]), [""; 0]);
+    setup.final_dlq.only()
+}
+
+/// What the failed-message-processor writes when it gives up.
+fn failure(verdict: &str, more: Value) -> Value {
+    let failure = json!({
+        "type": "HttpStatus.503",
+        "details": "HTTP 503",
+        "kind": "transient",
+        "failed_at": moment(-2),
+        "source_message_id": "source-1",
+        "source_queue_arn": SOURCE_ARN,
+        "first_sent_time": moment(-100),
+        "verdict": verdict,
+        "stage": "failed-message-processor",
+    });
+    with(failure, more)
+}
+
+/// `document` with other or more members.
+fn with(mut document: Value, more: Value) -> Value {
+    let Value::Object(more) = more else { panic!("{more}") };
+    document.as_object_mut().unwrap().extend(more);
+    document
+}
+
+/// The n-th record with this verdict, sent a second ago.
+fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
+    ReceivedMessage {
+        attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
+        sent_at: start() - chrono::TimeDelta::seconds(1),
+        queue_arn: ANNOTATION_ARN.to_owned(),
+        ..record(n, body)
+    }
+}
+
+/// The n-th record, moved by SQS.
+fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
+    ReceivedMessage {
+        receive_count: 101,
+        redriven_from: Some(INTERMEDIATE_ARN.to_owned()),
+        queue_arn: ANNOTATION_ARN.to_owned(),
+        ..record(n, body)
+    }
+}
+
+fn text<'a>(content: &'a Content, name: &str) -> &'a str {
+    content.attributes.get(name).and_then(Attribute::text).unwrap_or_else(|| panic!("no {name}"))
+}
+
+/// The n-th body after five retries.
+fn spent(n: usize) -> String {
+    let first = moment(-3600);
+    format!(
+        r#"{{"metadata":{{"message_id":"{}","retry_attempt":5,"first_sent_time":"{first}"}},"data":{{"é":1e400}}}}"#,
+        id(n)
+    )
+}

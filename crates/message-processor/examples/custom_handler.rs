@@ -25,20 +25,15 @@ impl Handler for Charge {
         let Order { order, cents } = message.data()?;
         match cents {
             // Never going to work: straight to the final DLQ, explained.
-            0 => Err(HandlerError::permanent(
-                "NothingToCharge",
-                format_args!("order {order} costs nothing"),
-            )),
+            0 => Err(HandlerError::permanent("NothingToCharge", format_args!("order {order} costs nothing"))),
             // Down: by the policy's backoff, but not within two minutes.
             1..100 => {
                 Err(HandlerError::transient("ProviderDown", "HTTP 503").retry_after(Duration::from_secs(120)))
             }
             // Not yet: no attempt is spent.
-            100_000.. => Err(HandlerError::snooze(
-                "InReview",
-                "a person looks at it",
-                Duration::from_secs(600),
-            )),
+            100_000.. => {
+                Err(HandlerError::snooze("InReview", "a person looks at it", Duration::from_secs(600)))
+            }
             // `message.message_id` is the idempotency key: the same message may come twice.
             _ => Ok(()),
         }

@@ -59,7 +59,7 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProc
         let mut failed = Vec::new();
         let mut hand_offs = Vec::new();
         for (job, Call { outcome, seconds }) in jobs.into_iter().zip(outcomes) {
-            match self.settle(job, outcome, seconds) {
+            match self.settle(job, &outcome, seconds) {
                 Settled::Done => {}
                 Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
                 Settled::NoPlaceForFailure { record } => failed.push(record),
@@ -97,9 +97,7 @@ enum Settled {
 
 impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     fn parse(&self, record: ReceivedMessage, now: Timestamp) -> Result<Job, Box<Outgoing>> {
-        let Arrived {
-            producer, came_back, ..
-        } = arrived(record.attributes);
+        let Arrived { producer, came_back, .. } = arrived(record.attributes);
         let delivery = Delivery {
             failed_at: now,
             source_message_id: record.sqs_message_id,
@@ -110,26 +108,17 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
         match self.schema.parse(&record.body) {
             Ok(envelope) => {
                 let metadata = envelope.metadata;
-                let first_sent = if came_back {
-                    record.sent_at
-                } else {
-                    metadata.first_sent(record.sent_at)
-                };
+                let metadata = if came_back { metadata.into_next_generation() } else { metadata };
+                let first_sent = metadata.first_sent(record.sent_at);
                 let message = Message {
+                    retry_attempt: metadata.retry_attempt,
+                    redrive_generation: metadata.generation(),
                     message_id: metadata.message_id_text,
-                    retry_attempt: if came_back { 0 } else { metadata.retry_attempt },
-                    redrive_generation: metadata.redrive_generation.unwrap_or(0) + u32::from(came_back),
                     attributes: producer,
                     body: record.body,
                 };
                 let (message_group_id, trace_header) = (record.message_group_id, record.trace_header);
-                Ok(Job {
-                    message,
-                    delivery,
-                    first_sent,
-                    message_group_id,
-                    trace_header,
-                })
+                Ok(Job { message, delivery, first_sent, message_group_id, trace_header })
             }
             Err(invalid) => {
                 let attributes = verdict(&invalid, &delivery, &producer, record.body.len());
@@ -145,39 +134,26 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
                     trace_header: record.trace_header,
                     delay: DelaySeconds::ZERO,
                 };
-                Err(Box::new(Outgoing::new(
-                    delivery.source_message_id,
-                    content,
-                    given_up,
-                )))
+                Err(Box::new(Outgoing::new(delivery.source_message_id, content, given_up)))
             }
         }
     }
 
-    fn settle(&self, job: Job, outcome: Outcome, target_seconds: f64) -> Settled {
+    fn settle(&self, job: Job, outcome: &Outcome, target_seconds: f64) -> Settled {
         let now = self.clock.now();
-        let delivery = Delivery {
-            failed_at: now,
-            ..job.delivery
-        };
+        let delivery = Delivery { failed_at: now, ..job.delivery };
         let message_id = job.message.message_id;
         let retry_attempt = job.message.retry_attempt;
         let age_seconds = until(job.first_sent, now).as_secs_f64();
-        let (failure, error_type) = match &outcome {
+        let (failure, error_type) = match outcome {
             Outcome::Success => {
-                let processed = Processed {
-                    message_id,
-                    retry_attempt,
-                    age_seconds,
-                    target_seconds,
-                };
+                let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
                 self.observer.observe(&Event::Processed(processed));
                 return Settled::Done;
             }
-            Outcome::Failure(error) => (
-                Failure::of_handler(error, &delivery),
-                error.error_type.loggable().into_owned(),
-            ),
+            Outcome::Failure(error) => {
+                (Failure::of_handler(error, &delivery), error.error_type.loggable().into_owned())
+            }
             Outcome::NotStarted => (Failure::not_started(&delivery), "NotStarted".to_owned()),
         };
         let record = delivery.source_message_id;
@@ -190,13 +166,7 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
             return Settled::NoPlaceForFailure { record };
         };
         let kind = failure.kind.unwrap_or(Kind::Transient).as_str();
-        let handed_off = HandedOff {
-            message_id,
-            retry_attempt,
-            error_type,
-            kind,
-            age_seconds,
-        };
+        let handed_off = HandedOff { message_id, retry_attempt, error_type, kind, age_seconds };
         let content = Content {
             body: job.message.body,
             attributes,
@@ -204,11 +174,7 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
             trace_header: job.trace_header,
             delay: DelaySeconds::ZERO,
         };
-        Settled::HandOff(Box::new(Outgoing::new(
-            record,
-            content,
-            Event::HandedOff(handed_off),
-        )))
+        Settled::HandOff(Box::new(Outgoing::new(record, content, Event::HandedOff(handed_off))))
     }
 
     async fn send(
@@ -218,14 +184,7 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
         deadline: Timestamp,
         outgoing: Vec<Outgoing>,
     ) -> Vec<String> {
-        send_and_report(
-            Sends { queue, name },
-            &self.clock,
-            &self.observer,
-            deadline,
-            outgoing,
-        )
-        .await
+        send_and_report(Sends { queue, name }, &self.clock, &self.observer, deadline, outgoing).await
     }
 }
 

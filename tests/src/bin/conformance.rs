@@ -37,19 +37,12 @@ struct Arguments {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let service = SqsService::new(client(&arguments).await);
-    let prefix = format!(
-        "redeliver-conformance-{:x}-{:x}",
-        settings::epoch_millis(),
-        std::process::id()
-    );
+    let prefix = format!("redeliver-conformance-{:x}-{:x}", settings::epoch_millis(), std::process::id());
     let bench = Bench::new(&service, &SystemClock, &prefix);
     let known = skips::names();
     let departs = |rule: &str| {
         let name = |implementation| format!("conformance on {implementation}: {rule}");
-        arguments
-            .known_as
-            .as_ref()
-            .is_some_and(|implementation| known.contains(&name(implementation)))
+        arguments.known_as.as_ref().is_some_and(|implementation| known.contains(&name(implementation)))
     };
     eprintln!("queues: {prefix}-*");
     let report = tokio::select! {
@@ -62,11 +55,7 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     eprint!("{report}");
-    if report.is_good() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn client(arguments: &Arguments) -> aws_sdk_sqs::Client {

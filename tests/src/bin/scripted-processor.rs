@@ -26,19 +26,9 @@ impl Handler for Script {
             "block" => loop {
                 std::thread::sleep(Duration::from_secs(1));
             },
-            "transient" => Err(HandlerError::transient(
-                "Scripted.Transient",
-                &body["data"]["text"],
-            )),
-            "permanent" => Err(HandlerError::permanent(
-                "Scripted.Permanent",
-                &body["data"]["text"],
-            )),
-            "snooze" => Err(HandlerError::snooze(
-                "Scripted.Snooze",
-                "later",
-                Duration::from_secs(1),
-            )),
+            "transient" => Err(HandlerError::transient("Scripted.Transient", &body["data"]["text"])),
+            "permanent" => Err(HandlerError::permanent("Scripted.Permanent", &body["data"]["text"])),
+            "snooze" => Err(HandlerError::snooze("Scripted.Snooze", "later", Duration::from_secs(1))),
             other => panic!("no such action: {other}"),
         }
     }
@@ -49,16 +39,9 @@ impl Script {
     fn note(&self, body: &Value, message: &Message, action: &str) {
         let metadata = &body["metadata"];
         let snoozes = metadata["snooze_count"].as_u64().unwrap_or(0);
-        let history = metadata["retry_history"]
-            .as_array()
-            .and_then(|history| history.last());
-        let last = history
-            .and_then(|failure| failure["error_type"].as_str())
-            .unwrap_or("-");
-        let line = format!(
-            "{} {} {snoozes} {action} {last}\n",
-            message.message_id, message.retry_attempt
-        );
+        let history = metadata["retry_history"].as_array().and_then(|history| history.last());
+        let last = history.and_then(|failure| failure["error_type"].as_str()).unwrap_or("-");
+        let line = format!("{} {} {snoozes} {action} {last}\n", message.message_id, message.retry_attempt);
         let journal = OpenOptions::new().create(true).append(true).open(&self.journal);
         journal
             .and_then(|mut journal| journal.write_all(line.as_bytes()))
@@ -67,9 +50,7 @@ impl Script {
 }
 
 fn action(body: &Value, attempt: u32) -> String {
-    let action = usize::try_from(attempt)
-        .ok()
-        .and_then(|attempt| body["data"]["script"][attempt].as_str());
+    let action = usize::try_from(attempt).ok().and_then(|attempt| body["data"]["script"][attempt].as_str());
     // A snooze spends no attempt: without this it would never end.
     let snoozed = action == Some("snooze") && body["metadata"]["snooze_count"].is_u64();
     action.filter(|_| !snoozed).unwrap_or("ok").to_owned()
@@ -77,8 +58,5 @@ fn action(body: &Value, attempt: u32) -> String {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    run(Script {
-        journal: variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL"),
-    })
-    .await
+    run(Script { journal: variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL") }).await
 }

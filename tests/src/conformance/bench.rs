@@ -72,13 +72,7 @@ pub struct Bench<'a, S: QueueService, C> {
 impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     /// Names of all queues will begin with `prefix`, which must be unique on the service.
     pub fn new(service: &'a S, clock: &'a C, prefix: &'a str) -> Self {
-        Self {
-            service,
-            clock,
-            prefix,
-            created: Mutex::default(),
-            numbers: AtomicU32::new(1),
-        }
+        Self { service, clock, prefix, created: Mutex::default(), numbers: AtomicU32::new(1) }
     }
 
     /// Deletes all queues made so far; the URLs of those that could not be.
@@ -109,14 +103,8 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
     /// A new queue; its name ends with a number of its own.
     pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, Broken> {
         let number = self.next_number();
-        let queue = self
-            .service
-            .create_queue(&format!("{}-{number}", self.prefix), settings)
-            .await?;
-        self.created
-            .lock()
-            .expect("no rule panics with the lock")
-            .push(queue.clone());
+        let queue = self.service.create_queue(&format!("{}-{number}", self.prefix), settings).await?;
+        self.created.lock().expect("no rule panics with the lock").push(queue.clone());
         // "CreateQueue", Amazon SQS API Reference: "you must wait at least one second after the queue is created".
         self.clock.sleep(Duration::from_secs(1)).await;
         Ok(queue)
@@ -134,10 +122,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         queue: &S::Queue,
         contents: Vec<Content>,
     ) -> Result<Vec<EntryOutcome<String>>, Broken> {
-        let messages: Vec<_> = contents
-            .into_iter()
-            .map(OutgoingMessage::new)
-            .collect::<Result<_, _>>()?;
+        let messages: Vec<_> = contents.into_iter().map(OutgoingMessage::new).collect::<Result<_, _>>()?;
         let mut outcomes = Vec::new();
         for batch in pack(&messages) {
             let answer = queue.send_batch(batch).await;
@@ -154,13 +139,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         wait_seconds: u64,
     ) -> Result<Vec<ReceivedMessage>, Broken> {
         let wait = Duration::from_secs(wait_seconds);
-        Ok(queue
-            .receive(Receive {
-                max_messages: 10,
-                wait,
-                visibility: None,
-            })
-            .await?)
+        Ok(queue.receive(Receive { max_messages: 10, wait, visibility: None }).await?)
     }
 
     /// Receives until `count` different messages are there, and no longer; in order of their bodies.
@@ -172,11 +151,7 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         let give_up = self.clock.now() + PATIENCE;
         let mut messages = BTreeMap::new();
         while messages.len() < count {
-            ensure!(
-                self.clock.now() < give_up,
-                "{} of {count} messages after {PATIENCE:?}",
-                messages.len()
-            );
+            ensure!(self.clock.now() < give_up, "{} of {count} messages after {PATIENCE:?}", messages.len());
             for message in self.poll(queue, 5).await? {
                 messages.insert(message.sqs_message_id.clone(), message);
             }
@@ -209,14 +184,8 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         what: &str,
     ) -> Result<(), Broken> {
         let elapsed = (self.now() - start).to_std()?;
-        ensure!(
-            elapsed + EARLY >= duration,
-            "{what} after {elapsed:?}, before {duration:?}"
-        );
-        ensure!(
-            elapsed <= duration + LATE,
-            "{what} after {elapsed:?}, long after {duration:?}"
-        );
+        ensure!(elapsed + EARLY >= duration, "{what} after {elapsed:?}, before {duration:?}");
+        ensure!(elapsed <= duration + LATE, "{what} after {elapsed:?}, long after {duration:?}");
         Ok(())
     }
 
@@ -240,8 +209,5 @@ pub(super) fn seconds(seconds: u64) -> VisibilitySeconds {
 
 /// A message of this body and nothing else.
 pub(super) fn plain(body: impl Into<String>) -> Content {
-    Content {
-        body: body.into(),
-        ..Content::default()
-    }
+    Content { body: body.into(), ..Content::default() }
 }

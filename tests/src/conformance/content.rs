@@ -48,23 +48,10 @@ pub(super) async fn attributes_of_all_types_are_kept<S: QueueService, C: Clock>(
         ("bytes", binary("Binary", &[0, 255, 10, 13, 128])),
         ("image.small_1-a", binary("Binary.png", &[137, 80, 78, 71])),
     ];
-    let attributes: redeliver_core::message::Attributes = attributes
-        .map(|(name, attribute)| (name.to_owned(), attribute))
-        .into();
-    bench
-        .send(
-            &queue,
-            vec![Content {
-                attributes: attributes.clone(),
-                ..plain("typed")
-            }],
-        )
-        .await?;
-    ensure_eq!(
-        bench.receive_one(&queue).await?.attributes,
-        attributes,
-        "attributes"
-    );
+    let attributes: redeliver_core::message::Attributes =
+        attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
+    bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("typed") }]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
     Ok(())
 }
 
@@ -72,23 +59,10 @@ pub(super) async fn ten_attributes_are_taken<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let attributes: redeliver_core::message::Attributes = (0..10)
-        .map(|number| (format!("a{number}"), Attribute::string(number.to_string())))
-        .collect();
-    bench
-        .send(
-            &queue,
-            vec![Content {
-                attributes: attributes.clone(),
-                ..plain("ten")
-            }],
-        )
-        .await?;
-    ensure_eq!(
-        bench.receive_one(&queue).await?.attributes,
-        attributes,
-        "attributes"
-    );
+    let attributes: redeliver_core::message::Attributes =
+        (0..10).map(|number| (format!("a{number}"), Attribute::string(number.to_string()))).collect();
+    bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("ten") }]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
     Ok(())
 }
 
@@ -97,16 +71,10 @@ pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
     let trace = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
-    let traced = Content {
-        trace_header: Some(trace.to_owned()),
-        ..plain("a traced")
-    };
+    let traced = Content { trace_header: Some(trace.to_owned()), ..plain("a traced") };
     bench.send(&queue, vec![traced, plain("b untraced")]).await?;
     let received = bench.receive(&queue, 2).await?;
-    let headers: Vec<_> = received
-        .iter()
-        .map(|message| message.trace_header.as_deref())
-        .collect();
+    let headers: Vec<_> = received.iter().map(|message| message.trace_header.as_deref()).collect();
     ensure_eq!(headers, [Some(trace), None], "AWSTraceHeader");
     Ok(())
 }
@@ -115,16 +83,10 @@ pub(super) async fn the_message_group_id_is_kept<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let grouped = Content {
-        message_group_id: Some("tenant-1".to_owned()),
-        ..plain("a grouped")
-    };
+    let grouped = Content { message_group_id: Some("tenant-1".to_owned()), ..plain("a grouped") };
     bench.send(&queue, vec![grouped, plain("b alone")]).await?;
     let received = bench.receive(&queue, 2).await?;
-    let groups: Vec<_> = received
-        .iter()
-        .map(|message| message.message_group_id.as_deref())
-        .collect();
+    let groups: Vec<_> = received.iter().map(|message| message.message_group_id.as_deref()).collect();
     ensure_eq!(groups, [Some("tenant-1"), None], "MessageGroupId");
     Ok(())
 }
@@ -144,13 +106,8 @@ pub(super) async fn system_attributes_tell_of_the_first_receive<S: QueueService,
     let sent_after = message.sent_at - before;
     let is_near = |seconds: chrono::TimeDelta| seconds.abs().to_std().is_ok_and(|near| near <= EARLY + LATE);
     ensure!(is_near(sent_after), "SentTimestamp is off by {sent_after}");
-    let first = message
-        .first_received_at
-        .ok_or_else(|| Broken::new("no first receive"))?;
+    let first = message.first_received_at.ok_or_else(|| Broken::new("no first receive"))?;
     ensure!(first >= message.sent_at, "first received before it was sent");
-    ensure!(
-        is_near(first - message.sent_at),
-        "first received long after it was sent"
-    );
+    ensure!(is_near(first - message.sent_at), "first received long after it was sent");
     Ok(())
 }

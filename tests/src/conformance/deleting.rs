@@ -14,18 +14,9 @@ pub(super) async fn deleting_removes_a_message<S: QueueService, C: Clock>(
     let received = bench.receive(&queue, 2).await?;
     let outcomes = queue.delete_batch(&[received[0].receipt_handle.clone()]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
-    ensure_eq!(
-        bench.receive_one(&queue).await?.body,
-        "kept",
-        "the message that came again"
-    );
+    ensure_eq!(bench.receive_one(&queue).await?.body, "kept", "the message that came again");
     bench.sleep(Duration::from_secs(2)).await;
-    let bodies: Vec<_> = bench
-        .poll(&queue, 1)
-        .await?
-        .into_iter()
-        .map(|message| message.body)
-        .collect();
+    let bodies: Vec<_> = bench.poll(&queue, 1).await?.into_iter().map(|message| message.body).collect();
     ensure_eq!(bodies, ["kept"], "messages that came again");
     Ok(())
 }
@@ -37,16 +28,8 @@ pub(super) async fn deleting_twice_is_ok<S: QueueService, C: Clock>(
     let queue = bench.queue(30).await?;
     bench.send(&queue, vec![plain("deleted")]).await?;
     let handle = [bench.receive_one(&queue).await?.receipt_handle];
-    ensure_eq!(
-        queue.delete_batch(&handle).await,
-        [Ok(())],
-        "outcomes of the first delete"
-    );
-    ensure_eq!(
-        queue.delete_batch(&handle).await,
-        [Ok(())],
-        "outcomes of the second delete"
-    );
+    ensure_eq!(queue.delete_batch(&handle).await, [Ok(())], "outcomes of the first delete");
+    ensure_eq!(queue.delete_batch(&handle).await, [Ok(())], "outcomes of the second delete");
     Ok(())
 }
 
@@ -70,10 +53,7 @@ pub(super) async fn a_wrong_receipt_handle_fails_alone<S: QueueService, C: Clock
     bench.send(&queue, vec![plain("deleted")]).await?;
     let right = bench.receive_one(&queue).await?.receipt_handle;
     let outcomes = queue.delete_batch(&["wrong".to_owned(), right]).await;
-    let faults: Vec<_> = outcomes
-        .iter()
-        .map(|outcome| outcome.as_ref().err().map(|e| e.fault))
-        .collect();
+    let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|e| e.fault)).collect();
     ensure_eq!(faults, [Some(Fault::Sender), None], "faults");
     ensure!(bench.poll(&queue, 4).await?.is_empty(), "the message came again");
     Ok(())

@@ -14,16 +14,10 @@ pub(super) async fn an_empty_poll_is_empty_after_its_wait<S: QueueService, C: Cl
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
     let start = bench.now();
-    ensure!(
-        bench.poll(&queue, 0).await?.is_empty(),
-        "a message in a new queue"
-    );
+    ensure!(bench.poll(&queue, 0).await?.is_empty(), "a message in a new queue");
     bench.ensure_elapsed(start, Duration::ZERO, "an empty poll without a wait returned")?;
     let start = bench.now();
-    ensure!(
-        bench.poll(&queue, 2).await?.is_empty(),
-        "a message in a new queue"
-    );
+    ensure!(bench.poll(&queue, 2).await?.is_empty(), "a message in a new queue");
     bench.ensure_elapsed(start, Duration::from_secs(2), "an empty poll of 2 s returned")
 }
 
@@ -46,26 +40,12 @@ pub(super) async fn a_receive_gives_at_most_what_was_asked_for<S: QueueService, 
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    bench
-        .send(&queue, (0..15).map(|number| plain(number.to_string())).collect())
-        .await?;
-    let three = Receive {
-        max_messages: 3,
-        wait: Duration::from_secs(5),
-        visibility: None,
-    };
+    bench.send(&queue, (0..15).map(|number| plain(number.to_string())).collect()).await?;
+    let three = Receive { max_messages: 3, wait: Duration::from_secs(5), visibility: None };
     let first = queue.receive(three).await?;
-    ensure!(
-        (1..=3).contains(&first.len()),
-        "{} messages instead of up to 3",
-        first.len()
-    );
+    ensure!((1..=3).contains(&first.len()), "{} messages instead of up to 3", first.len());
     let second = bench.poll(&queue, 5).await?;
-    ensure!(
-        (1..=10).contains(&second.len()),
-        "{} messages instead of up to 10",
-        second.len()
-    );
+    ensure!((1..=10).contains(&second.len()), "{} messages instead of up to 10", second.len());
     bench.receive(&queue, 15 - first.len() - second.len()).await?;
     Ok(())
 }
@@ -75,20 +55,11 @@ pub(super) async fn depth_counts_visible_in_flight_and_delayed<S: QueueService, 
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(900).await?;
-    let delayed = Content {
-        delay: DelaySeconds::MAX,
-        ..plain("delayed")
-    };
+    let delayed = Content { delay: DelaySeconds::MAX, ..plain("delayed") };
     bench.send(&queue, vec![plain("in flight"), delayed]).await?;
     bench.receive_one(&queue).await?;
-    bench
-        .send(&queue, vec![plain("visible"), plain("visible too")])
-        .await?;
-    let expected = Depth {
-        visible: 2,
-        in_flight: 1,
-        delayed: 1,
-    };
+    bench.send(&queue, vec![plain("visible"), plain("visible too")]).await?;
+    let expected = Depth { visible: 2, in_flight: 1, delayed: 1 };
     let give_up = bench.now() + Duration::from_secs(120);
     loop {
         let depth = queue.depth().await?;

@@ -13,16 +13,8 @@ async fn pair<S: QueueService, C: Clock>(
     max_receive_count: u16,
 ) -> Result<(S::Queue, S::Queue), Broken> {
     let dlq = bench.queue(30).await?;
-    let redrive = Some(Redrive {
-        target_arn: dlq.arn().to_owned(),
-        max_receive_count,
-    });
-    let source = bench
-        .queue_with(&QueueSettings {
-            redrive,
-            ..settings(1)
-        })
-        .await?;
+    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let source = bench.queue_with(&QueueSettings { redrive, ..settings(1) }).await?;
     Ok((source, dlq))
 }
 
@@ -34,10 +26,7 @@ async fn moved<S: QueueService, C: Clock>(
 ) -> Result<ReceivedMessage, Broken> {
     let give_up = bench.now() + Duration::from_secs(60);
     while bench.now() < give_up {
-        ensure!(
-            bench.poll(source, 1).await?.is_empty(),
-            "delivered once more instead of moved"
-        );
+        ensure!(bench.poll(source, 1).await?.is_empty(), "delivered once more instead of moved");
         if let Some(message) = bench.poll(dlq, 1).await?.pop() {
             return Ok(message);
         }
@@ -50,16 +39,8 @@ pub(super) async fn a_redrive_happens_on_the_receive_after_the_count_is_used_up<
 ) -> Result<(), Broken> {
     let (source, dlq) = pair(bench, 2).await?;
     bench.send(&source, vec![plain("fails")]).await?;
-    ensure_eq!(
-        bench.receive_one(&source).await?.receive_count,
-        1,
-        "ApproximateReceiveCount"
-    );
-    ensure_eq!(
-        bench.receive_one(&source).await?.receive_count,
-        2,
-        "ApproximateReceiveCount"
-    );
+    ensure_eq!(bench.receive_one(&source).await?.receive_count, 1, "ApproximateReceiveCount");
+    ensure_eq!(bench.receive_one(&source).await?.receive_count, 2, "ApproximateReceiveCount");
     bench.sleep(Duration::from_secs(2)).await;
     ensure!(bench.poll(&dlq, 1).await?.is_empty(), "moved without a receive");
     moved(bench, &source, &dlq).await?;

@@ -12,19 +12,10 @@ pub(super) async fn each_entry_of_a_batch_has_its_outcome_in_order<S: QueueServi
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let ids = bench
-        .send(&queue, vec![plain("a"), plain("b"), plain("c")])
-        .await?;
+    let ids = bench.send(&queue, vec![plain("a"), plain("b"), plain("c")]).await?;
     let received = bench.receive(&queue, 3).await?;
-    let seen: Vec<_> = received
-        .iter()
-        .map(|message| (&message.sqs_message_id, &*message.body))
-        .collect();
-    ensure_eq!(
-        seen,
-        [(&ids[0], "a"), (&ids[1], "b"), (&ids[2], "c")],
-        "messages by id"
-    );
+    let seen: Vec<_> = received.iter().map(|message| (&message.sqs_message_id, &*message.body)).collect();
+    ensure_eq!(seen, [(&ids[0], "a"), (&ids[1], "b"), (&ids[2], "c")], "messages by id");
     Ok(())
 }
 
@@ -32,21 +23,10 @@ pub(super) async fn a_full_batch_of_ten_is_taken<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    bench
-        .send(
-            &queue,
-            (0..BATCH_ENTRIES_MAX)
-                .map(|number| plain(number.to_string()))
-                .collect(),
-        )
-        .await?;
+    bench.send(&queue, (0..BATCH_ENTRIES_MAX).map(|number| plain(number.to_string())).collect()).await?;
     let received = bench.receive(&queue, BATCH_ENTRIES_MAX).await?;
     let bodies: Vec<_> = received.iter().map(|message| &*message.body).collect();
-    ensure_eq!(
-        bodies,
-        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
-        "bodies"
-    );
+    ensure_eq!(bodies, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"], "bodies");
     Ok(())
 }
 
@@ -64,10 +44,7 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_taken<S: QueueService, C:
     bench.send(&queue, vec![half("a"), half("b")]).await?;
     let received = bench.receive(&queue, 2).await?;
     ensure!(
-        received
-            .iter()
-            .map(|message| &message.body)
-            .eq([&half("a").body, &half("b").body]),
+        received.iter().map(|message| &message.body).eq([&half("a").body, &half("b").body]),
         "other bodies than those sent"
     );
     Ok(())
@@ -79,32 +56,10 @@ pub(super) async fn delay_seconds_hold_a_message_back_and_not_much_longer<S: Que
     let queue = bench.queue(30).await?;
     let delay = DelaySeconds::saturating(3);
     let start = bench.now();
-    bench
-        .send(
-            &queue,
-            vec![
-                Content {
-                    delay,
-                    ..plain("delayed")
-                },
-                plain("at once"),
-            ],
-        )
-        .await?;
-    ensure_eq!(
-        bench.receive_one(&queue).await?.body,
-        "at once",
-        "the first message"
-    );
-    ensure!(
-        bench.poll(&queue, 1).await?.is_empty(),
-        "the delayed message came early"
-    );
-    ensure_eq!(
-        bench.receive_one(&queue).await?.body,
-        "delayed",
-        "the second message"
-    );
+    bench.send(&queue, vec![Content { delay, ..plain("delayed") }, plain("at once")]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.body, "at once", "the first message");
+    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the delayed message came early");
+    ensure_eq!(bench.receive_one(&queue).await?.body, "delayed", "the second message");
     bench.ensure_elapsed(start, delay.duration(), "the delayed message came")
 }
 
@@ -112,24 +67,15 @@ pub(super) async fn a_wrong_number_attribute_is_a_sender_fault<S: QueueService, 
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let wrong = Attribute {
-        data_type: "Number".to_owned(),
-        value: AttributeValue::Text("ten".to_owned()),
-    };
-    let wrong = Content {
-        attributes: [("count".to_owned(), wrong)].into(),
-        ..plain("wrong")
-    };
+    let wrong = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("ten".to_owned()) };
+    let wrong = Content { attributes: [("count".to_owned(), wrong)].into(), ..plain("wrong") };
     let outcomes = bench.try_send(&queue, vec![plain("right"), wrong]).await?;
     let fault = outcomes[1].as_ref().err().map(|error| error.fault);
     ensure_eq!(fault, Some(Fault::Sender), "the wrong entry's fault");
     // Whether the right entry is taken is the service's choice; its outcome must tell.
     let received = bench.poll(&queue, 2).await?;
     let confirmed: Vec<_> = outcomes.into_iter().flatten().collect();
-    let ids: Vec<_> = received
-        .into_iter()
-        .map(|message| message.sqs_message_id)
-        .collect();
+    let ids: Vec<_> = received.into_iter().map(|message| message.sqs_message_id).collect();
     ensure_eq!(ids, confirmed, "messages in the queue");
     Ok(())
 }
@@ -140,11 +86,7 @@ pub(super) async fn creating_a_queue_again_gives_the_same_queue<S: QueueService,
     let queue = bench.queue(7).await?;
     let name = queue.arn().rsplit(':').next().unwrap_or_default();
     let again = bench.service().create_queue(name, &settings(7)).await?;
-    ensure_eq!(
-        (again.arn(), again.url()),
-        (queue.arn(), queue.url()),
-        "ARN and URL"
-    );
+    ensure_eq!((again.arn(), again.url()), (queue.arn(), queue.url()), "ARN and URL");
     bench.sleep(Duration::from_secs(1)).await;
     bench.send(&queue, vec![plain("one queue")]).await?;
     ensure_eq!(bench.receive_one(&again).await?.body, "one queue", "the body");

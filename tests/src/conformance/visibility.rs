@@ -14,17 +14,11 @@ pub(super) async fn the_visibility_timeout_hides_a_message_and_returns_it<S: Que
     bench.send(&queue, vec![plain("again")]).await?;
     let first = bench.receive_one(&queue).await?;
     let received = bench.now();
-    ensure!(
-        bench.poll(&queue, 1).await?.is_empty(),
-        "the message came while it was in flight"
-    );
+    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the message came while it was in flight");
     let second = bench.receive_one(&queue).await?;
     bench.ensure_elapsed(received, Duration::from_secs(3), "the message came again")?;
     ensure_eq!(second.sqs_message_id, first.sqs_message_id, "the message id");
-    ensure!(
-        second.receipt_handle != first.receipt_handle,
-        "both receives have one receipt handle"
-    );
+    ensure!(second.receipt_handle != first.receipt_handle, "both receives have one receipt handle");
     Ok(())
 }
 
@@ -34,11 +28,7 @@ pub(super) async fn a_receive_sets_its_own_visibility_timeout<S: QueueService, C
     let queue = bench.queue(900).await?;
     bench.send(&queue, vec![plain("again")]).await?;
     let wait = Duration::from_secs(10);
-    let own = Receive {
-        max_messages: 1,
-        wait,
-        visibility: Some(seconds(2)),
-    };
+    let own = Receive { max_messages: 1, wait, visibility: Some(seconds(2)) };
     ensure_eq!(queue.receive(own).await?.len(), 1, "messages received");
     let received = bench.now();
     bench.receive_one(&queue).await?;
@@ -51,16 +41,10 @@ pub(super) async fn visibility_zero_returns_a_message_at_once<S: QueueService, C
     let queue = bench.queue(900).await?;
     bench.send(&queue, vec![plain("again")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
-    let outcomes = queue
-        .change_visibility_batch(&[(handle, VisibilitySeconds::ZERO)])
-        .await;
+    let outcomes = queue.change_visibility_batch(&[(handle, VisibilitySeconds::ZERO)]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
     let start = bench.now();
-    ensure_eq!(
-        bench.receive_one(&queue).await?.receive_count,
-        2,
-        "ApproximateReceiveCount"
-    );
+    ensure_eq!(bench.receive_one(&queue).await?.receive_count, 2, "ApproximateReceiveCount");
     bench.ensure_elapsed(start, Duration::ZERO, "the message came again")
 }
 
@@ -71,16 +55,9 @@ pub(super) async fn a_longer_visibility_hides_a_message_longer<S: QueueService, 
     bench.send(&queue, vec![plain("again")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     let start = bench.now();
-    ensure_eq!(
-        queue.change_visibility_batch(&[(handle, seconds(6))]).await,
-        [Ok(())],
-        "outcomes"
-    );
+    ensure_eq!(queue.change_visibility_batch(&[(handle, seconds(6))]).await, [Ok(())], "outcomes");
     bench.sleep(Duration::from_secs(2)).await;
-    ensure!(
-        bench.poll(&queue, 1).await?.is_empty(),
-        "the message came at its first timeout"
-    );
+    ensure!(bench.poll(&queue, 1).await?.is_empty(), "the message came at its first timeout");
     bench.receive_one(&queue).await?;
     bench.ensure_elapsed(start, Duration::from_secs(6), "the message came again")
 }
@@ -94,10 +71,7 @@ pub(super) async fn visibility_changes_only_in_flight<S: QueueService, C: Clock>
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     bench.sleep(Duration::from_secs(3)).await;
     let outcomes = queue.change_visibility_batch(&[(handle, seconds(30))]).await;
-    let faults: Vec<_> = outcomes
-        .iter()
-        .map(|outcome| outcome.as_ref().err().map(|e| e.fault))
-        .collect();
+    let faults: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|e| e.fault)).collect();
     ensure_eq!(faults, [Some(Fault::Sender)], "faults");
     Ok(())
 }

@@ -33,17 +33,11 @@ fn record(message: &Message, arn: &str) -> Value {
 }
 
 fn system_attributes(attributes: &HashMap<MessageSystemAttributeName, String>) -> Map<String, Value> {
-    attributes
-        .iter()
-        .map(|(name, value)| (name.as_str().to_owned(), json!(value)))
-        .collect()
+    attributes.iter().map(|(name, value)| (name.as_str().to_owned(), json!(value))).collect()
 }
 
 fn attributes(attributes: &HashMap<String, MessageAttributeValue>) -> Map<String, Value> {
-    attributes
-        .iter()
-        .map(|(name, value)| (name.clone(), attribute(value)))
-        .collect()
+    attributes.iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
 }
 
 fn attribute(attribute: &MessageAttributeValue) -> Value {

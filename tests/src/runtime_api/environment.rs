@@ -63,17 +63,11 @@ impl Environment {
         let (invocations, taken) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
         let (polling, polled) = watch::channel(false);
-        let api = Api {
-            invocations: AsyncMutex::new(taken),
-            answers: answering,
-            polled: polling,
-        };
+        let api = Api { invocations: AsyncMutex::new(taken), answers: answering, polled: polling };
 
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
-        listener
-            .set_nonblocking(true)
-            .expect("a socket can be non-blocking");
+        listener.set_nonblocking(true).expect("a socket can be non-blocking");
         let listener = TcpListener::from_std(listener).expect("the runtime takes a socket");
         let mut process = Command::new(program)
             .env_clear()
@@ -88,28 +82,11 @@ impl Environment {
 
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            axum::serve(listener, routes(api))
-                .await
-                .expect("the Runtime API serves");
+            axum::serve(listener, routes(api)).await.expect("the Runtime API serves");
         });
-        tasks.spawn(read_lines(
-            process.stdout.take().expect("it is piped"),
-            false,
-            Arc::clone(output),
-        ));
-        tasks.spawn(read_lines(
-            process.stderr.take().expect("it is piped"),
-            true,
-            Arc::clone(output),
-        ));
-        Self {
-            process,
-            invocations,
-            answers,
-            polled,
-            invoked: 0,
-            _tasks: tasks,
-        }
+        tasks.spawn(read_lines(process.stdout.take().expect("it is piped"), false, Arc::clone(output)));
+        tasks.spawn(read_lines(process.stderr.take().expect("it is piped"), true, Arc::clone(output)));
+        Self { process, invocations, answers, polled, invoked: 0, _tasks: tasks }
     }
 
     pub(super) fn has_ended(&mut self) -> bool {
@@ -180,10 +157,7 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
     let headers = [
         ("Content-Type", "application/json".to_owned()),
         ("Lambda-Runtime-Aws-Request-Id", invocation.id),
-        (
-            "Lambda-Runtime-Deadline-Ms",
-            invocation.deadline_millis.to_string(),
-        ),
+        ("Lambda-Runtime-Deadline-Ms", invocation.deadline_millis.to_string()),
         ("Lambda-Runtime-Invoked-Function-Arn", invocation.function_arn),
         (
             "Lambda-Runtime-Trace-Id",
@@ -220,9 +194,6 @@ fn json(body: &[u8]) -> Value {
 async fn read_lines(pipe: impl AsyncRead + Unpin, is_stderr: bool, output: Arc<Mutex<Vec<Line>>>) {
     let mut lines = BufReader::new(pipe).lines();
     while let Ok(Some(text)) = lines.next_line().await {
-        output
-            .lock()
-            .expect("no reader panics")
-            .push(Line { is_stderr, text });
+        output.lock().expect("no reader panics").push(Line { is_stderr, text });
     }
 }

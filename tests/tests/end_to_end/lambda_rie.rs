@@ -21,15 +21,10 @@ struct Emulator {
 
 impl Emulator {
     fn start(program: &str, variables: &[(&str, &str)]) -> Self {
-        let architecture = if cfg!(target_arch = "aarch64") {
-            "arm64"
-        } else {
-            "x86_64"
-        };
+        let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
         let site_packages = site_packages();
-        let emulator = venv_file(&format!(
-            "{site_packages}/samcli/local/rapid/aws-lambda-rie-{architecture}"
-        ));
+        let emulator =
+            venv_file(&format!("{site_packages}/samcli/local/rapid/aws-lambda-rie-{architecture}"));
         let (address, runtime_api) = (free_address(), free_address());
         let process = Command::new(emulator)
             .args(["--runtime-interface-emulator-address", &address.to_string()])
@@ -48,10 +43,7 @@ impl Emulator {
             .kill_on_drop(true)
             .spawn()
             .expect("the emulator runs");
-        Self {
-            process,
-            url: format!("http://{address}/2015-03-31/functions/function/invocations"),
-        }
+        Self { process, url: format!("http://{address}/2015-03-31/functions/function/invocations") }
     }
 
     async fn invoke(&self, event: &Value) -> Value {
@@ -68,18 +60,8 @@ impl Emulator {
     /// Asks it to end, so that it ends its function too.
     async fn stop(mut self) {
         let id = self.process.id().expect("it runs").to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &id])
-                .status()
-                .await
-                .unwrap()
-                .success()
-        );
-        tokio::time::timeout(Duration::from_secs(10), self.process.wait())
-            .await
-            .expect("it ends")
-            .unwrap();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+        tokio::time::timeout(Duration::from_secs(10), self.process.wait()).await.expect("it ends").unwrap();
     }
 }
 
@@ -87,10 +69,7 @@ impl Emulator {
 fn site_packages() -> String {
     let libraries = std::fs::read_dir(venv_file("lib")).unwrap();
     let names = libraries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let python = names
-        .into_iter()
-        .find(|name| name.starts_with("python"))
-        .expect("a venv has a Python");
+    let python = names.into_iter().find(|name| name.starts_with("python")).expect("a venv has a Python");
     format!("lib/{python}/site-packages")
 }
 
@@ -136,10 +115,7 @@ async fn the_message_processor_calls_its_target() {
             ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
         ],
     );
-    assert_eq!(
-        emulator.invoke(&event(&topology.source.arn, &message())).await,
-        all_done()
-    );
+    assert_eq!(emulator.invoke(&event(&topology.source.arn, &message())).await, all_done());
     assert_eq!(target.requests(ID).len(), 1);
     emulator.stop().await;
 }
@@ -153,39 +129,19 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
             ("SOURCE_QUEUE_URL", &topology.source.url),
             ("INTERMEDIATE_DLQ_URL", &topology.intermediate.url),
             ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
-            (
-                "RETRY_POLICY",
-                r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#,
-            ),
+            ("RETRY_POLICY", r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#),
         ],
     );
-    assert_eq!(
-        emulator
-            .invoke(&event(&topology.intermediate.arn, &message()))
-            .await,
-        all_done()
-    );
-    assert_eq!(
-        topology.source.depth(&topology.client).await,
-        [0, 0, 1],
-        "delayed"
-    );
+    assert_eq!(emulator.invoke(&event(&topology.intermediate.arn, &message())).await, all_done());
+    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
 
 #[tokio::test]
 async fn the_annotator_writes_a_final_record() {
     let topology = topology().await;
-    let emulator = Emulator::start(
-        "final-dlq-annotator",
-        &[("FINAL_DLQ_URL", &topology.final_dlq.url)],
-    );
-    assert_eq!(
-        emulator
-            .invoke(&event(&topology.annotation.arn, &message()))
-            .await,
-        all_done()
-    );
+    let emulator = Emulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
+    assert_eq!(emulator.invoke(&event(&topology.annotation.arn, &message())).await, all_done());
     let records = topology.final_records().await;
     assert_eq!(records.len(), 1);
     assert!(records[0].message_attributes().unwrap().contains_key("ErrorType"));

@@ -1,8 +1,5 @@
 //! The real programs, released as they are, on an SQS and under a Runtime API that no one here wrote.
-#![expect(
-    clippy::unwrap_used,
-    reason = "clippy takes only #[test] functions for tests, not their helpers"
-)]
+#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
 
 mod lambda_rie;
 mod ministack;

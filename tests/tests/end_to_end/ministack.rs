@@ -43,11 +43,7 @@ fn journal() -> PathBuf {
 /// The calls of one message in a journal: attempt, snoozes, action, last failure.
 fn calls(journal: &PathBuf, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
-    journal
-        .lines()
-        .filter_map(|line| line.strip_prefix(&id(n)))
-        .map(|call| call.trim().to_owned())
-        .collect()
+    journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
 }
 
 /// A message of the final DLQ.
@@ -62,12 +58,7 @@ struct FinalRecord {
 
 /// What is in the final DLQ, by body.
 async fn final_records(topology: &Topology) -> Vec<FinalRecord> {
-    let mut records: Vec<_> = topology
-        .final_records()
-        .await
-        .into_iter()
-        .map(FinalRecord::new)
-        .collect();
+    let mut records: Vec<_> = topology.final_records().await.into_iter().map(FinalRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));
     records
 }
@@ -87,11 +78,8 @@ impl FinalRecord {
 
     fn attribute_names(&self) -> Vec<&str> {
         let attributes = self.message.message_attributes();
-        let mut names: Vec<_> = attributes
-            .into_iter()
-            .flat_map(|all| all.keys())
-            .map(String::as_str)
-            .collect();
+        let mut names: Vec<_> =
+            attributes.into_iter().flat_map(|all| all.keys()).map(String::as_str).collect();
         names.sort_unstable();
         names
     }
@@ -99,11 +87,6 @@ impl FinalRecord {
 
 /// The text of a String attribute; empty where it is absent.
 fn attribute(message: &Message, name: &str) -> String {
-    let attribute = message
-        .message_attributes()
-        .and_then(|attributes| attributes.get(name));
-    attribute
-        .and_then(|attribute| attribute.string_value())
-        .unwrap_or_default()
-        .to_owned()
+    let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
+    attribute.and_then(|attribute| attribute.string_value()).unwrap_or_default().to_owned()
 }

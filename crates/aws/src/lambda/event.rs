@@ -48,20 +48,14 @@ pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
     let event: SqsEvent<'_> = serde_json::from_str(event).map_err(|_| NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
-        let record = serde_json::from_str(raw.get())
-            .ok()
-            .and_then(|record| received(record).ok());
+        let record = serde_json::from_str(raw.get()).ok().and_then(|record| received(record).ok());
         if let Some(record) = record {
             records.readable.push(record);
             continue;
         }
         // An empty identifier would fail the whole batch all the same.
-        let id = serde_json::from_str::<MessageId>(raw.get())
-            .ok()
-            .filter(|id| !id.message_id.is_empty());
-        records
-            .unreadable
-            .push(id.ok_or(NotAnSqsEvent::NoMessageId(index))?.message_id);
+        let id = serde_json::from_str::<MessageId>(raw.get()).ok().filter(|id| !id.message_id.is_empty());
+        records.unreadable.push(id.ok_or(NotAnSqsEvent::NoMessageId(index))?.message_id);
     }
     Ok(records)
 }
@@ -72,10 +66,8 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
         let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
-    let present = |text: Option<String>, name| {
-        text.filter(|text| !text.is_empty())
-            .ok_or(NotUnderstood::Missing(name))
-    };
+    let present =
+        |text: Option<String>, name| text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name));
     Ok(ReceivedMessage {
         sqs_message_id: present(record.message_id, "messageId")?,
         receipt_handle: record.receipt_handle.unwrap_or_default(),

@@ -11,8 +11,11 @@ use thiserror::Error;
 #[error("the function cannot start; its environment variables are not right:\n{}", .0.join("\n"))]
 pub struct SettingsError(pub(super) Vec<String>);
 
+/// Where a variable's value comes from.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 pub(super) struct Reader<'a> {
-    lookup: Box<dyn Fn(&str) -> Option<String> + 'a>,
+    lookup: Box<Lookup<'a>>,
     wrong: Vec<String>,
 }
 
@@ -23,10 +26,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn new(lookup: impl Fn(&str) -> Option<String> + 'a) -> Self {
-        Self {
-            lookup: Box::new(lookup),
-            wrong: Vec::new(),
-        }
+        Self { lookup: Box::new(lookup), wrong: Vec::new() }
     }
 
     /// A variable that is set to the empty string is not set.
@@ -44,9 +44,7 @@ impl<'a> Reader<'a> {
 
     /// Notes what is wrong with a variable's value, if anything.
     pub(super) fn check<T, E: Display>(&mut self, name: &str, value: Result<T, E>) -> Option<T> {
-        value
-            .map_err(|error| self.wrong.push(format!("- {name} {error}")))
-            .ok()
+        value.map_err(|error| self.wrong.push(format!("- {name} {error}"))).ok()
     }
 
     pub(super) fn queue_url(&mut self, name: &str) -> Option<String> {
@@ -66,11 +64,7 @@ impl<'a> Reader<'a> {
         name: &str,
         range: RangeInclusive<N>,
     ) -> Option<N> {
-        let value = self
-            .optional(name)?
-            .parse()
-            .ok()
-            .filter(|number| range.contains(number));
+        let value = self.optional(name)?.parse().ok().filter(|number| range.contains(number));
         self.check(
             name,
             value.ok_or_else(|| format!("is not a whole number from {} to {}", range.start(), range.end())),

@@ -4,10 +4,7 @@ const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
 fn reader<'a>(variables: &'a [(&'a str, &'a str)]) -> Reader<'a> {
     Reader::new(|name| {
-        variables
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| (*value).to_owned())
+        variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
     })
 }
 
@@ -17,15 +14,11 @@ fn queue(name: &str) -> String {
 
 #[test]
 fn all_that_is_missing_is_named_in_one_message() {
-    let error = MessageProcessorSettings::with_target(reader(&[]))
-        .unwrap_err()
-        .to_string();
+    let error = MessageProcessorSettings::with_target(reader(&[])).unwrap_err().to_string();
     for name in ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
-    let error = FailedMessageProcessorSettings::read(reader(&[]))
-        .unwrap_err()
-        .to_string();
+    let error = FailedMessageProcessorSettings::read(reader(&[])).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
@@ -43,9 +36,7 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
         ("TARGET_ALLOW_HTTP", "yes"),
         ("DATA_SCHEMA_PATH", "no-such-schema.json"),
     ];
-    let error = MessageProcessorSettings::with_target(reader(&variables))
-        .unwrap_err()
-        .to_string();
+    let error = MessageProcessorSettings::with_target(reader(&variables)).unwrap_err().to_string();
     for line in [
         "- INTERMEDIATE_DLQ_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay single messages",
@@ -69,9 +60,7 @@ fn a_policy_is_refused_with_its_pointer() {
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("RETRY_POLICY", r#"{"max_retries":3}"#),
     ];
-    let error = FailedMessageProcessorSettings::read(reader(&variables))
-        .unwrap_err()
-        .to_string();
+    let error = FailedMessageProcessorSettings::read(reader(&variables)).unwrap_err().to_string();
     assert!(
         error.contains("- RETRY_POLICY the retry policy is refused: /max_retries is not a known member"),
         "{error}"

@@ -31,10 +31,8 @@ fn send_entry(index: usize, content: &Content) -> Result<SendMessageBatchRequest
         entry = entry.message_attributes(name, attribute_value(attribute)?);
     }
     if let Some(header) = &content.trace_header {
-        let value = MessageSystemAttributeValue::builder()
-            .data_type("String")
-            .string_value(header)
-            .build()?;
+        let value =
+            MessageSystemAttributeValue::builder().data_type("String").string_value(header).build()?;
         entry = entry.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, value);
     }
     entry.build()
@@ -50,25 +48,15 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
 
 pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
     let system = message.attributes.unwrap_or_default();
-    let lookup = |name: &str| {
-        system
-            .get(&MessageSystemAttributeName::from(name))
-            .map(String::as_str)
-    };
+    let lookup = |name: &str| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str);
     let system = SystemAttributes::read(lookup)?;
-    let attributes = message
-        .message_attributes
-        .unwrap_or_default()
-        .into_iter()
-        .map(|(name, value)| {
-            let bytes = value.binary_value.map(Blob::into_inner);
-            Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
-        });
+    let attributes = message.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
+        let bytes = value.binary_value.map(Blob::into_inner);
+        Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
+    });
     Ok(ReceivedMessage {
         sqs_message_id: message.message_id.ok_or(NotUnderstood::Missing("message id"))?,
-        receipt_handle: message
-            .receipt_handle
-            .ok_or(NotUnderstood::Missing("receipt handle"))?,
+        receipt_handle: message.receipt_handle.ok_or(NotUnderstood::Missing("receipt handle"))?,
         body: message.body.unwrap_or_default(),
         attributes: attributes.collect::<Result<_, _>>()?,
         sent_at: system.sent_at,
@@ -82,8 +70,5 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
 }
 
 pub(super) fn not_built() -> EntryError {
-    EntryError {
-        fault: Fault::Sender,
-        code: "RequestNotBuilt".to_owned(),
-    }
+    EntryError { fault: Fault::Sender, code: "RequestNotBuilt".to_owned() }
 }

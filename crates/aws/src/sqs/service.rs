@@ -29,14 +29,8 @@ impl QueueService for SqsService {
             .client
             .create_queue()
             .queue_name(name)
-            .attributes(
-                QueueAttributeName::VisibilityTimeout,
-                settings.visibility.get().to_string(),
-            )
-            .attributes(
-                QueueAttributeName::MessageRetentionPeriod,
-                settings.retention.as_secs().to_string(),
-            );
+            .attributes(QueueAttributeName::VisibilityTimeout, settings.visibility.get().to_string())
+            .attributes(QueueAttributeName::MessageRetentionPeriod, settings.retention.as_secs().to_string());
         if let Some(redrive) = &settings.redrive {
             let policy = serde_json::json!({
                 "deadLetterTargetArn": redrive.target_arn,
@@ -57,25 +51,13 @@ impl QueueService for SqsService {
             .send()
             .await
             .map_err(|error| entry_error(&error))?;
-        let arn = attributes
-            .attributes
-            .unwrap_or_default()
-            .remove(&QueueAttributeName::QueueArn);
-        Ok(SqsQueue::new(
-            self.client.clone(),
-            url,
-            arn.ok_or_else(|| no_answer("UnreadableAnswer"))?,
-        ))
+        let arn = attributes.attributes.unwrap_or_default().remove(&QueueAttributeName::QueueArn);
+        Ok(SqsQueue::new(self.client.clone(), url, arn.ok_or_else(|| no_answer("UnreadableAnswer"))?))
     }
 
     async fn delete_queue(&self, queue: &SqsQueue) -> Result<(), EntryError> {
         let url = redeliver_core::ports::Queue::url(queue);
-        self.client
-            .delete_queue()
-            .queue_url(url)
-            .send()
-            .await
-            .map_err(|error| entry_error(&error))?;
+        self.client.delete_queue().queue_url(url).send().await.map_err(|error| entry_error(&error))?;
         Ok(())
     }
 }

@@ -69,10 +69,7 @@ fn outcome(response: &Response) -> Result<(), HandlerError> {
         return Err(HandlerError::permanent(error_type, details));
     }
     let error = HandlerError::transient(error_type, details);
-    let header = response
-        .headers()
-        .get(RETRY_AFTER)
-        .and_then(|value| value.to_str().ok());
+    let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     match header.and_then(|value| retry_after::parse(value, SystemClock.now())) {
         Some(delay) => Err(error.retry_after(delay)),
         None => Err(error),
@@ -103,9 +100,6 @@ fn no_response(error: &reqwest::Error) -> HandlerError {
     } else if error.is_connect() {
         HandlerError::transient("Http.Connect", "no connection to the target")
     } else {
-        HandlerError::transient(
-            "Http.Connect",
-            "the connection to the target broke before its answer",
-        )
+        HandlerError::transient("Http.Connect", "the connection to the target broke before its answer")
     }
 }

@@ -30,10 +30,7 @@ impl LambdaTarget {
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().operation_timeout(timeout).build())
             .build();
-        Self {
-            client: Client::from_conf(config),
-            arn,
-        }
+        Self { client: Client::from_conf(config), arn }
     }
 }
 
@@ -64,10 +61,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
         error_message: Option<String>,
     }
     let payload = payload.get(..ANSWER_BYTES_MAX).unwrap_or(payload);
-    let FunctionError {
-        error_type,
-        error_message,
-    } = serde_json::from_slice(payload).unwrap_or_default();
+    let FunctionError { error_type, error_message } = serde_json::from_slice(payload).unwrap_or_default();
     let error_type = error_type.map_or(ErrorType::Named("Lambda.FunctionError"), ErrorType::FromTarget);
     HandlerError::transient(error_type, error_message.unwrap_or_default())
 }

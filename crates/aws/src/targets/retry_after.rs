@@ -29,10 +29,7 @@ mod tests {
         let now = Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap();
         assert_eq!(parse("120", now), Some(Duration::from_secs(120)));
         assert_eq!(parse(" 0 ", now), Some(Duration::ZERO));
-        assert_eq!(
-            parse("Sun, 06 Nov 1994 08:49:37 GMT", now),
-            Some(Duration::from_secs(90))
-        );
+        assert_eq!(parse("Sun, 06 Nov 1994 08:49:37 GMT", now), Some(Duration::from_secs(90)));
         assert_eq!(parse("Sun, 06 Nov 1988 08:49:37 GMT", now), Some(Duration::ZERO));
         assert_eq!(parse("99999999999999999999999", now), Some(LONGEST));
         for unreadable in ["", "soon", "-5", "1.5", "+3"] {

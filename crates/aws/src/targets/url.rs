@@ -67,26 +67,13 @@ impl TargetAddress {
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost"
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER` or without.
 fn is_function_arn(arn: &str) -> bool {
     let parts: Vec<_> = arn.split(':').collect();
-    let [
-        _,
-        partition,
-        "lambda",
-        region,
-        account,
-        "function",
-        name,
-        qualifier @ ..,
-    ] = parts.as_slice()
-    else {
+    let [_, partition, "lambda", region, account, "function", name, qualifier @ ..] = parts.as_slice() else {
         return false;
     };
     partition.starts_with("aws")
@@ -115,10 +102,7 @@ mod tests {
             "http://[::1]:1/",
             "http://localhost/",
         ] {
-            assert!(
-                matches!(TargetAddress::parse(text, false), Ok(TargetAddress::Url(_))),
-                "{text}"
-            );
+            assert!(matches!(TargetAddress::parse(text, false), Ok(TargetAddress::Url(_))), "{text}");
         }
         assert_eq!(refused("http://example.com/"), TargetError::PlainHttp);
         assert_eq!(refused("http://127.0.0.1.example.com/"), TargetError::PlainHttp);
@@ -128,10 +112,7 @@ mod tests {
 
     #[test]
     fn credentials_fragments_and_other_schemes_are_refused() {
-        assert_eq!(
-            refused("https://user:secret@example.com/"),
-            TargetError::Credentials
-        );
+        assert_eq!(refused("https://user:secret@example.com/"), TargetError::Credentials);
         assert_eq!(refused("https://user@example.com/"), TargetError::Credentials);
         assert_eq!(refused("https://example.com/#top"), TargetError::Fragment);
         for text in ["ftp://example.com/", "file:///etc/passwd", "example.com", ""] {
@@ -146,10 +127,7 @@ mod tests {
             "arn:aws-cn:lambda:cn-north-1:123456789012:function:orders:live",
             "arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:orders:7",
         ] {
-            assert_eq!(
-                TargetAddress::parse(arn, false),
-                Ok(TargetAddress::LambdaArn(arn.to_owned()))
-            );
+            assert_eq!(TargetAddress::parse(arn, false), Ok(TargetAddress::LambdaArn(arn.to_owned())));
         }
         for arn in [
             "arn:aws:sqs:eu-central-1:123456789012:orders",

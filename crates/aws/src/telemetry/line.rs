@@ -23,18 +23,9 @@ struct Shape {
 }
 
 pub(super) fn of(event: &Event, function: &str, now: Timestamp) -> String {
-    let Shape {
-        level,
-        name,
-        fields,
-        metrics,
-        dimension,
-    } = shape(event);
+    let Shape { level, name, fields, metrics, dimension } = shape(event);
     let mut line = Map::new();
-    line.insert(
-        "timestamp".to_owned(),
-        redeliver_core::metadata::rfc3339(now).into(),
-    );
+    line.insert("timestamp".to_owned(), redeliver_core::metadata::rfc3339(now).into());
     line.insert("level".to_owned(), level.into());
     line.insert("event".to_owned(), name.into());
     line.insert("Function".to_owned(), function.into());
@@ -46,15 +37,9 @@ pub(super) fn of(event: &Event, function: &str, now: Timestamp) -> String {
         dimensions.push(vec!["Function", name]);
         line.insert(name.to_owned(), value);
     }
-    let definitions: Vec<_> = metrics
-        .iter()
-        .map(|(name, unit, _)| json!({ "Name": name, "Unit": unit }))
-        .collect();
-    line.extend(
-        metrics
-            .into_iter()
-            .map(|(name, _, value)| (name.to_owned(), value)),
-    );
+    let definitions: Vec<_> =
+        metrics.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
+    line.extend(metrics.into_iter().map(|(name, _, value)| (name.to_owned(), value)));
     line.insert(
         "_aws".to_owned(),
         json!({
@@ -76,17 +61,13 @@ fn shape(event: &Event) -> Shape {
             ..info("processed", event)
         },
         Event::HandedOff(event) => Shape {
-            metrics: vec![
-                count("HandedOff"),
-                seconds("MessageAgeSeconds", event.age_seconds),
-            ],
+            metrics: vec![count("HandedOff"), seconds("MessageAgeSeconds", event.age_seconds)],
             dimension: Some(("FailureKind", event.kind.into())),
             ..info("handed_off", event)
         },
-        Event::NotConfirmed(event) => Shape {
-            metrics: vec![count("NotConfirmed")],
-            ..warn("not_confirmed", event)
-        },
+        Event::NotConfirmed(event) => {
+            Shape { metrics: vec![count("NotConfirmed")], ..warn("not_confirmed", event) }
+        }
         Event::RetryScheduled(event) => Shape {
             metrics: vec![
                 count("RetriesScheduled"),
@@ -102,40 +83,26 @@ fn shape(event: &Event) -> Shape {
             ..warn("given_up", event)
         },
         Event::DeadLettered(event) => Shape {
-            metrics: vec![
-                count("DeadLettered"),
-                seconds("MessageAgeSeconds", event.age_seconds),
-            ],
+            metrics: vec![count("DeadLettered"), seconds("MessageAgeSeconds", event.age_seconds)],
             dimension: Some(("ErrorType", event.error_type.into())),
             ..warn("dead_lettered", event)
         },
-        Event::ArrivedByRedrive(event) => Shape {
-            metrics: vec![count("ArrivedByRedrive")],
-            ..warn("arrived_by_redrive", event)
-        },
-        Event::UnreadableRecord(event) => Shape {
-            metrics: vec![count("UnreadableRecord")],
-            ..warn("unreadable_record", event)
-        },
+        Event::ArrivedByRedrive(event) => {
+            Shape { metrics: vec![count("ArrivedByRedrive")], ..warn("arrived_by_redrive", event) }
+        }
+        Event::UnreadableRecord(event) => {
+            Shape { metrics: vec![count("UnreadableRecord")], ..warn("unreadable_record", event) }
+        }
     }
 }
 
 fn info(name: &'static str, event: &impl Serialize) -> Shape {
     let fields = serde_json::to_value(event).expect("an event has only text and finite numbers");
-    Shape {
-        level: "INFO",
-        name,
-        fields,
-        metrics: Vec::new(),
-        dimension: None,
-    }
+    Shape { level: "INFO", name, fields, metrics: Vec::new(), dimension: None }
 }
 
 fn warn(name: &'static str, event: &impl Serialize) -> Shape {
-    Shape {
-        level: "WARN",
-        ..info(name, event)
-    }
+    Shape { level: "WARN", ..info(name, event) }
 }
 
 fn count(name: &'static str) -> Metric {

@@ -7,8 +7,6 @@ pub(super) fn without_text() {
 }
 
 fn line(info: &PanicHookInfo<'_>) -> String {
-    let place = info
-        .location()
-        .map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     serde_json::json!({ "level": "ERROR", "event": "panic", "place": place }).to_string()
 }

@@ -32,7 +32,5 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
         requests: &requests,
     };
     // Nothing interrupts a run that takes moments.
-    Ok(clock
-        .run(run::run(plan, world, output, std::future::pending()))
-        .await??)
+    Ok(clock.run(run::run(plan, world, output, std::future::pending())).await??)
 }

@@ -6,9 +6,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_sqs::config::{ConfigBag, Credentials, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
@@ -29,10 +29,7 @@ pub(super) async fn run(
         loader = loader.credentials_provider(emulator_credentials());
     }
     let config = loader.load().await;
-    let region = config
-        .region()
-        .cloned()
-        .unwrap_or(Region::from_static("us-east-1"));
+    let region = config.region().cloned().unwrap_or(Region::from_static("us-east-1"));
     let config = redeliver_aws::sqs::client_config(&config, POLL_TIMEOUT)
         .region(region)
         .interceptor(counter.clone())
@@ -92,18 +89,10 @@ impl Intercept for RequestCounter {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         // "Making query API requests using AWS JSON protocol in Amazon SQS": `AmazonSQS.SendMessageBatch`.
-        let action = context
-            .request()
-            .headers()
-            .get("x-amz-target")
-            .and_then(|target| target.split('.').nth(1));
+        let action =
+            context.request().headers().get("x-amz-target").and_then(|target| target.split('.').nth(1));
         if let Some(action) = action {
-            *self
-                .0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .entry(action.to_owned())
-                .or_default() += 1;
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(action.to_owned()).or_default() += 1;
         }
         Ok(())
     }

@@ -88,13 +88,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             for message in &chunk {
                 self.ledger().sent(&message.content().body);
             }
-            for outcome in deliver(
-                &self.topology.source,
-                self.clock,
-                self.clock.now() + FEED_TIMEOUT,
-                chunk,
-            )
-            .await
+            for outcome in
+                deliver(&self.topology.source, self.clock, self.clock.now() + FEED_TIMEOUT, chunk).await
             {
                 outcome.map_err(LoopError::sqs("sending the messages"))?;
             }
@@ -114,12 +109,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
         let over = Cell::new(self.ledger().is_settled());
-        let Topology {
-            source,
-            intermediate,
-            annotation,
-            ..
-        } = self.topology;
+        let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
             let (messages, failed, annotated, collected) = join!(
                 self.pump(source, &functions.message_processor, &over),
@@ -148,9 +138,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
         self.repeat(over, async || {
-            poll(queue, function, self.clock, self.wait)
-                .await
-                .map_err(LoopError::sqs("receiving messages"))
+            poll(queue, function, self.clock, self.wait).await.map_err(LoopError::sqs("receiving messages"))
         })
         .await
     }
@@ -159,21 +147,13 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
         let queue = &self.topology.final_dlq;
         self.repeat(over, async || {
-            let request = Receive {
-                max_messages: 10,
-                wait: self.wait,
-                visibility: None,
-            };
-            let records = queue
-                .receive(request)
-                .await
-                .map_err(LoopError::sqs("reading the final DLQ"))?;
+            let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
+            let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
             for record in &records {
                 writeln!(output, "{}", final_record(record))?;
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
                 let now = self.clock.now();
-                self.ledger()
-                    .dead_lettered(&record.body, error_type.unwrap_or("UNANNOTATED"), now);
+                self.ledger().dead_lettered(&record.body, error_type.unwrap_or("UNANNOTATED"), now);
             }
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
             delete(queue, &handles).await;
@@ -192,7 +172,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             match step().await {
                 Ok(()) => {}
                 Err(LoopError::Sqs { error, .. }) if error.fault.is_retryable() => {
-                    self.clock.sleep(PAUSE).await
+                    self.clock.sleep(PAUSE).await;
                 }
                 Err(error) => {
                     over.set(true);
@@ -213,11 +193,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_LOOKS {
             self.clock.sleep(BETWEEN_LOOKS).await;
-            empty = if matches!(self.topology.waiting().await, Ok(0)) {
-                empty + 1
-            } else {
-                0
-            };
+            empty = if matches!(self.topology.waiting().await, Ok(0)) { empty + 1 } else { 0 };
         }
     }
 
@@ -233,14 +209,7 @@ fn final_record(record: &ReceivedMessage) -> String {
         body: &'a str,
         attributes: BTreeMap<&'a str, Option<&'a str>>,
     }
-    let attributes = record
-        .attributes
-        .iter()
-        .map(|(name, attribute)| (name.as_str(), attribute.text()))
-        .collect();
-    serde_json::to_string(&FinalRecord {
-        body: &record.body,
-        attributes,
-    })
-    .expect("strings always serialise")
+    let attributes =
+        record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
 }

@@ -20,31 +20,16 @@ pub async fn poll<Q: Queue>(
     clock: &impl Clock,
     wait: Duration,
 ) -> Result<(), EntryError> {
-    let records = queue
-        .receive(Receive {
-            max_messages: 10,
-            wait,
-            visibility: None,
-        })
-        .await?;
+    let records = queue.receive(Receive { max_messages: 10, wait, visibility: None }).await?;
     if records.is_empty() {
         return Ok(());
     }
-    let received: Vec<_> = records
-        .iter()
-        .map(|record| (record.sqs_message_id.clone(), record.receipt_handle.clone()))
-        .collect();
-    let failed: HashSet<_> = function
-        .process(records, clock.now() + INVOCATION_TIMEOUT)
-        .await
-        .failed
-        .into_iter()
-        .collect();
-    let done: Vec<_> = received
-        .into_iter()
-        .filter(|(id, _)| !failed.contains(id))
-        .map(|(_, handle)| handle)
-        .collect();
+    let received: Vec<_> =
+        records.iter().map(|record| (record.sqs_message_id.clone(), record.receipt_handle.clone())).collect();
+    let failed: HashSet<_> =
+        function.process(records, clock.now() + INVOCATION_TIMEOUT).await.failed.into_iter().collect();
+    let done: Vec<_> =
+        received.into_iter().filter(|(id, _)| !failed.contains(id)).map(|(_, handle)| handle).collect();
     delete(queue, &done).await;
     Ok(())
 }

@@ -36,11 +36,7 @@ pub(crate) fn read(path: &Path) -> Result<Input, FileError> {
     } else {
         std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
     };
-    let name = if path == Path::new("-") {
-        PathBuf::from("standard input")
-    } else {
-        path.to_owned()
-    };
+    let name = if path == Path::new("-") { PathBuf::from("standard input") } else { path.to_owned() };
     read.map_err(|error| FileError::new(&name, format_args!("cannot be read: {error}")))?;
     Ok(parse(&bytes))
 }
@@ -55,10 +51,7 @@ fn parse(bytes: &[u8]) -> Input {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match message(line) {
             Ok(message) => input.messages.push(message),
-            Err(reason) => input.refused.push(RefusedLine {
-                line: index + 1,
-                reason,
-            }),
+            Err(reason) => input.refused.push(RefusedLine { line: index + 1, reason }),
         }
     }
     input
@@ -68,11 +61,7 @@ fn message(line: &[u8]) -> Result<OutgoingMessage, String> {
     let body = std::str::from_utf8(line)
         .map_err(|error| format!("not UTF-8 at byte {}", error.valid_up_to()))?
         .to_owned();
-    OutgoingMessage::new(Content {
-        body,
-        ..Content::default()
-    })
-    .map_err(|error| error.to_string())
+    OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -82,26 +71,16 @@ mod tests {
     #[test]
     fn each_line_is_a_message_or_is_refused_with_its_number() {
         let input = parse(b"{}\r\n\nnot JSON\n\xFF\n\x07\n");
-        let bodies: Vec<_> = input
-            .messages
-            .iter()
-            .map(|message| message.content().body.as_str())
-            .collect();
+        let bodies: Vec<_> = input.messages.iter().map(|message| message.content().body.as_str()).collect();
         assert_eq!(bodies, ["{}", "not JSON"]);
-        let refused: Vec<_> = input
-            .refused
-            .iter()
-            .map(|refused| (refused.line, refused.reason.as_str()))
-            .collect();
+        let refused: Vec<_> =
+            input.refused.iter().map(|refused| (refused.line, refused.reason.as_str())).collect();
         assert_eq!(
             refused,
             [
                 (2, "the body is empty; SQS wants at least one character"),
                 (4, "not UTF-8 at byte 0"),
-                (
-                    5,
-                    "the character U+0007 at byte 0 of the body is not legal in SQS"
-                ),
+                (5, "the character U+0007 at byte 0 of the body is not legal in SQS"),
             ]
         );
     }

@@ -107,11 +107,7 @@ fn identity(body: &str) -> u64 {
     }
     let mut hasher = DefaultHasher::new();
     match serde_json::from_str::<Body>(body) {
-        Ok(Body {
-            metadata: Metadata {
-                message_id: Value::String(id),
-            },
-        }) => id.hash(&mut hasher),
+        Ok(Body { metadata: Metadata { message_id: Value::String(id) } }) => id.hash(&mut hasher),
         _ => body.hash(&mut hasher),
     }
     hasher.finish()

@@ -63,11 +63,7 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
             let from_seconds = bucket * width;
             let to_seconds = from_seconds + width - 1;
             let range = usize::from(from_seconds)..counts.len().min(usize::from(to_seconds) + 1);
-            DelayBucket {
-                from_seconds,
-                to_seconds,
-                count: counts[range].iter().sum(),
-            }
+            DelayBucket { from_seconds, to_seconds, count: counts[range].iter().sum() }
         })
         .collect()
 }
@@ -99,10 +95,7 @@ impl Report {
         }
         row("processed", self.processed.to_string());
         row("retries", self.retries.to_string());
-        row(
-            "dead-lettered",
-            self.dead_lettered.values().sum::<u64>().to_string(),
-        );
+        row("dead-lettered", self.dead_lettered.values().sum::<u64>().to_string());
         for (error_type, count) in &self.dead_lettered {
             row(&format!("  {error_type}"), count.to_string());
         }
@@ -113,10 +106,7 @@ impl Report {
         if self.unaccounted > 0 {
             row("UNACCOUNTED FOR", self.unaccounted.to_string());
         }
-        row(
-            "virtual time",
-            format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)),
-        );
+        row("virtual time", format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)));
         row("SQS requests", self.requests.values().sum::<u64>().to_string());
         for (action, count) in &self.requests {
             row(&format!("  {action}"), count.to_string());
@@ -133,12 +123,7 @@ impl Report {
             return String::new();
         }
         let mut bars = "\nretries by delay\n".to_owned();
-        for DelayBucket {
-            from_seconds,
-            to_seconds,
-            count,
-        } in &self.delays
-        {
+        for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
             let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
             let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<3} s {count:>6} {bar}");
         }
@@ -161,11 +146,7 @@ mod tests {
     use super::*;
 
     fn bucket(from_seconds: u16, to_seconds: u16, count: u64) -> DelayBucket {
-        DelayBucket {
-            from_seconds,
-            to_seconds,
-            count,
-        }
+        DelayBucket { from_seconds, to_seconds, count }
     }
 
     #[test]

@@ -62,14 +62,7 @@ impl Plan {
             }
             None => Box::new(std::io::sink()),
         };
-        Ok(Self {
-            input,
-            seed: arguments.seed,
-            policy,
-            schema,
-            target,
-            output,
-        })
+        Ok(Self { input, seed: arguments.seed, policy, schema, target, output })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -88,9 +81,9 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
         TargetAddress::Url(url) => {
             HttpTarget::new(url, Headers::default(), DEFAULT_TIMEOUT).map_err(|error| refused(&error))
         }
-        TargetAddress::LambdaArn(_) => Err(refused(
-            &"is a Lambda function's ARN; only endpoints can be called from here",
-        )),
+        TargetAddress::LambdaArn(_) => {
+            Err(refused(&"is a Lambda function's ARN; only endpoints can be called from here"))
+        }
     }
 }
 
@@ -119,10 +112,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, plan, &world, output, stop).await;
-    let deleted = topology
-        .delete(world.service)
-        .await
-        .map_err(LoopError::sqs("deleting the queues"));
+    let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| deleted.map(|()| report))
 }
 
@@ -133,13 +123,7 @@ async fn run_on<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
-    let Plan {
-        input,
-        policy,
-        schema,
-        target,
-        ..
-    } = plan;
+    let Plan { input, policy, schema, target, .. } = plan;
     let refused = input.refused.len() as u64;
     let bar = progress_bar(input.messages.len() as u64);
     let ledger = Mutex::new(Ledger::default());
@@ -148,12 +132,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let hold = world.hold.clone();
     let functions = Functions {
         message_processor: MessageProcessor {
-            handler: Recorded {
-                target: &target,
-                ledger: &ledger,
-                clock: world.clock,
-                hold,
-            },
+            handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
             intermediate_dlq: topology.intermediate.clone(),
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
@@ -177,30 +156,15 @@ async fn run_on<S: QueueService, C: Clock>(
         },
     };
     let progress = |settled| bar.set_position(settled);
-    let engine = Engine {
-        topology,
-        clock: world.clock,
-        ledger: &ledger,
-        progress: &progress,
-        wait: world.wait,
-    };
+    let engine =
+        Engine { topology, clock: world.clock, ledger: &ledger, progress: &progress, wait: world.wait };
     engine.feed(input).await?;
     engine.run(&functions, output, stop).await?;
     bar.finish_and_clear();
-    let waiting = topology
-        .waiting()
-        .await
-        .map_err(LoopError::sqs("counting what waits"))?;
+    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
     drop(functions);
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(report(
-        &ledger,
-        &tally,
-        refused,
-        waiting,
-        started,
-        (world.requests)(),
-    ))
+    Ok(report(&ledger, &tally, refused, waiting, started, (world.requests)()))
 }
 
 fn report(

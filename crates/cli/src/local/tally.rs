@@ -22,9 +22,7 @@ impl Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self {
-            delays: Mutex::new(vec![0; usize::from(DelaySeconds::MAX.get()) + 1]),
-        }
+        Self { delays: Mutex::new(vec![0; usize::from(DelaySeconds::MAX.get()) + 1]) }
     }
 }
 

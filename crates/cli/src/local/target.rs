@@ -46,10 +46,7 @@ impl Failing {
     /// A number in 0..1, the same for the same key; draw 0 is the message's own, the others its attempts'.
     fn draw(&self, message: &Message, draw: u32) -> f64 {
         let mut key = [0; 32];
-        for (place, byte) in key
-            .iter_mut()
-            .zip(message.message_id.bytes().filter(|byte| *byte != b'-'))
-        {
+        for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
             *place = byte.to_ascii_lowercase();
         }
         // 32 hexadecimal digits fill the key; the rest goes into the stream number and the start.
@@ -93,10 +90,7 @@ impl<C: Clock> Handler for Recorded<'_, C> {
                 target.handle(message).await?;
             }
         }
-        self.ledger
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .processed(&message.body, self.clock.now());
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).processed(&message.body, self.clock.now());
         Ok(())
     }
 }

@@ -47,13 +47,8 @@ impl<Q: Queue + Clone> Topology<Q> {
         created: &mut Vec<Q>,
     ) -> Result<Self, EntryError> {
         let mut create = async |name: &str, days: u32, redrive: Option<(&Q, u16)>| {
-            let settings = settings(
-                days,
-                redrive.map(|(queue, count)| (queue.arn().to_owned(), count)),
-            );
-            let queue = service
-                .create_queue(&format!("{prefix}-{name}"), &settings)
-                .await?;
+            let settings = settings(days, redrive.map(|(queue, count)| (queue.arn().to_owned(), count)));
+            let queue = service.create_queue(&format!("{prefix}-{name}"), &settings).await?;
             created.push(queue.clone());
             Ok::<_, EntryError>(queue)
         };
@@ -64,12 +59,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
         // One: what the message processor could not hand off itself is retried by the policy, not at once.
         let source = create("source", 7, Some((&intermediate, 1))).await?;
-        Ok(Self {
-            source,
-            intermediate,
-            annotation,
-            final_dlq,
-        })
+        Ok(Self { source, intermediate, annotation, final_dlq })
     }
 
     /// Deletes the queues, a source before its dead-letter queue.
@@ -97,12 +87,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     }
 
     fn all(&self) -> [&Q; 4] {
-        [
-            &self.source,
-            &self.intermediate,
-            &self.annotation,
-            &self.final_dlq,
-        ]
+        [&self.source, &self.intermediate, &self.annotation, &self.final_dlq]
     }
 }
 
@@ -113,10 +98,7 @@ fn settings(days: u32, redrive: Option<(String, u16)>) -> QueueSettings {
     QueueSettings {
         visibility,
         retention: DAY * days,
-        redrive: redrive.map(|(target_arn, max_receive_count)| Redrive {
-            target_arn,
-            max_receive_count,
-        }),
+        redrive: redrive.map(|(target_arn, max_receive_count)| Redrive { target_arn, max_receive_count }),
         tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),
     }
 }

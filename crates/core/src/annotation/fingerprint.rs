@@ -6,10 +6,7 @@ use sha2::{Digest, Sha256};
 /// with its ids and numbers taken out.
 #[must_use]
 pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
-    let digest = Sha256::digest(format!(
-        "{reason}\n{error_type}\n{}",
-        without_ids_and_numbers(message)
-    ));
+    let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -19,15 +16,10 @@ fn without_ids_and_numbers(message: &str) -> String {
     let mut normal = String::with_capacity(message.len());
     for word in message.split_inclusive(|character: char| !(character.is_alphanumeric() || character == '-'))
     {
-        let end = word
-            .trim_end_matches(|character: char| !(character.is_alphanumeric() || character == '-'))
-            .len();
+        let end =
+            word.trim_end_matches(|character: char| !(character.is_alphanumeric() || character == '-')).len();
         let (word, separator) = word.split_at(end);
-        normal.push_str(if word.contains(|character: char| character.is_ascii_digit()) {
-            "#"
-        } else {
-            word
-        });
+        normal.push_str(if word.contains(|character: char| character.is_ascii_digit()) { "#" } else { word });
         normal.push_str(separator);
     }
     normal
@@ -41,23 +33,14 @@ mod tests {
     fn ids_and_numbers_make_no_difference() {
         let one = "order 0191f3a2-7b1c-7d3e-8f00-0123456789ab of user u42 not found after 12.5 s";
         let other = "order 7c9e6679-7425-40de-944b-e07fc1f90ae7 of user u7 not found after 3.25 s";
-        assert_eq!(
-            without_ids_and_numbers(one),
-            "order # of user # not found after #.# s"
-        );
+        assert_eq!(without_ids_and_numbers(one), "order # of user # not found after #.# s");
         assert_eq!(fingerprint("A", "B", one), fingerprint("A", "B", other));
         assert_eq!(fingerprint("A", "B", one).len(), 16);
     }
 
     #[test]
     fn another_error_is_another_fingerprint() {
-        assert_ne!(
-            fingerprint("A", "B", "not found"),
-            fingerprint("A", "B", "not allowed")
-        );
-        assert_ne!(
-            fingerprint("A", "HttpStatus.503", ""),
-            fingerprint("A", "HttpStatus.504", "")
-        );
+        assert_ne!(fingerprint("A", "B", "not found"), fingerprint("A", "B", "not allowed"));
+        assert_ne!(fingerprint("A", "HttpStatus.503", ""), fingerprint("A", "HttpStatus.504", ""));
     }
 }

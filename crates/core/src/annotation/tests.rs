@@ -30,9 +30,7 @@ fn annotation() -> Annotation {
 
 /// Attributes `a0`, `a1`… of growing size, all of type String.
 fn producer(count: usize) -> Attributes {
-    (0..count)
-        .map(|index| (format!("a{index}"), Attribute::string("x".repeat(index + 1))))
-        .collect()
+    (0..count).map(|index| (format!("a{index}"), Attribute::string("x".repeat(index + 1)))).collect()
 }
 
 fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
@@ -46,10 +44,7 @@ fn names(attributes: &Attributes) -> Vec<&str> {
 #[test]
 fn a_final_record_has_the_code_the_text_and_the_document() {
     let attributes = annotate(&producer(1), 100, &annotation());
-    assert_eq!(
-        names(&attributes),
-        ["DeadLetter", "ErrorDetails", "ErrorType", "a0"]
-    );
+    assert_eq!(names(&attributes), ["DeadLetter", "ErrorDetails", "ErrorType", "a0"]);
     assert_eq!(text(&attributes, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(text(&attributes, ERROR_DETAILS), annotation().details);
     assert_eq!(
@@ -61,15 +56,8 @@ fn a_final_record_has_the_code_the_text_and_the_document() {
             r#""fingerprint":"0123456789abcdef"}"#
         )
     );
-    assert!(
-        attributes
-            .values()
-            .all(|attribute| attribute.data_type == "String")
-    );
-    assert_eq!(
-        DeadLetter::from_attribute(&attributes[DEAD_LETTER]),
-        Some(annotation().record)
-    );
+    assert!(attributes.values().all(|attribute| attribute.data_type == "String"));
+    assert_eq!(DeadLetter::from_attribute(&attributes[DEAD_LETTER]), Some(annotation().record));
 }
 
 #[test]
@@ -120,18 +108,15 @@ fn where_ten_are_not_enough_the_smallest_are_folded() {
 
 #[test]
 fn folded_attributes_keep_type_and_value() {
-    let mut attributes: Attributes = (0..8)
-        .map(|index| (format!("large{index}"), Attribute::string("x")))
-        .collect();
+    let mut attributes: Attributes =
+        (0..8).map(|index| (format!("large{index}"), Attribute::string("x"))).collect();
     let binary = |data_type: &str, bytes: &[u8]| Attribute {
         data_type: data_type.to_owned(),
         value: AttributeValue::Binary(bytes.to_vec()),
     };
     attributes.insert("b".to_owned(), binary("Binary.x", &[0]));
-    let number = Attribute {
-        data_type: "Number.int".to_owned(),
-        value: AttributeValue::Text("7".to_owned()),
-    };
+    let number =
+        Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("7".to_owned()) };
     attributes.insert("n".to_owned(), number);
     let record = annotate(&attributes, 100, &annotation());
     assert!(text(&record, DEAD_LETTER).ends_with(concat!(
@@ -152,10 +137,7 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
     let record = annotate(&attributes, 100, &long);
     let document = DeadLetter::from_attribute(&record[DEAD_LETTER]).unwrap();
     assert_eq!(document.folded_attributes.len(), 3);
-    let unfolded = DeadLetter {
-        folded_attributes: FoldedAttributes::new(),
-        ..document
-    };
+    let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..document };
     assert_eq!(unfolded.json().len(), 4096);
     assert_eq!(arrived(record).producer, attributes);
 }
@@ -168,10 +150,7 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
     attributes.insert(DEAD_LETTER.to_owned(), Attribute::string("{}"));
     let record = annotate(&attributes, 100, &annotation());
     assert_eq!(text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
-    assert_eq!(
-        names(&record),
-        ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]
-    );
+    assert_eq!(names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
     assert_eq!(arrived(record).producer, attributes);
 }
 
@@ -184,11 +163,7 @@ fn annotation_gives_way_step_by_step_down_to_nothing() {
     };
     let whole = attributes_size(&annotate(&Attributes::new(), 1, &annotation()));
     assert_eq!(of(whole), annotate(&Attributes::new(), 1, &annotation()));
-    assert_eq!(
-        names(&of(whole - 1)),
-        ["DeadLetter", "ErrorDetails", "ErrorType"],
-        "texts are cut first"
-    );
+    assert_eq!(names(&of(whole - 1)), ["DeadLetter", "ErrorDetails", "ErrorType"], "texts are cut first");
     assert_eq!(names(&of(300)), ["ErrorDetails", "ErrorType"]);
     assert_eq!(text(&of(300), ERROR_DETAILS), annotation().details);
     // `ErrorType`, `String` and the code, then `ErrorDetails`, `String` and at least one byte.

@@ -8,31 +8,18 @@ use crate::reason::DeadLetterReason;
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
 
 fn strings(attributes: &[(&str, &str)]) -> Attributes {
-    attributes
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)))
-        .collect()
+    attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value))).collect()
 }
 
 /// A document of ours with these folded attributes, as JSON.
 fn document_with(folded: &str) -> String {
-    format!(
-        "{},\"folded_attributes\":{folded}}}",
-        DOCUMENT.trim_end_matches('}')
-    )
+    format!("{},\"folded_attributes\":{folded}}}", DOCUMENT.trim_end_matches('}'))
 }
 
 #[test]
 fn a_producers_attributes_arrive_as_they_are() {
     let producer = strings(&[("a", "1"), ("ErrorType", "mine"), ("ErrorDetails", "mine too")]);
-    assert_eq!(
-        arrived(producer.clone()),
-        Arrived {
-            producer,
-            failure: None,
-            came_back: false
-        }
-    );
+    assert_eq!(arrived(producer.clone()), Arrived { producer, failure: None, came_back: false });
 }
 
 #[test]
@@ -42,32 +29,13 @@ fn failure_is_reserved_and_never_the_producers() {
     assert_eq!(arrived_with.producer, strings(&[("a", "1")]));
     assert_eq!(arrived_with.failure.unwrap().error_type, "T");
     let unreadable = arrived(strings(&[("a", "1"), ("Failure", "not JSON")]));
-    assert_eq!(
-        unreadable,
-        Arrived {
-            producer: strings(&[("a", "1")]),
-            failure: None,
-            came_back: false
-        }
-    );
+    assert_eq!(unreadable, Arrived { producer: strings(&[("a", "1")]), failure: None, came_back: false });
 }
 
 #[test]
 fn a_message_with_our_dead_letter_came_back_and_loses_our_attributes() {
-    let with = strings(&[
-        ("a", "1"),
-        ("DeadLetter", DOCUMENT),
-        ("ErrorType", "X"),
-        ("ErrorDetails", "Y"),
-    ]);
-    assert_eq!(
-        arrived(with),
-        Arrived {
-            producer: strings(&[("a", "1")]),
-            failure: None,
-            came_back: true
-        }
-    );
+    let with = strings(&[("a", "1"), ("DeadLetter", DOCUMENT), ("ErrorType", "X"), ("ErrorDetails", "Y")]);
+    assert_eq!(arrived(with), Arrived { producer: strings(&[("a", "1")]), failure: None, came_back: true });
 }
 
 #[test]
@@ -85,11 +53,7 @@ fn a_dead_letter_that_is_no_document_of_ours_is_the_producers() {
         let producer = strings(&[("DeadLetter", other), ("ErrorType", "X")]);
         assert_eq!(
             arrived(producer.clone()),
-            Arrived {
-                producer,
-                failure: None,
-                came_back: false
-            },
+            Arrived { producer, failure: None, came_back: false },
             "{other}"
         );
     }
@@ -105,26 +69,19 @@ fn folded_attributes_are_put_back() {
     let mut expected = strings(&[("a", "1")]);
     expected.insert(
         "n".to_owned(),
-        Attribute {
-            data_type: "Number.int".to_owned(),
-            value: AttributeValue::Text("7".to_owned()),
-        },
+        Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("7".to_owned()) },
     );
     expected.insert(
         "b".to_owned(),
-        Attribute {
-            data_type: "Binary".to_owned(),
-            value: AttributeValue::Binary(vec![0, 255]),
-        },
+        Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) },
     );
     assert_eq!(back.producer, expected);
 }
 
 #[test]
 fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
-    let eleven: Vec<_> = (0..11)
-        .map(|index| format!(r#""f{index}":{{"data_type":"String","text":"x"}}"#))
-        .collect();
+    let eleven: Vec<_> =
+        (0..11).map(|index| format!(r#""f{index}":{{"data_type":"String","text":"x"}}"#)).collect();
     for folded in [
         r#"{"f":{"data_type":"String","text":"\ufffe"}}"#,
         r#"{"f":{"data_type":"String","text":"\u0000"}}"#,
@@ -138,15 +95,8 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
         let forged = strings(&[("a", "1"), ("DeadLetter", &document_with(folded))]);
         let Arrived { producer, .. } = arrived(forged.clone());
         assert!(!producer.contains_key(FAILURE), "{folded}");
-        assert_eq!(
-            producer, forged,
-            "{folded}: what is not ours stays the producer's"
-        );
-        let content = Content {
-            body: "{}".to_owned(),
-            attributes: producer,
-            ..Content::default()
-        };
+        assert_eq!(producer, forged, "{folded}: what is not ours stays the producer's");
+        let content = Content { body: "{}".to_owned(), attributes: producer, ..Content::default() };
         assert!(OutgoingMessage::new(content).is_ok(), "{folded}");
     }
 }
@@ -158,11 +108,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
         details: "d".to_owned(),
         record: DeadLetter {
             stage: Stage::FailedMessageProcessor,
-            cause: Cause {
-                error_type: "T".to_owned(),
-                message: "m".to_owned(),
-                unverified: false,
-            },
+            cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), unverified: false },
             attempts: Some(0),
             redrive_generation: None,
             first_sent_time: None,
@@ -173,9 +119,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
             folded_attributes: FoldedAttributes::new(),
         },
     };
-    let producer: Attributes = (0..10)
-        .map(|index| (format!("a{index}"), Attribute::string("x")))
-        .collect();
+    let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let once = annotate(&producer, 2, &annotation);
     let back = arrived(once.clone());
     assert_eq!(back.producer, producer);
@@ -189,11 +133,7 @@ fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
     assert_eq!(folded(&[], 4), [""; 0]);
     assert_eq!(folded(&[], 3), ["a"]);
     assert_eq!(folded(&[], 1), ["a", "b", "mid"]);
-    assert_eq!(
-        folded(&["big"], 4),
-        ["big"],
-        "a taken name is folded though there is place"
-    );
+    assert_eq!(folded(&["big"], 4), ["big"], "a taken name is folded though there is place");
     assert_eq!(folded(&["big"], 2), ["a", "big"]);
     assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).0, attributes);
 }

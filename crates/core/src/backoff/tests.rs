@@ -9,11 +9,7 @@ use crate::policy::Policy;
 const MESSAGE: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
 fn key(generation: u32, attempt: u32) -> Key {
-    Key {
-        message_id: Uuid::parse_str(MESSAGE).unwrap(),
-        generation,
-        attempt,
-    }
+    Key { message_id: Uuid::parse_str(MESSAGE).unwrap(), generation, attempt }
 }
 
 fn policy(backoff: &str) -> Policy {
@@ -23,34 +19,19 @@ fn policy(backoff: &str) -> Policy {
 /// The delays before the first retries of generation 0.
 fn delays(backoff: &str, count: u32) -> Vec<u16> {
     let policy = policy(backoff);
-    (1..=count)
-        .map(|attempt| delay(&policy, key(0, attempt)).get())
-        .collect()
+    (1..=count).map(|attempt| delay(&policy, key(0, attempt)).get()).collect()
 }
 
 #[test]
 fn the_default_delay_is_uniform_in_0_to_900() {
     let default = Policy::default();
     let of = |generation| {
-        (1..=6)
-            .map(|attempt| delay(&default, key(generation, attempt)).get())
-            .collect::<Vec<_>>()
+        (1..=6).map(|attempt| delay(&default, key(generation, attempt)).get()).collect::<Vec<_>>()
     };
     assert_eq!(of(0), [601, 250, 604, 264, 314, 390]);
-    assert_eq!(
-        of(1),
-        [29, 532, 374, 28, 809, 586],
-        "another generation, other delays"
-    );
-    let last_id = |attempt| Key {
-        message_id: Uuid::max(),
-        generation: 100,
-        attempt,
-    };
-    assert_eq!(
-        [1, 2, 1000].map(|attempt| delay(&default, last_id(attempt)).get()),
-        [850, 740, 502]
-    );
+    assert_eq!(of(1), [29, 532, 374, 28, 809, 586], "another generation, other delays");
+    let last_id = |attempt| Key { message_id: Uuid::max(), generation: 100, attempt };
+    assert_eq!([1, 2, 1000].map(|attempt| delay(&default, last_id(attempt)).get()), [850, 740, 502]);
 }
 
 #[test]
@@ -58,15 +39,9 @@ fn an_exponential_delay_grows_by_its_rate_up_to_its_cap() {
     let exact = r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100,"jitter":"none"}"#;
     assert_eq!(delays(exact, 6), [2, 6, 18, 54, 100, 100]);
     let doubling = r#"{"kind":"exponential","initial_delay_seconds":1,"jitter":"none"}"#;
-    assert_eq!(
-        delays(doubling, 12),
-        [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]
-    );
+    assert_eq!(delays(doubling, 12), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
     let fraction = r#"{"kind":"exponential","initial_delay_seconds":10,"rate":1.5,"jitter":"none"}"#;
-    assert_eq!(
-        delays(fraction, 13),
-        [10, 15, 22, 33, 50, 75, 113, 170, 256, 384, 576, 864, 900]
-    );
+    assert_eq!(delays(fraction, 13), [10, 15, 22, 33, 50, 75, 113, 170, 256, 384, 576, 864, 900]);
 }
 
 #[test]
@@ -86,10 +61,7 @@ fn full_jitter_is_the_default_and_spreads_from_0_to_the_capped_base() {
     let full = r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100,"jitter":"full"}"#;
     assert_eq!(delays(full, 6), [2, 1, 12, 16, 35, 43]);
     assert_eq!(delays(without, 6), delays(full, 6));
-    assert_eq!(
-        delays(r#"{"kind":"fixed","delay_seconds":60}"#, 6),
-        [40, 16, 40, 17, 21, 26]
-    );
+    assert_eq!(delays(r#"{"kind":"fixed","delay_seconds":60}"#, 6), [40, 16, 40, 17, 21, 26]);
 }
 
 #[test]
@@ -102,10 +74,7 @@ fn half_jitter_spreads_from_half_to_all_of_the_capped_base() {
 
 #[test]
 fn a_fixed_delay_is_the_same_before_every_retry() {
-    assert_eq!(
-        delays(r#"{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#, 4),
-        [60; 4]
-    );
+    assert_eq!(delays(r#"{"kind":"fixed","delay_seconds":60,"jitter":"none"}"#, 4), [60; 4]);
 }
 
 #[test]
@@ -116,11 +85,7 @@ fn the_last_delay_of_a_schedule_repeats() {
 
 #[test]
 fn a_targets_own_delay_is_a_floor_with_up_to_ten_percent_more() {
-    let of = |asked| {
-        (1..=6)
-            .map(|attempt| target_delay(asked, key(0, attempt)).get())
-            .collect::<Vec<_>>()
-    };
+    let of = |asked| (1..=6).map(|attempt| target_delay(asked, key(0, attempt)).get()).collect::<Vec<_>>();
     assert_eq!(of(30), [31, 31, 30, 31, 33, 33]);
     assert_eq!(of(600), [628, 619, 614, 624, 657, 648]);
     assert_eq!(of(0), [0; 6]);
@@ -128,11 +93,7 @@ fn a_targets_own_delay_is_a_floor_with_up_to_ten_percent_more() {
 
 #[test]
 fn a_targets_own_delay_ends_at_900_seconds() {
-    let of = |asked| {
-        (1..=6)
-            .map(|attempt| target_delay(asked, key(0, attempt)).get())
-            .collect::<Vec<_>>()
-    };
+    let of = |asked| (1..=6).map(|attempt| target_delay(asked, key(0, attempt)).get()).collect::<Vec<_>>();
     assert_eq!(of(850), [889, 877, 870, 885, 900, 900]);
     assert_eq!(of(900), [900; 6]);
     assert_eq!(of(86_400), [900; 6]);
@@ -158,12 +119,7 @@ fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], DelaySeconds)> {
         seconds(0..=900).prop_map(|max_delay| ([(); 3].map(|()| Backoff::Uniform { max_delay }), max_delay)),
         (seconds(1..=900), 1.0..100.0_f64, seconds(0..=900)).prop_map(
             move |(initial_delay, rate, max_delay)| (
-                jitters.map(|jitter| Backoff::Exponential {
-                    initial_delay,
-                    rate,
-                    max_delay,
-                    jitter
-                }),
+                jitters.map(|jitter| Backoff::Exponential { initial_delay, rate, max_delay, jitter }),
                 max_delay,
             )
         ),
@@ -171,14 +127,7 @@ fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], DelaySeconds)> {
             .prop_map(move |delay| (jitters.map(|jitter| Backoff::Fixed { delay, jitter }), delay)),
         (prop::collection::vec(seconds(0..=900), 0..5), seconds(0..=900)).prop_map(move |(first, last)| {
             let cap = first.iter().copied().chain([last]).max().unwrap_or(last);
-            (
-                jitters.map(|jitter| Backoff::Schedule {
-                    first: first.clone(),
-                    last,
-                    jitter,
-                }),
-                cap,
-            )
+            (jitters.map(|jitter| Backoff::Schedule { first: first.clone(), last, jitter }), cap)
         }),
     ]
 }

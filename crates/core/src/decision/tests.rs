@@ -54,23 +54,14 @@ fn permanent() -> Failure {
 }
 
 fn snooze() -> Failure {
-    failure(&HandlerError::snooze(
-        "NotYet",
-        "later",
-        std::time::Duration::from_secs(10),
-    ))
+    failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
 }
 
 /// The message was sent at second 0 and is decided on at second 10.
 fn decided(policy: &Policy, body: &str, failure: &Failure) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
-    let failed = Failed {
-        envelope: &envelope,
-        failure,
-        sent_at: at(0),
-        attributes_bytes: 0,
-    };
+    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
     decide(policy, failed, at(10))
 }
 
@@ -145,12 +136,7 @@ fn a_policy_of_0_attempts_never_retries() {
 fn the_delay_is_keyed_by_message_generation_and_attempt() {
     let default = Policy::default();
     assert_eq!(resend(&default, &body(""), &transient()).delay.get(), 601);
-    assert_eq!(
-        resend(&default, &body(r#""retry_attempt":1"#), &transient())
-            .delay
-            .get(),
-        250
-    );
+    assert_eq!(resend(&default, &body(r#""retry_attempt":1"#), &transient()).delay.get(), 250);
     let generation = body(r#""redrive_generation":1"#);
     assert_eq!(resend(&default, &generation, &transient()).delay.get(), 29);
 }
@@ -165,10 +151,7 @@ fn the_same_failure_is_decided_the_same_way() {
 fn a_permanent_failure_is_given_up() {
     assert_eq!(
         give_up(&minutes(), &body(""), &permanent()),
-        GiveUp {
-            reason: DeadLetterReason::NonRetryableError,
-            explanation: String::new(),
-        }
+        GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() }
     );
 }
 
@@ -196,10 +179,7 @@ fn what_retryable_does_not_match_is_permanent_where_it_is_given() {
 fn without_a_match_the_targets_own_verdict_counts() {
     let policy = policy(r#"{"non_retryable":["Other"]}"#);
     assert_eq!(resend(&policy, &body(""), &transient()).retry_attempt, 1);
-    assert_eq!(
-        give_up(&policy, &body(""), &permanent()).reason,
-        DeadLetterReason::NonRetryableError
-    );
+    assert_eq!(give_up(&policy, &body(""), &permanent()).reason, DeadLetterReason::NonRetryableError);
 }
 
 #[test]
@@ -221,18 +201,12 @@ fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).retry_attempt, 1);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
-    assert_eq!(
-        give_up(&never, &body(""), &redriven).reason,
-        DeadLetterReason::NonRetryableError
-    );
+    assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
 }
 
 #[test]
 fn a_failure_without_a_kind_is_transient() {
-    let unjudged = Failure {
-        kind: None,
-        ..transient()
-    };
+    let unjudged = Failure { kind: None, ..transient() };
     assert_eq!(resend(&minutes(), &body(""), &unjudged).retry_attempt, 1);
 }
 
@@ -253,11 +227,7 @@ fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
     assert_eq!((resend.retry_attempt, resend.spends_attempt), (3, false));
     // 10 s and up to 10 % more, keyed by the retry that would be next.
-    let key = Key {
-        message_id: ID.parse().unwrap(),
-        generation: 0,
-        attempt: 4,
-    };
+    let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
     assert_eq!(resend.delay, target_delay(10, key));
     assert!((10..=11).contains(&resend.delay.get()));
     assert_eq!(metadata(&resend).snooze_count, 1);
@@ -273,18 +243,10 @@ fn snoozes_spend_attempts_after_a_hundred() {
     assert_eq!((after.retry_attempt, after.spends_attempt), (1, true));
     assert_eq!(metadata(&after).snooze_count, 100);
 
-    let spent = give_up(
-        &minutes(),
-        &body(r#""retry_attempt":3,"snooze_count":100"#),
-        &snooze(),
-    );
+    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
     let not_started = Failure::not_started(&delivery());
-    let spent = give_up(
-        &minutes(),
-        &body(r#""retry_attempt":3,"snooze_count":100"#),
-        &not_started,
-    );
+    let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
 }
 
@@ -314,10 +276,7 @@ fn a_targets_own_delay_replaces_the_backoff() {
 
 #[test]
 fn a_new_generation_starts_afresh() {
-    let came_back = Failure {
-        new_generation: true,
-        ..transient()
-    };
+    let came_back = Failure { new_generation: true, ..transient() };
     let old = concat!(
         r#""retry_attempt":3,"next_retry_time":"2026-07-01T00:00:00Z","first_sent_time":"2026-07-01T00:00:00Z","#,
         r#""retry_history":[{"attempt":2,"failed_at":"2026-07-01T00:00:00Z","error_type":"Old","error_details":"old"}],"#,
@@ -329,30 +288,17 @@ fn a_new_generation_starts_afresh() {
     assert_eq!(metadata.redrive_generation, Some(1));
     assert_eq!(metadata.snooze_count, 0);
     assert_eq!(metadata.first_sent_time, Some(at(0)));
-    assert_eq!(
-        metadata.retry_history,
-        [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]
-    );
+    assert_eq!(metadata.retry_history, [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]);
     assert!(!resend.body.contains("Old") && !resend.body.contains("2026-07-01"));
 }
 
 #[test]
 fn generations_are_counted_up_to_a_hundred() {
-    let came_back = Failure {
-        new_generation: true,
-        ..transient()
-    };
+    let came_back = Failure { new_generation: true, ..transient() };
     for (before, after) in [(0, 1), (1, 2), (99, 100), (100, 100)] {
         let message = body(&format!(r#""redrive_generation":{before}"#));
-        assert_eq!(
-            metadata(&resend(&minutes(), &message, &came_back)).redrive_generation,
-            Some(after)
-        );
+        assert_eq!(metadata(&resend(&minutes(), &message, &came_back)).redrive_generation, Some(after));
     }
     let kept = resend(&minutes(), &body(r#""redrive_generation":7"#), &transient());
-    assert_eq!(
-        metadata(&kept).redrive_generation,
-        Some(7),
-        "a retry is no new generation"
-    );
+    assert_eq!(metadata(&kept).redrive_generation, Some(7), "a retry is no new generation");
 }

@@ -20,11 +20,7 @@ impl Outgoing {
     /// A message that answers for `record`.
     #[must_use]
     pub fn new(record: impl Into<String>, content: Content, confirmed: Event) -> Self {
-        Self {
-            record: record.into(),
-            message: OutgoingMessage::new(content),
-            confirmed,
-        }
+        Self { record: record.into(), message: OutgoingMessage::new(content), confirmed }
     }
 }
 
@@ -56,12 +52,7 @@ pub async fn send_and_report<Q: QueueSender>(
     };
     let mut messages = Vec::with_capacity(outgoing.len());
     let mut waiting = Vec::with_capacity(outgoing.len());
-    for Outgoing {
-        record,
-        message,
-        confirmed,
-    } in outgoing
-    {
+    for Outgoing { record, message, confirmed } in outgoing {
         match message {
             Ok(message) => {
                 messages.push(message);

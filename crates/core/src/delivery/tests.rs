@@ -83,10 +83,7 @@ struct FakeQueue {
 
 impl FakeQueue {
     fn new(script: impl IntoIterator<Item = Answer>) -> Self {
-        Self {
-            script: Mutex::new(script.into_iter().collect()),
-            requests: Mutex::default(),
-        }
+        Self { script: Mutex::new(script.into_iter().collect()), requests: Mutex::default() }
     }
 
     fn requests(&self) -> Vec<Vec<String>> {
@@ -96,11 +93,7 @@ impl FakeQueue {
 
 impl QueueSender for FakeQueue {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        let bodies: Vec<_> = batch
-            .entries()
-            .iter()
-            .map(|message| message.content().body.clone())
-            .collect();
+        let bodies: Vec<_> = batch.entries().iter().map(|message| message.content().body.clone()).collect();
         self.requests.lock().unwrap().push(bodies.clone());
         let answer = {
             let mut script = self.script.lock().unwrap();
@@ -127,19 +120,12 @@ impl QueueSender for FakeQueue {
 }
 
 fn error(fault: Fault) -> EntryError {
-    EntryError {
-        fault,
-        code: format!("{fault:?}Code"),
-    }
+    EntryError { fault, code: format!("{fault:?}Code") }
 }
 
 fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {
-    let message = |body: &&str| {
-        OutgoingMessage::new(Content {
-            body: (*body).to_owned(),
-            ..Content::default()
-        })
-    };
+    let message =
+        |body: &&str| OutgoingMessage::new(Content { body: (*body).to_owned(), ..Content::default() });
     bodies.iter().map(|body| message(body).unwrap()).collect()
 }
 
@@ -179,15 +165,8 @@ fn retryable_entries_are_sent_again_alone_and_confirmed_ones_never() {
             Answer::Failing(vec![("d", fault)]),
             Answer::All,
         ]);
-        assert_eq!(
-            delivered(&queue, &FakeClock::new(), &["a", "b", "c", "d"]),
-            sent(&["a", "b", "c", "d"])
-        );
-        assert_eq!(
-            queue.requests(),
-            [vec!["a", "b", "c", "d"], vec!["b", "d"], vec!["d"]],
-            "{fault:?}"
-        );
+        assert_eq!(delivered(&queue, &FakeClock::new(), &["a", "b", "c", "d"]), sent(&["a", "b", "c", "d"]));
+        assert_eq!(queue.requests(), [vec!["a", "b", "c", "d"], vec!["b", "d"], vec!["d"]], "{fault:?}");
     }
 }
 
@@ -216,9 +195,7 @@ fn resends_stop_at_the_deadline_with_the_last_error() {
 #[test]
 fn the_wait_doubles_up_to_two_seconds_less_up_to_half() {
     let whole = at(0);
-    let waits: Vec<_> = (1..=8)
-        .map(|round| wait_before(round, whole).as_millis())
-        .collect();
+    let waits: Vec<_> = (1..=8).map(|round| wait_before(round, whole).as_millis()).collect();
     assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
     assert_eq!(wait_before(u32::MAX, whole), Duration::from_secs(2));
     let late = at(0) + TimeDelta::milliseconds(500);
@@ -252,11 +229,7 @@ fn one_hanging_batch_does_not_take_the_others_with_it() {
     let queue = FakeQueue::new([Answer::All, Answer::Hang, Answer::All]);
     let outcomes = delivered(&queue, &FakeClock::new(), &bodies);
     assert_eq!(outcomes[..10], sent(&bodies[..10]));
-    assert!(
-        outcomes[10..20]
-            .iter()
-            .all(|outcome| *outcome == Err(no_answer()))
-    );
+    assert!(outcomes[10..20].iter().all(|outcome| *outcome == Err(no_answer())));
     assert_eq!(outcomes[20..], sent(&bodies[20..]));
 }
 
@@ -266,11 +239,7 @@ fn what_a_queue_does_not_answer_for_is_not_confirmed() {
     let outcomes = delivered(&queue, &FakeClock::new(), &["a", "b", "c", "d"]);
     assert_eq!(outcomes[..2], [Ok("id 0".to_owned()), Ok("id 1".to_owned())]);
     assert_eq!(outcomes[2..], [Err(no_answer()), Err(no_answer())]);
-    assert_eq!(
-        queue.requests()[1],
-        ["c", "d"],
-        "a missing answer is a lost answer: once more"
-    );
+    assert_eq!(queue.requests()[1], ["c", "d"], "a missing answer is a lost answer: once more");
 }
 
 #[test]

@@ -30,35 +30,21 @@ pub(crate) fn members<'a>(
     let text = &body[at.clone()];
     let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {
         // Values are skimmed, so a type error can only be that of the outermost value.
-        if error.is_data() {
-            Malformed::NotAnObject
-        } else {
-            Malformed::NotJson(error.to_string())
-        }
+        if error.is_data() { Malformed::NotAnObject } else { Malformed::NotJson(error.to_string()) }
     })?;
     let mut seen = HashSet::with_capacity(found.len());
     let mut members = Vec::with_capacity(found.len());
-    let mut segment_start = body[at.start..]
-        .find('{')
-        .map_or(at.start, |brace| at.start + brace + 1);
+    let mut segment_start = body[at.start..].find('{').map_or(at.start, |brace| at.start + brace + 1);
     for (name, raw) in &found {
         if !seen.insert(name.as_ref()) {
-            let name = String::from_utf8_lossy(name)
-                .replace('~', "~0")
-                .replace('/', "~1");
+            let name = String::from_utf8_lossy(name).replace('~', "~0").replace('/', "~1");
             return Err(Malformed::DuplicateMember(format!("{pointer}/{name}")));
         }
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
         let end = start + raw.get().len();
         // Between a value and the next comma or brace there is only white space.
-        let segment_end = body[end..]
-            .find([',', '}'])
-            .map_or(end, |separator| end + separator);
-        members.push(Member {
-            name: name.clone(),
-            segment: segment_start..segment_end,
-            value: start..end,
-        });
+        let segment_end = body[end..].find([',', '}']).map_or(end, |separator| end + separator);
+        members.push(Member { name: name.clone(), segment: segment_start..segment_end, value: start..end });
         segment_start = segment_end + 1;
     }
     Ok(members)

@@ -25,10 +25,7 @@ fn retry() -> RetryMetadata {
 }
 
 fn resent(body: &str, retry: &RetryMetadata) -> String {
-    MessageSchema::default()
-        .parse(body)
-        .unwrap()
-        .with_retry_metadata(retry)
+    MessageSchema::default().parse(body).unwrap().with_retry_metadata(retry)
 }
 
 fn malformed(body: &str) -> Malformed {
@@ -52,10 +49,7 @@ fn a_resend_adds_its_members_at_the_end_of_metadata() {
 #[test]
 fn a_resend_writes_times_as_utc_with_microseconds_and_z() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    let retry = RetryMetadata {
-        next_retry_time: at(0) + chrono::TimeDelta::nanoseconds(1_999),
-        ..retry()
-    };
+    let retry = RetryMetadata { next_retry_time: at(0) + chrono::TimeDelta::nanoseconds(1_999), ..retry() };
     assert!(resent(&body, &retry).contains(r#""next_retry_time":"2026-07-25T17:20:00.000001Z""#));
 }
 
@@ -78,10 +72,7 @@ fn a_resend_finds_its_members_under_escaped_names() {
         r#"{{"\u006detadata":{{"message\u005fid":"{ID}","\u0072etry_attempt":2}},"d\u0061ta":{{}}}}"#
     );
     let resent = resent(&body, &retry());
-    assert!(
-        resent.contains(r#""\u0072etry_attempt":3,"next_retry_time""#),
-        "{resent}"
-    );
+    assert!(resent.contains(r#""\u0072etry_attempt":3,"next_retry_time""#), "{resent}");
     assert_eq!(resent.matches("etry_attempt").count(), 1);
 }
 
@@ -90,10 +81,7 @@ fn a_new_generation_leaves_no_trace_of_the_retries_before() {
     let body = format!(
         r#"{{"metadata":{{"retry_history":[],"message_id":"{ID}","snooze_count":4,"x":1,"retry_attempt":5}},"data":{{}}}}"#
     );
-    let retry = RetryMetadata {
-        redrive_generation: Some(1),
-        ..retry()
-    };
+    let retry = RetryMetadata { redrive_generation: Some(1), ..retry() };
     assert_eq!(
         resent(&body, &retry),
         format!(
@@ -162,10 +150,7 @@ fn a_malformed_message_is_described_without_its_values() {
 fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
     for (body, pointer) in [
         (r#"{"data":{},"data":{}}"#.to_owned(), "/data"),
-        (
-            r#"{"metadata":{},"\u006detadata":{},"data":{}}"#.to_owned(),
-            "/metadata",
-        ),
+        (r#"{"metadata":{},"\u006detadata":{},"data":{}}"#.to_owned(), "/metadata"),
         (r#"{"x/y~":1,"x\/y~":1}"#.to_owned(), "/x~1y~0"),
         (r#"{"\ud83d\ude00":1,"😀":1}"#.to_owned(), "/😀"),
         (
@@ -174,16 +159,9 @@ fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
             ),
             "/metadata/retry_attempt",
         ),
-        (
-            format!(r#"{{"metadata":{{"message_id":"{ID}","own":1,"own":1}},"data":{{}}}}"#),
-            "/metadata/own",
-        ),
+        (format!(r#"{{"metadata":{{"message_id":"{ID}","own":1,"own":1}},"data":{{}}}}"#), "/metadata/own"),
     ] {
-        assert_eq!(
-            malformed(&body),
-            Malformed::DuplicateMember(pointer.to_owned()),
-            "{body}"
-        );
+        assert_eq!(malformed(&body), Malformed::DuplicateMember(pointer.to_owned()), "{body}");
     }
 }
 
@@ -217,14 +195,8 @@ fn nesting_of_128_is_accepted_and_129_is_malformed() {
     let too_deep = nested(129);
     let offset = too_deep.rfind('[').unwrap();
     assert_eq!(malformed(&too_deep), Malformed::TooDeep(offset));
-    assert!(matches!(
-        malformed(&"[".repeat(1_048_576)),
-        Malformed::TooDeep(128)
-    ));
-    assert!(matches!(
-        malformed(&"{\"a\":".repeat(200_000)),
-        Malformed::TooDeep(_)
-    ));
+    assert!(matches!(malformed(&"[".repeat(1_048_576)), Malformed::TooDeep(128)));
+    assert!(matches!(malformed(&"{\"a\":".repeat(200_000)), Malformed::TooDeep(_)));
 }
 
 #[test]
@@ -243,10 +215,7 @@ fn a_resend_keeps_the_history_that_a_producer_made_up_legal_for_sqs() {
     );
     let schema = MessageSchema::default();
     let envelope = schema.parse(&body).unwrap();
-    let retry = RetryMetadata {
-        retry_history: envelope.metadata.retry_history.clone(),
-        ..retry()
-    };
+    let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry() };
     let resent = envelope.with_retry_metadata(&retry);
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");
 }

@@ -26,10 +26,7 @@ fn delivery() -> Delivery {
 }
 
 fn failure() -> Failure {
-    Failure::of_handler(
-        &HandlerError::transient("HttpStatus.503", "HTTP 503"),
-        &delivery(),
-    )
+    Failure::of_handler(&HandlerError::transient("HttpStatus.503", "HTTP 503"), &delivery())
 }
 
 fn verdict() -> Failure {
@@ -43,9 +40,7 @@ fn verdict() -> Failure {
 
 /// Attributes `a0`, `a1`… of one byte each.
 fn producer(count: usize) -> Attributes {
-    (0..count)
-        .map(|index| (format!("a{index}"), Attribute::string("x")))
-        .collect()
+    (0..count).map(|index| (format!("a{index}"), Attribute::string("x"))).collect()
 }
 
 fn text(attributes: &Attributes) -> &str {
@@ -78,15 +73,9 @@ fn each_kind_of_handler_error_is_told() {
     };
     let transient = || HandlerError::transient("T", "d");
     assert_eq!(of(transient()), ("transient", None));
-    assert_eq!(
-        of(transient().retry_after(Duration::from_secs(30))),
-        ("transient", Some(30))
-    );
+    assert_eq!(of(transient().retry_after(Duration::from_secs(30))), ("transient", Some(30)));
     assert_eq!(of(HandlerError::permanent("T", "d")), ("permanent", None));
-    assert_eq!(
-        of(HandlerError::snooze("T", "d", Duration::ZERO)),
-        ("snooze", Some(0))
-    );
+    assert_eq!(of(HandlerError::snooze("T", "d", Duration::ZERO)), ("snooze", Some(0)));
     let not_started = Failure::not_started(&delivery());
     assert_eq!(not_started.kind, Some(Kind::NotStarted));
     assert_eq!(not_started.retry_after_seconds, None);
@@ -113,10 +102,7 @@ fn a_targets_error_type_is_cut_and_legal() {
 
 #[test]
 fn a_message_that_came_back_begins_a_new_generation() {
-    let delivery = Delivery {
-        came_back: true,
-        ..delivery()
-    };
+    let delivery = Delivery { came_back: true, ..delivery() };
     let failure = Failure::of_handler(&HandlerError::transient("T", ""), &delivery);
     assert!(failure.new_generation);
     let attributes = failure.beside(&producer(0), 1).unwrap();
@@ -135,47 +121,25 @@ fn what_is_not_a_failure_document_is_not_read() {
         r#"{"kind":"other"}"#,
         r#"{"verdict":"OTHER"}"#,
     ] {
-        assert_eq!(
-            Failure::from_attribute(&Attribute::string(other)),
-            None,
-            "{other}"
-        );
+        assert_eq!(Failure::from_attribute(&Attribute::string(other)), None, "{other}");
     }
 }
 
 #[test]
 fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
-    let long = Failure {
-        details: "d".repeat(5000),
-        ..verdict()
-    };
+    let long = Failure { details: "d".repeat(5000), ..verdict() };
     let attributes = long.beside(&producer(0), 1).unwrap();
     assert_eq!(text(&attributes).len(), 1024);
     let read = Failure::from_attribute(&attributes[FAILURE]).unwrap();
     assert!(read.details.ends_with("ddd…"));
-    assert_eq!(
-        Failure {
-            details: String::new(),
-            ..read
-        },
-        Failure {
-            details: String::new(),
-            ..verdict()
-        }
-    );
+    assert_eq!(Failure { details: String::new(), ..read }, Failure { details: String::new(), ..verdict() });
 }
 
 #[test]
 fn short_details_of_illegal_characters_are_replaced_not_cut() {
-    let odd = Failure {
-        details: "a\u{1}b".to_owned(),
-        ..failure()
-    };
+    let odd = Failure { details: "a\u{1}b".to_owned(), ..failure() };
     let attributes = odd.beside(&producer(0), 1).unwrap();
-    assert_eq!(
-        Failure::from_attribute(&attributes[FAILURE]).unwrap().details,
-        "a\u{FFFD}b"
-    );
+    assert_eq!(Failure::from_attribute(&attributes[FAILURE]).unwrap().details, "a\u{FFFD}b");
 }
 
 #[test]
@@ -186,19 +150,11 @@ fn beside_nine_attributes_there_is_a_place_and_beside_ten_there_is_none() {
 
 #[test]
 fn a_hand_off_gives_up_where_not_even_its_bare_bones_fit() {
-    let bare = Failure {
-        details: String::new(),
-        ..failure()
-    };
+    let bare = Failure { details: String::new(), ..failure() };
     let size = attributes_size(&bare.beside(&Attributes::new(), 1).unwrap());
-    let fitting = failure()
-        .beside(&Attributes::new(), MESSAGE_BYTES_MAX - size)
-        .unwrap();
+    let fitting = failure().beside(&Attributes::new(), MESSAGE_BYTES_MAX - size).unwrap();
     assert_eq!(Failure::from_attribute(&fitting[FAILURE]), Some(bare));
-    assert_eq!(
-        failure().beside(&Attributes::new(), MESSAGE_BYTES_MAX - size + 1),
-        None
-    );
+    assert_eq!(failure().beside(&Attributes::new(), MESSAGE_BYTES_MAX - size + 1), None);
     assert_eq!(failure().beside(&Attributes::new(), MESSAGE_BYTES_MAX), None);
 }
 
@@ -225,10 +181,7 @@ fn a_verdict_gives_way_to_its_code_and_then_to_nothing() {
     assert!(of(size - 1).is_empty());
     assert!(of(0).is_empty());
     let full = producer(10);
-    assert_eq!(
-        verdict().beside_folding(&full, MESSAGE_BYTES_MAX - attributes_size(&full)),
-        full
-    );
+    assert_eq!(verdict().beside_folding(&full, MESSAGE_BYTES_MAX - attributes_size(&full)), full);
 }
 
 fn received(redriven_from: Option<&str>) -> ReceivedMessage {
@@ -249,34 +202,19 @@ fn received(redriven_from: Option<&str>) -> ReceivedMessage {
 
 #[test]
 fn a_hand_offs_failure_counts() {
-    assert_eq!(
-        of_received(&received(None), Some(failure()), false, at(9)),
-        failure()
-    );
+    assert_eq!(of_received(&received(None), Some(failure()), false, at(9)), failure());
 }
 
 #[test]
 fn a_failure_on_a_redriven_message_is_a_forgery() {
-    let forged = Failure {
-        kind: Some(Kind::Permanent),
-        new_generation: true,
-        ..failure()
-    };
+    let forged = Failure { kind: Some(Kind::Permanent), new_generation: true, ..failure() };
     let believed = of_received(&received(Some(ARN)), Some(forged), false, at(9));
     assert_eq!(believed.error_type, REDRIVE);
     assert_eq!(believed.kind, Some(Kind::Transient));
     assert!(!believed.new_generation);
-    assert_eq!(
-        believed.source_message_id.as_deref(),
-        Some("n"),
-        "a redrive keeps SQS's id"
-    );
+    assert_eq!(believed.source_message_id.as_deref(), Some("n"), "a redrive keeps SQS's id");
     assert_eq!(believed.source_queue_arn.as_deref(), Some(ARN));
-    assert_eq!(
-        believed.sent_at(),
-        Some(at(-60)),
-        "a redrive keeps the time of the first enqueue"
-    );
+    assert_eq!(believed.sent_at(), Some(at(-60)), "a redrive keeps the time of the first enqueue");
     assert_eq!(believed.failed_at.as_deref(), Some("2026-07-25T17:20:09.000000Z"));
 }
 
@@ -289,10 +227,7 @@ fn a_redriven_message_that_came_back_begins_a_new_generation() {
 #[test]
 fn a_message_without_a_readable_failure_is_retried() {
     let unknown = of_received(&received(None), None, false, at(9));
-    assert_eq!(
-        (unknown.error_type.as_str(), unknown.kind),
-        (REDRIVE, Some(Kind::Transient))
-    );
+    assert_eq!((unknown.error_type.as_str(), unknown.kind), (REDRIVE, Some(Kind::Transient)));
     assert_eq!(unknown.details, "the message has no readable Failure attribute");
     assert_eq!(unknown.source_queue_arn, Some(received(None).queue_arn));
 }

@@ -9,10 +9,7 @@ fn parse(text: &str) -> Policy {
 fn culprits(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {
-            let mut pointers: Vec<_> = violations
-                .into_iter()
-                .map(|violation| violation.pointer)
-                .collect();
+            let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
             pointers.sort();
             pointers
         }
@@ -32,9 +29,7 @@ fn seconds(seconds: u64) -> DelaySeconds {
 fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_seconds() {
     let expected = Policy {
         max_attempts: 5,
-        backoff: Backoff::Uniform {
-            max_delay: DelaySeconds::MAX,
-        },
+        backoff: Backoff::Uniform { max_delay: DelaySeconds::MAX },
         max_age_seconds: None,
         retryable: None,
         non_retryable: None,
@@ -60,17 +55,10 @@ fn every_member_is_read() {
 
 #[test]
 fn each_kind_of_backoff_is_read_with_its_defaults() {
-    assert_eq!(
-        backoff(r#"{"kind":"uniform"}"#),
-        Backoff::Uniform {
-            max_delay: seconds(900)
-        }
-    );
+    assert_eq!(backoff(r#"{"kind":"uniform"}"#), Backoff::Uniform { max_delay: seconds(900) });
     assert_eq!(
         backoff(r#"{"kind":"uniform","max_delay_seconds":60}"#),
-        Backoff::Uniform {
-            max_delay: seconds(60)
-        }
+        Backoff::Uniform { max_delay: seconds(60) }
     );
     assert_eq!(
         backoff(r#"{"kind":"exponential","initial_delay_seconds":3}"#),
@@ -94,18 +82,11 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
     );
     assert_eq!(
         backoff(r#"{"kind":"fixed","delay_seconds":0}"#),
-        Backoff::Fixed {
-            delay: seconds(0),
-            jitter: Jitter::Full
-        }
+        Backoff::Fixed { delay: seconds(0), jitter: Jitter::Full }
     );
     assert_eq!(
         backoff(r#"{"kind":"schedule","delays_seconds":[1,20,300],"jitter":"none"}"#),
-        Backoff::Schedule {
-            first: vec![seconds(1), seconds(20)],
-            last: seconds(300),
-            jitter: Jitter::None,
-        }
+        Backoff::Schedule { first: vec![seconds(1), seconds(20)], last: seconds(300), jitter: Jitter::None }
     );
 }
 
@@ -116,11 +97,7 @@ fn whole_numbers_may_be_written_as_5_0_or_5e0() {
     assert_eq!(parse(r#"{"max_age_seconds":1.2e3}"#).max_age_seconds, Some(1200));
     assert_eq!(
         backoff(r#"{"kind":"schedule","delays_seconds":[1.0,9e2]}"#),
-        Backoff::Schedule {
-            first: vec![seconds(1)],
-            last: seconds(900),
-            jitter: Jitter::Full,
-        }
+        Backoff::Schedule { first: vec![seconds(1)], last: seconds(900), jitter: Jitter::Full }
     );
 }
 
@@ -128,15 +105,7 @@ fn whole_numbers_may_be_written_as_5_0_or_5e0() {
 fn max_attempts_is_0_to_1000_and_0_turns_retries_off() {
     assert_eq!(parse(r#"{"max_attempts":0}"#).max_attempts, 0);
     assert_eq!(parse(r#"{"max_attempts":1000}"#).max_attempts, 1000);
-    for wrong in [
-        "1001",
-        "-1",
-        "1.5",
-        "\"5\"",
-        "null",
-        "1e400",
-        "99999999999999999999",
-    ] {
+    for wrong in ["1001", "-1", "1.5", "\"5\"", "null", "1e400", "99999999999999999999"] {
         let culprits = culprits(&format!(r#"{{"max_attempts":{wrong}}}"#));
         assert!(
             !culprits.is_empty() && culprits.iter().all(|pointer| pointer == "/max_attempts"),
@@ -148,26 +117,14 @@ fn max_attempts_is_0_to_1000_and_0_turns_retries_off() {
 #[test]
 fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
     for (backoff, culprit) in [
-        (
-            r#"{"kind":"uniform","max_delay_seconds":901}"#,
-            "/backoff/max_delay_seconds",
-        ),
-        (
-            r#"{"kind":"exponential","initial_delay_seconds":901}"#,
-            "/backoff/initial_delay_seconds",
-        ),
+        (r#"{"kind":"uniform","max_delay_seconds":901}"#, "/backoff/max_delay_seconds"),
+        (r#"{"kind":"exponential","initial_delay_seconds":901}"#, "/backoff/initial_delay_seconds"),
         (
             r#"{"kind":"exponential","initial_delay_seconds":1,"max_delay_seconds":901}"#,
             "/backoff/max_delay_seconds",
         ),
-        (
-            r#"{"kind":"fixed","delay_seconds":901}"#,
-            "/backoff/delay_seconds",
-        ),
-        (
-            r#"{"kind":"schedule","delays_seconds":[900,901]}"#,
-            "/backoff/delays_seconds/1",
-        ),
+        (r#"{"kind":"fixed","delay_seconds":901}"#, "/backoff/delay_seconds"),
+        (r#"{"kind":"schedule","delays_seconds":[900,901]}"#, "/backoff/delays_seconds/1"),
     ] {
         assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
@@ -175,21 +132,12 @@ fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
 
 #[test]
 fn unknown_members_are_named_by_json_pointer() {
-    assert_eq!(
-        culprits(r#"{"max_atempts":3,"max_attempts":3,"a/b~c":1}"#),
-        ["/a~1b~0c", "/max_atempts"]
-    );
+    assert_eq!(culprits(r#"{"max_atempts":3,"max_attempts":3,"a/b~c":1}"#), ["/a~1b~0c", "/max_atempts"]);
     for (backoff, culprit) in [
         (r#"{"kind":"uniform","rate":2}"#, "/backoff/rate"),
         (r#"{"kind":"fixed","delay_seconds":1,"rate":2}"#, "/backoff/rate"),
-        (
-            r#"{"kind":"exponential","initial_delay_seconds":1,"delay_seconds":2}"#,
-            "/backoff/delay_seconds",
-        ),
-        (
-            r#"{"kind":"schedule","delays_seconds":[1],"max_delay_seconds":2}"#,
-            "/backoff/max_delay_seconds",
-        ),
+        (r#"{"kind":"exponential","initial_delay_seconds":1,"delay_seconds":2}"#, "/backoff/delay_seconds"),
+        (r#"{"kind":"schedule","delays_seconds":[1],"max_delay_seconds":2}"#, "/backoff/max_delay_seconds"),
     ] {
         assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
@@ -197,10 +145,7 @@ fn unknown_members_are_named_by_json_pointer() {
 
 #[test]
 fn uniform_takes_no_jitter() {
-    assert_eq!(
-        culprits(r#"{"backoff":{"kind":"uniform","jitter":"half"}}"#),
-        ["/backoff/jitter"]
-    );
+    assert_eq!(culprits(r#"{"backoff":{"kind":"uniform","jitter":"half"}}"#), ["/backoff/jitter"]);
 }
 
 #[test]
@@ -222,26 +167,11 @@ fn wrong_values_are_named_by_json_pointer() {
         ("5", ""),
         (r#"{"backoff":"uniform"}"#, "/backoff"),
         (r#"{"backoff":{"kind":"linear"}}"#, "/backoff/kind"),
-        (
-            r#"{"backoff":{"kind":"exponential","initial_delay_seconds":0}}"#,
-            "/backoff/initial_delay_seconds",
-        ),
-        (
-            r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":0.5}}"#,
-            "/backoff/rate",
-        ),
-        (
-            r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":1e400}}"#,
-            "/backoff/rate",
-        ),
-        (
-            r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"some"}}"#,
-            "/backoff/jitter",
-        ),
-        (
-            r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#,
-            "/backoff/delays_seconds",
-        ),
+        (r#"{"backoff":{"kind":"exponential","initial_delay_seconds":0}}"#, "/backoff/initial_delay_seconds"),
+        (r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":0.5}}"#, "/backoff/rate"),
+        (r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":1e400}}"#, "/backoff/rate"),
+        (r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"some"}}"#, "/backoff/jitter"),
+        (r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#, "/backoff/delays_seconds"),
         (r#"{"max_age_seconds":0}"#, "/max_age_seconds"),
         (r#"{"max_age_seconds":1209601}"#, "/max_age_seconds"),
         (r#"{"retryable":[]}"#, "/retryable"),
@@ -267,10 +197,7 @@ fn contradictions_are_refused_with_the_pointer_of_the_culprit() {
 
 #[test]
 fn a_member_that_stands_twice_is_a_contradiction() {
-    assert_eq!(
-        culprits(r#"{"max_attempts":0,"max_attempts":5}"#),
-        ["/max_attempts"]
-    );
+    assert_eq!(culprits(r#"{"max_attempts":0,"max_attempts":5}"#), ["/max_attempts"]);
     assert_eq!(
         culprits(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
         ["/backoff/kind"]
@@ -291,41 +218,24 @@ fn all_culprits_are_named_in_one_message() {
 #[test]
 fn what_is_not_json_is_refused_as_such() {
     for text in ["", "{", "max_attempts: 5", "{\"max_attempts\":05}", "{}{}"] {
-        assert!(
-            matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))),
-            "{text}"
-        );
+        assert!(matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))), "{text}");
     }
 }
 
 #[test]
 fn globs_match_whole_names_with_any_text_and_any_one_character() {
-    let globs = parse(r#"{"retryable":["HttpStatus.4*","Db.?","Exact"]}"#)
-        .retryable
-        .unwrap();
+    let globs = parse(r#"{"retryable":["HttpStatus.4*","Db.?","Exact"]}"#).retryable.unwrap();
     for matching in ["HttpStatus.4", "HttpStatus.429", "Db.x", "Exact"] {
         assert!(globs.matches(matching), "{matching}");
     }
-    for other in [
-        "HttpStatus.5",
-        "xHttpStatus.4",
-        "Db.",
-        "Db.xy",
-        "exact",
-        "Exactly",
-        "",
-    ] {
+    for other in ["HttpStatus.5", "xHttpStatus.4", "Db.", "Db.xy", "exact", "Exactly", ""] {
         assert!(!globs.matches(other), "{other}");
     }
 }
 
 #[test]
 fn the_longest_policy_delay_is_one_that_sqs_can_express() {
-    let key = Key {
-        message_id: uuid::Uuid::nil(),
-        generation: 0,
-        attempt: 1,
-    };
+    let key = Key { message_id: uuid::Uuid::nil(), generation: 0, attempt: 1 };
     let policy = parse(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
     assert_eq!(delay(&policy, key).get(), 900);
 }

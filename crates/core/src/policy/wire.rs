@@ -43,23 +43,16 @@ fn standing_twice(text: &str) -> Option<Violation> {
 fn contradictions(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let backoff = &document["backoff"];
-    if let (Some(initial), Some(max)) = (
-        seconds(&backoff["initial_delay_seconds"]),
-        seconds(&backoff["max_delay_seconds"]),
-    ) && initial > max
+    if let (Some(initial), Some(max)) =
+        (seconds(&backoff["initial_delay_seconds"]), seconds(&backoff["max_delay_seconds"]))
+        && initial > max
     {
-        found.push(Violation::new(
-            "/backoff/initial_delay_seconds",
-            "is more than max_delay_seconds",
-        ));
+        found.push(Violation::new("/backoff/initial_delay_seconds", "is more than max_delay_seconds"));
     }
     let retryable = patterns(&document["retryable"]);
     for (index, pattern) in patterns(&document["non_retryable"]).iter().enumerate() {
         if retryable.contains(pattern) {
-            found.push(Violation::new(
-                format!("/non_retryable/{index}"),
-                "stands in retryable too",
-            ));
+            found.push(Violation::new(format!("/non_retryable/{index}"), "stands in retryable too"));
         }
     }
     found
@@ -70,10 +63,7 @@ fn policy_of(document: &Value) -> Policy {
     let default = Policy::default();
     let whole = |name: &str| seconds(&document[name]).and_then(|number| u32::try_from(number).ok());
     let globs = |name: &str| {
-        let globs = patterns(&document[name])
-            .into_iter()
-            .map(WildMatch::new)
-            .collect::<Vec<_>>();
+        let globs = patterns(&document[name]).into_iter().map(WildMatch::new).collect::<Vec<_>>();
         (!globs.is_empty()).then_some(Globs(globs))
     };
     Policy {
@@ -103,10 +93,7 @@ fn backoff_of(backoff: &Value) -> Backoff {
                 jitter,
             }
         }
-        Some("fixed") => Backoff::Fixed {
-            delay: delay("delay_seconds").unwrap_or_default(),
-            jitter,
-        },
+        Some("fixed") => Backoff::Fixed { delay: delay("delay_seconds").unwrap_or_default(), jitter },
         Some("schedule") => {
             let delays = backoff["delays_seconds"].as_array().into_iter().flatten();
             let mut first: Vec<_> = delays.filter_map(seconds).map(DelaySeconds::saturating).collect();
@@ -129,10 +116,5 @@ fn seconds(value: &Value) -> Option<u64> {
 }
 
 fn patterns(value: &Value) -> Vec<&str> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect()
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }

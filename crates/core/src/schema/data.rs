@@ -52,11 +52,7 @@ impl DataSchema {
 
 fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let pointer = error.instance_path().as_str();
-    if pointer.is_empty() {
-        error.to_string()
-    } else {
-        format!("{pointer}: {error}")
-    }
+    if pointer.is_empty() { error.to_string() } else { format!("{pointer}: {error}") }
 }
 
 struct NothingIsFetched;

@@ -21,10 +21,7 @@ fn refused(body: &str) -> Invalid {
 fn pointers(body: &str) -> Vec<String> {
     match refused(body) {
         Invalid::Schema(violations) => {
-            let mut pointers: Vec<_> = violations
-                .into_iter()
-                .map(|violation| violation.pointer)
-                .collect();
+            let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
             pointers.sort();
             pointers.dedup();
             pointers
@@ -37,25 +34,16 @@ fn pointers(body: &str) -> Vec<String> {
 fn each_code_of_an_invalid_message_is_that_of_its_kind() {
     assert_eq!(refused("{").reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(refused("[]").reason(), DeadLetterReason::InvalidMessageFormat);
-    assert_eq!(
-        refused(r#"{"a":1,"a":1}"#).reason(),
-        DeadLetterReason::InvalidMessageFormat
-    );
-    assert_eq!(
-        refused(&"[".repeat(129)).reason(),
-        DeadLetterReason::InvalidMessageFormat
-    );
+    assert_eq!(refused(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(refused(&"[".repeat(129)).reason(), DeadLetterReason::InvalidMessageFormat);
     assert_eq!(refused("{}").reason(), DeadLetterReason::InvalidMessageSchema);
 }
 
 #[test]
 fn every_member_that_the_schema_rules_is_read() {
     let schema: Value = serde_json::from_str(MESSAGE_SCHEMA).unwrap();
-    let mut ruled: Vec<_> = schema["properties"]["metadata"]["properties"]
-        .as_object()
-        .unwrap()
-        .keys()
-        .collect();
+    let mut ruled: Vec<_> =
+        schema["properties"]["metadata"]["properties"].as_object().unwrap().keys().collect();
     let mut read = RULED_MEMBERS.to_vec();
     ruled.sort();
     read.sort_unstable();
@@ -66,14 +54,8 @@ fn every_member_that_the_schema_rules_is_read() {
 fn a_message_needs_metadata_with_an_id_and_data() {
     assert_eq!(pointers("{}"), ["/data", "/metadata"]);
     assert_eq!(pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
-    assert_eq!(
-        pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)),
-        ["/data"]
-    );
-    assert_eq!(
-        refused(r#"{"metadata":{},"data":{}}"#).to_string(),
-        "/metadata/message_id is missing"
-    );
+    assert_eq!(pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
+    assert_eq!(refused(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
 }
 
 #[test]
@@ -119,20 +101,13 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
         let invalid = refused(&body);
         assert!(!invalid.to_string().contains("canary"));
-        assert!(
-            pointers(&body).contains(&"/metadata/message_id".to_owned()),
-            "{wrong}: {invalid}"
-        );
+        assert!(pointers(&body).contains(&"/metadata/message_id".to_owned()), "{wrong}: {invalid}");
     }
 }
 
 #[test]
 fn counts_are_integers_in_digits_within_their_range() {
-    for (name, max) in [
-        ("retry_attempt", 1000),
-        ("redrive_generation", 100),
-        ("snooze_count", 100),
-    ] {
+    for (name, max) in [("retry_attempt", 1000), ("redrive_generation", 100), ("snooze_count", 100)] {
         for right in ["0".to_owned(), "1".to_owned(), max.to_string()] {
             let body = with_metadata(&format!(r#""{name}":{right}"#));
             assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
@@ -176,18 +151,10 @@ fn what_is_read_of_metadata_is_what_stands_there() {
             message_id_text: ID.to_owned(),
             retry_attempt: 3,
             first_sent_time: Some(time("2026-07-25T17:20:00.5Z")),
-            retry_history: vec![PastFailure::new(
-                2,
-                time("2026-07-25T17:21:00Z"),
-                "HttpStatus.503",
-                "d"
-            )]
-            .into_iter()
-            .map(|past| PastFailure {
-                failed_at: "2026-07-25T17:21:00Z".to_owned(),
-                ..past
-            })
-            .collect(),
+            retry_history: vec![PastFailure::new(2, time("2026-07-25T17:21:00Z"), "HttpStatus.503", "d")]
+                .into_iter()
+                .map(|past| PastFailure { failed_at: "2026-07-25T17:21:00Z".to_owned(), ..past })
+                .collect(),
             snooze_count: 4,
             redrive_generation: Some(2),
             expires_at: Some(time("2026-07-26T00:00:00Z")),
@@ -210,11 +177,7 @@ fn absent_members_have_their_defaults() {
 #[test]
 fn times_are_rfc_3339() {
     for name in ["first_sent_time", "next_retry_time", "expires_at"] {
-        for right in [
-            "2026-07-25T17:20:00Z",
-            "2026-07-25t17:20:00.123456789z",
-            "2026-07-25T17:20:00-11:30",
-        ] {
+        for right in ["2026-07-25T17:20:00Z", "2026-07-25t17:20:00.123456789z", "2026-07-25T17:20:00-11:30"] {
             let body = with_metadata(&format!(r#""{name}":"{right}""#));
             assert!(MessageSchema::default().parse(&body).is_ok(), "{name} {right}");
         }
@@ -249,29 +212,19 @@ fn a_history_is_at_most_five_known_entries() {
         ("{}", ""),
         ("\"canary\"", ""),
         ("[5]", "/0"),
-        (
-            r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T"}]"#,
-            "/0/error_details",
-        ),
+        (r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T"}]"#, "/0/error_details"),
         (
             r#"[{"attempt":-1,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}]"#,
             "/0/attempt",
         ),
-        (
-            r#"[{"attempt":0,"failed_at":"canary","error_type":"T","error_details":"D"}]"#,
-            "/0/failed_at",
-        ),
+        (r#"[{"attempt":0,"failed_at":"canary","error_type":"T","error_details":"D"}]"#, "/0/failed_at"),
         (
             r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D","extra":"canary"}]"#,
             "/0/extra",
         ),
     ] {
         let body = history(wrong);
-        assert_eq!(
-            pointers(&body),
-            [format!("/metadata/retry_history{pointer}")],
-            "{wrong}"
-        );
+        assert_eq!(pointers(&body), [format!("/metadata/retry_history{pointer}")], "{wrong}");
         assert!(!refused(&body).to_string().contains("canary"), "{wrong}");
     }
 }
@@ -282,11 +235,7 @@ fn a_history_attempt_that_is_no_whole_number_in_digits_is_named() {
         let body = with_metadata(&format!(
             r#""retry_history":[{{"attempt":{attempt},"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}}]"#
         ));
-        assert_eq!(
-            pointers(&body),
-            ["/metadata/retry_history/0/attempt"],
-            "{attempt}"
-        );
+        assert_eq!(pointers(&body), ["/metadata/retry_history/0/attempt"], "{attempt}");
     }
 }
 
@@ -295,12 +244,7 @@ fn all_violations_are_named_at_once() {
     let body = r#"{"metadata":{"message_id":"canary","retry_attempt":-1,"expires_at":"canary"},"data":[]}"#;
     assert_eq!(
         pointers(body),
-        [
-            "/data",
-            "/metadata/expires_at",
-            "/metadata/message_id",
-            "/metadata/retry_attempt"
-        ]
+        ["/data", "/metadata/expires_at", "/metadata/message_id", "/metadata/retry_attempt"]
     );
     assert!(!refused(body).to_string().contains("canary"));
 }

@@ -19,20 +19,13 @@ impl Violation {
     /// A rule that no schema can say.
     #[must_use]
     pub fn new(pointer: impl Into<String>, rule: impl Into<String>) -> Self {
-        Self {
-            pointer: pointer.into(),
-            rule: rule.into(),
-        }
+        Self { pointer: pointer.into(), rule: rule.into() }
     }
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.pointer.is_empty() {
-            "(whole document)"
-        } else {
-            &self.pointer
-        };
+        let place = if self.pointer.is_empty() { "(whole document)" } else { &self.pointer };
         write!(f, "{place} {}", self.rule)
     }
 }
@@ -40,11 +33,7 @@ impl fmt::Display for Violation {
 /// All of them in one line.
 #[must_use]
 pub fn list(violations: &[Violation]) -> String {
-    violations
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("; ")
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// All exponents of a document together. A validator writes out the digits of `1e-400`: a message full of such numbers
@@ -80,10 +69,7 @@ pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> V
                 let name = escaped(property.as_str().unwrap_or_default());
                 found.push(Violation::new(format!("{pointer}/{name}"), "is missing"));
             }
-            _ => found.push(Violation::new(
-                pointer,
-                without_value(&error.masked_with("").to_string()),
-            )),
+            _ => found.push(Violation::new(pointer, without_value(&error.masked_with("").to_string()))),
         }
     }
     found.truncate(VIOLATIONS_MAX);
@@ -116,10 +102,7 @@ fn exponent(number: &str) -> u32 {
     let Some((_, exponent)) = number.split_once(['e', 'E']) else {
         return 0;
     };
-    let exponent = exponent
-        .trim_start_matches(['+', '-'])
-        .parse()
-        .unwrap_or(u32::MAX);
+    let exponent = exponent.trim_start_matches(['+', '-']).parse().unwrap_or(u32::MAX);
     if exponent > EXPONENT_FREE { exponent } else { 0 }
 }
 

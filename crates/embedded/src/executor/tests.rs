@@ -33,11 +33,7 @@ fn timers_fire_by_moment_and_ties_in_the_order_of_registration() {
             fired.borrow_mut().push((name, elapsed(clock)));
         }
     };
-    clock.block_on(join3(
-        sleeper("late", 3),
-        sleeper("first", 2),
-        sleeper("second", 2),
-    ));
+    clock.block_on(join3(sleeper("late", 3), sleeper("first", 2), sleeper("second", 2)));
     assert_eq!(fired.into_inner(), [("first", 2), ("second", 2), ("late", 3)]);
 }
 
@@ -63,12 +59,7 @@ fn a_wait_that_nothing_can_end_is_an_error_that_says_so() {
     }));
     let stuck = stuck.expect_err("nothing wakes it");
     assert_eq!(stuck.at, Timestamp::UNIX_EPOCH + HOUR);
-    assert!(
-        stuck
-            .to_string()
-            .contains("no timer is set and nothing holds the clock"),
-        "{stuck}"
-    );
+    assert!(stuck.to_string().contains("no timer is set and nothing holds the clock"), "{stuck}");
 }
 
 #[test]
@@ -90,11 +81,7 @@ fn time_stands_still_while_real_work_holds_it() {
         let (result, ()) = futures_util::future::join(real_work, clock.sleep(HOUR)).await;
         result
     });
-    assert_eq!(
-        during,
-        (7, 0),
-        "the timer of an hour must not fire during the work"
-    );
+    assert_eq!(during, (7, 0), "the timer of an hour must not fire during the work");
     assert_eq!(elapsed(&clock), 3600);
 }
 
@@ -122,12 +109,7 @@ fn a_run_that_was_dropped_frees_the_clock() {
     let clock = clock();
     let hold = clock.hold();
     let mut abandoned = Box::pin(clock.run(pending::<()>()));
-    assert!(
-        abandoned
-            .as_mut()
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_pending()
-    );
+    assert!(abandoned.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     drop((abandoned, hold));
     clock.block_on(clock.sleep(HOUR));
 }

@@ -28,12 +28,7 @@ pub(crate) fn seconds(seconds: u64) -> VisibilitySeconds {
 
 pub(crate) fn message(body: &str, delay_seconds: u64) -> OutgoingMessage {
     let delay = DelaySeconds::new(delay_seconds).unwrap();
-    OutgoingMessage::new(Content {
-        body: body.to_owned(),
-        delay,
-        ..Content::default()
-    })
-    .unwrap()
+    OutgoingMessage::new(Content { body: body.to_owned(), delay, ..Content::default() }).unwrap()
 }
 
 pub(crate) async fn send(queue: &EmbeddedQueue, messages: &[OutgoingMessage]) -> Vec<EntryOutcome<String>> {
@@ -45,11 +40,7 @@ pub(crate) async fn send(queue: &EmbeddedQueue, messages: &[OutgoingMessage]) ->
 }
 
 pub(crate) async fn receive(queue: &EmbeddedQueue, wait_seconds: u64) -> Vec<ReceivedMessage> {
-    let request = Receive {
-        max_messages: 10,
-        wait: Duration::from_secs(wait_seconds),
-        visibility: None,
-    };
+    let request = Receive { max_messages: 10, wait: Duration::from_secs(wait_seconds), visibility: None };
     queue.receive(request).await.unwrap()
 }
 
@@ -60,13 +51,7 @@ pub(crate) async fn with_dlq(
     settings: QueueSettings,
 ) -> (EmbeddedQueue, EmbeddedQueue) {
     let dlq = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
-    let redrive = Some(Redrive {
-        target_arn: dlq.arn().to_owned(),
-        max_receive_count,
-    });
-    let queue = sqs
-        .create_queue("source", &QueueSettings { redrive, ..settings })
-        .await
-        .unwrap();
+    let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
+    let queue = sqs.create_queue("source", &QueueSettings { redrive, ..settings }).await.unwrap();
     (queue, dlq)
 }

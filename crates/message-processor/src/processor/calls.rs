@@ -29,7 +29,8 @@ pub(super) struct Call {
 }
 
 /// Calls the handler for every job, `max_concurrency` at a time. One call's failure, panic or hanging is its own. At `end`
-/// what still runs is cut off as `Timeout`.
+/// what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks its thread cannot be cut
+/// off, but it must not take the time of the hand-offs for another call.
 pub(super) async fn call_all(
     handler: &impl Handler,
     clock: &impl Clock,
@@ -37,25 +38,13 @@ pub(super) async fn call_all(
     max_concurrency: NonZeroUsize,
     jobs: &[Job],
 ) -> Vec<Call> {
-    let mut calls: Vec<Call> = jobs
-        .iter()
-        .map(|_| Call {
-            outcome: Outcome::NotStarted,
-            seconds: 0.0,
-        })
-        .collect();
+    let mut calls: Vec<Option<Call>> = jobs.iter().map(|_| None).collect();
     let start = |index: usize| {
         let message = &jobs[index].message;
         async move {
             let started = clock.now();
-            let outcome = guarded(handler, message).await;
-            (
-                index,
-                Call {
-                    outcome,
-                    seconds: until(started, clock.now()).as_secs_f64(),
-                },
-            )
+            let outcome = if started < end { guarded(handler, message).await } else { Outcome::NotStarted };
+            (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
         }
     };
     let mut waiting = 0..jobs.len();
@@ -67,36 +56,30 @@ pub(super) async fn call_all(
         select_biased! {
             done = running.next() => match done {
                 Some((index, call)) => {
-                    calls[index] = call;
-                    if let Some(next) = waiting.next() {
-                        running.push(start(next));
-                    }
+                    calls[index] = Some(call);
+                    running.extend(waiting.next().map(&start));
                 }
-                None => return calls,
+                None => break,
             },
             () = time_is_up => break,
         }
     }
     drop(running);
     let seconds = until(started_at, clock.now()).as_secs_f64();
-    for call in &mut calls[..waiting.start] {
-        if matches!(call.outcome, Outcome::NotStarted) {
-            let details = "the target did not answer before the invocation's end";
-            *call = Call {
-                outcome: Outcome::Failure(HandlerError::transient("Timeout", details)),
-                seconds,
-            };
-        }
-    }
-    calls
+    let timeout = || {
+        let details = "the target did not answer before the invocation's end";
+        Call { outcome: Outcome::Failure(HandlerError::transient("Timeout", details)), seconds }
+    };
+    let not_started = || Call { outcome: Outcome::NotStarted, seconds: 0.0 };
+    let unfinished = |index| {
+        if index < waiting.start { timeout() } else { not_started() }
+    };
+    calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
 }
 
 /// A panic fails this call only. Its text is not looked at: it may hold payload.
 async fn guarded(handler: &impl Handler, message: &Message) -> Outcome {
-    match AssertUnwindSafe(async { handler.handle(message).await })
-        .catch_unwind()
-        .await
-    {
+    match AssertUnwindSafe(async { handler.handle(message).await }).catch_unwind().await {
         Ok(Ok(())) => Outcome::Success,
         Ok(Err(error)) => Outcome::Failure(error),
         Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),

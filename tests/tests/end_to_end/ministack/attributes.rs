@@ -20,28 +20,17 @@ const TRACE_HEADER: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=5399
 const GROUP: &str = "tenant-7";
 
 fn text(kind: &str, value: &str) -> MessageAttributeValue {
-    MessageAttributeValue::builder()
-        .data_type(kind)
-        .string_value(value)
-        .build()
-        .unwrap()
+    MessageAttributeValue::builder().data_type(kind).string_value(value).build().unwrap()
 }
 
 fn bytes(kind: &str, value: &[u8]) -> MessageAttributeValue {
-    MessageAttributeValue::builder()
-        .data_type(kind)
-        .binary_value(Blob::new(value))
-        .build()
-        .unwrap()
+    MessageAttributeValue::builder().data_type(kind).binary_value(Blob::new(value)).build().unwrap()
 }
 
 fn of_all_types() -> HashMap<String, MessageAttributeValue> {
     [
         ("text", text("String", "grüße")),
-        (
-            "number",
-            text("Number", "123456789012345678901234567890.12345678"),
-        ),
+        ("number", text("Number", "123456789012345678901234567890.12345678")),
         ("bytes", bytes("Binary", &[0, 255, 10])),
         ("custom_text", text("String.tenant", "seven")),
         ("custom_number", text("Number.int", "-7")),
@@ -58,14 +47,8 @@ async fn send(topology: &Topology, queue: &Queue, attributes: HashMap<String, Me
         .string_value(TRACE_HEADER)
         .build()
         .unwrap();
-    let request = topology
-        .client
-        .send_message()
-        .queue_url(&queue.url)
-        .message_body(message(0, &json!({})));
-    let request = request
-        .set_message_attributes(Some(attributes))
-        .message_group_id(GROUP);
+    let request = topology.client.send_message().queue_url(&queue.url).message_body(message(0, &json!({})));
+    let request = request.set_message_attributes(Some(attributes)).message_group_id(GROUP);
     let request =
         request.message_system_attributes(MessageSystemAttributeNameForSends::AwsTraceHeader, trace);
     request.send().await.unwrap();
@@ -74,13 +57,7 @@ async fn send(topology: &Topology, queue: &Queue, attributes: HashMap<String, Me
 async fn tapped(target: &HttpTarget) -> (Tap, Setup) {
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    (
-        tap,
-        Setup {
-            endpoint_url,
-            ..Setup::http(target.url())
-        },
-    )
+    (tap, Setup { endpoint_url, ..Setup::http(target.url()) })
 }
 
 #[tokio::test]
@@ -91,20 +68,13 @@ async fn attributes_of_all_types_and_the_message_group_survive_retries_and_dead_
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     let mut attributes = record.message.message_attributes().unwrap().clone();
     attributes.retain(|name, _| !["ErrorType", "ErrorDetails", "DeadLetter"].contains(&name.as_str()));
     assert_eq!(attributes, of_all_types());
     let system = record.message.attributes().unwrap();
-    assert_eq!(
-        system
-            .get(&MessageSystemAttributeName::MessageGroupId)
-            .map(String::as_str),
-        Some(GROUP)
-    );
+    assert_eq!(system.get(&MessageSystemAttributeName::MessageGroupId).map(String::as_str), Some(GROUP));
 }
 
 #[tokio::test]
@@ -116,27 +86,12 @@ async fn a_re_send_has_the_producers_attributes_and_none_of_ours() {
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
-    let [entry] = &tap.sent_to(&topology.source.url)[..] else {
-        panic!("one re-send\n{}", running.log())
-    };
+    let [entry] = &tap.sent_to(&topology.source.url)[..] else { panic!("one re-send\n{}", running.log()) };
     let attributes = entry["MessageAttributes"].as_object().unwrap();
     let mut names: Vec<_> = attributes.keys().map(String::as_str).collect();
     names.sort_unstable();
-    assert_eq!(
-        names,
-        [
-            "bytes",
-            "custom_bytes",
-            "custom_number",
-            "custom_text",
-            "number",
-            "text"
-        ]
-    );
-    assert_eq!(
-        attributes["custom_bytes"],
-        json!({"DataType": "Binary.png", "BinaryValue": "iVA="})
-    );
+    assert_eq!(names, ["bytes", "custom_bytes", "custom_number", "custom_text", "number", "text"]);
+    assert_eq!(attributes["custom_bytes"], json!({"DataType": "Binary.png", "BinaryValue": "iVA="}));
     assert_eq!(entry["MessageGroupId"], GROUP);
     assert_eq!(entry["DelaySeconds"], 1);
 }
@@ -150,9 +105,7 @@ async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
     send(&topology, &topology.source, HashMap::new()).await;
     let running = topology.run(&setup);
     topology.settle(&running).await;
-    let [hand_off] = &tap.sent_to(&topology.intermediate.url)[..] else {
-        panic!("one\n{}", running.log())
-    };
+    let [hand_off] = &tap.sent_to(&topology.intermediate.url)[..] else { panic!("one\n{}", running.log()) };
     assert_eq!(trace_header(hand_off), TRACE_HEADER);
 
     send(&topology, &topology.intermediate, HashMap::new()).await;
@@ -175,25 +128,13 @@ async fn with_ten_attributes_the_redrive_takes_the_message_and_the_final_record_
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(record.attribute_names().len(), 10);
     let folded = record.dead_letter["folded_attributes"].as_object().unwrap();
-    assert_eq!(
-        folded.keys().collect::<Vec<_>>(),
-        ["producer_0", "producer_1", "producer_2"],
-        "the smallest"
-    );
-    assert_eq!(
-        folded["producer_2"],
-        json!({"data_type": "String", "text": "xxx"})
-    );
+    assert_eq!(folded.keys().collect::<Vec<_>>(), ["producer_0", "producer_1", "producer_2"], "the smallest");
+    assert_eq!(folded["producer_2"], json!({"data_type": "String", "text": "xxx"}));
     for n in 3..10 {
-        assert_eq!(
-            super::attribute(&record.message, &format!("producer_{n}")),
-            "x".repeat(n + 1)
-        );
+        assert_eq!(super::attribute(&record.message, &format!("producer_{n}")), "x".repeat(n + 1));
     }
 }

@@ -12,9 +12,7 @@ use super::{calls, final_records, journal, scripted, topology};
 async fn a_panic_in_one_record_of_ten_fails_that_record_only() {
     let (topology, journal) = (topology().await, journal());
     let script = |n: u32| if n == 4 { &["panic"][..] } else { &["ok"] };
-    topology
-        .send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>())
-        .await;
+    topology.send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>()).await;
     let running = topology.run(&Setup::scripted(&journal));
     topology.settle(&running).await;
 
@@ -33,26 +31,14 @@ async fn a_panic_in_one_record_of_ten_fails_that_record_only() {
 #[tokio::test]
 async fn a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt() {
     let (topology, journal) = (topology().await, journal());
-    topology
-        .send([scripted(0, &["hang"]), scripted(1, &[]), scripted(2, &[])])
-        .await;
-    let mut setup = Setup {
-        timeout: Duration::from_secs(4),
-        ..Setup::scripted(&journal)
-    };
-    setup
-        .processor_variables
-        .push(("MAX_CONCURRENCY", "1".to_owned()));
+    topology.send([scripted(0, &["hang"]), scripted(1, &[]), scripted(2, &[])]).await;
+    let mut setup = Setup { timeout: Duration::from_secs(4), ..Setup::scripted(&journal) };
+    setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!(
-        first.outcome,
-        Outcome::Response(json!({"batchItemFailures": []})),
-        "{}",
-        running.log()
-    );
+    assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
     assert_eq!(calls(&journal, 0), ["0 0 hang -", "1 0 ok Timeout"]);
     for n in [1, 2] {
         assert_eq!(
@@ -68,28 +54,14 @@ async fn a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no
 async fn a_killed_process_in_mid_batch_loses_nothing() {
     let (topology, journal) = (topology().await, journal());
     let script = |n: u32| if n == 0 { &["hang"][..] } else { &["ok"] };
-    topology
-        .send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>())
-        .await;
+    topology.send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>()).await;
     let running = topology.run(&Setup::scripted(&journal));
-    running
-        .processor
-        .function()
-        .kill_in_mid_invocation(Duration::from_millis(500))
-        .await;
+    running.processor.function().kill_in_mid_invocation(Duration::from_millis(500)).await;
     topology.settle(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!(
-        (first.records.len(), first.failed.len(), &first.outcome),
-        (10, 10, &Outcome::Died)
-    );
-    assert_eq!(
-        calls(&journal, 0),
-        ["0 0 hang -", "1 0 ok Redrive"],
-        "{}",
-        running.log()
-    );
+    assert_eq!((first.records.len(), first.failed.len(), &first.outcome), (10, 10, &Outcome::Died));
+    assert_eq!(calls(&journal, 0), ["0 0 hang -", "1 0 ok Redrive"], "{}", running.log());
     for n in 1..10 {
         // At least once: what was done before the death, but not acknowledged, is done again.
         assert_eq!(calls(&journal, n), ["0 0 ok -", "1 0 ok Redrive"], "message {n}");
@@ -101,18 +73,10 @@ async fn a_killed_process_in_mid_batch_loses_nothing() {
 async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing() {
     let (topology, journal) = (topology().await, journal());
     topology.send([scripted(0, &["block"])]).await;
-    let running = topology.run(&Setup {
-        timeout: Duration::from_secs(2),
-        ..Setup::scripted(&journal)
-    });
+    let running = topology.run(&Setup { timeout: Duration::from_secs(2), ..Setup::scripted(&journal) });
     topology.settle(&running).await;
 
-    assert_eq!(
-        running.processor.invocations()[0].outcome,
-        Outcome::TimedOut,
-        "{}",
-        running.log()
-    );
+    assert_eq!(running.processor.invocations()[0].outcome, Outcome::TimedOut, "{}", running.log());
     assert_eq!(calls(&journal, 0), ["0 0 block -", "1 0 ok Redrive"]);
     assert!(final_records(&topology).await.is_empty());
 }
@@ -124,10 +88,5 @@ async fn a_snooze_spends_no_attempt() {
     let running = topology.run(&Setup::scripted(&journal));
     topology.settle(&running).await;
 
-    assert_eq!(
-        calls(&journal, 0),
-        ["0 0 snooze -", "0 1 ok Scripted.Snooze"],
-        "{}",
-        running.log()
-    );
+    assert_eq!(calls(&journal, 0), ["0 0 snooze -", "0 1 ok Scripted.Snooze"], "{}", running.log());
 }

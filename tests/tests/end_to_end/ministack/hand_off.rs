@@ -15,12 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 
 fn assert_reported_and_redriven(running: &Running, target: &HttpTarget, sqs_id: &str) {
     let first = &running.processor.invocations()[0];
-    assert_eq!(
-        first.failed.iter().collect::<Vec<_>>(),
-        [sqs_id],
-        "{}",
-        running.log()
-    );
+    assert_eq!(first.failed.iter().collect::<Vec<_>>(), [sqs_id], "{}", running.log());
     let requests = target.requests(&id(0));
     assert_eq!(requests.len(), 2, "{}", running.log());
     let body: Value = serde_json::from_str(&requests[1].body).unwrap();
@@ -37,15 +32,9 @@ async fn a_hand_off_that_sqs_answers_with_500_is_reported_and_arrives_by_redrive
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.intermediate.url);
     target.script(&id(0), [Reply::Status(503)]);
-    let [failing, _done] = topology
-        .send([message(0, &json!({})), message(1, &json!({}))])
-        .await;
+    let [failing, _done] = topology.send([message(0, &json!({})), message(1, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    let running = topology.run(&Setup {
-        endpoint_url,
-        timeout: TIMEOUT,
-        ..Setup::http(target.url())
-    });
+    let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });
     topology.settle(&running).await;
 
     assert_reported_and_redriven(&running, &target, &failing);
@@ -58,14 +47,8 @@ async fn a_hand_off_to_a_queue_that_is_gone_is_reported_and_arrives_by_redrive()
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(0), [Reply::Status(503)]);
     let [failing] = topology.send([message(0, &json!({}))]).await;
-    let mut setup = Setup {
-        timeout: TIMEOUT,
-        ..Setup::http(target.url())
-    };
-    setup.processor_variables.push((
-        "INTERMEDIATE_DLQ_URL",
-        format!("{}-gone", topology.intermediate.url),
-    ));
+    let mut setup = Setup { timeout: TIMEOUT, ..Setup::http(target.url()) };
+    setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
@@ -81,20 +64,11 @@ async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again(
     target.script(&id(0), [Reply::Status(503)]);
     topology.send([message(0, &json!({}))]).await;
     let endpoint_url = Some(tap.endpoint_url().to_owned());
-    let running = topology.run(&Setup {
-        endpoint_url,
-        timeout: TIMEOUT,
-        ..Setup::http(target.url())
-    });
+    let running = topology.run(&Setup { endpoint_url, timeout: TIMEOUT, ..Setup::http(target.url()) });
     while running.retrier.invocations().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(
-        running.retrier.invocations()[0].failed.len(),
-        1,
-        "{}",
-        running.log()
-    );
+    assert_eq!(running.retrier.invocations()[0].failed.len(), 1, "{}", running.log());
     tap.heal();
     topology.settle(&running).await;
 
@@ -106,24 +80,12 @@ async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again(
 async fn a_final_record_that_cannot_be_sent_arrives_raw_by_redrive() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     topology.send(["poison".to_owned()]).await;
-    let mut setup = Setup {
-        timeout: TIMEOUT,
-        ..Setup::http(target.url())
-    };
-    setup
-        .variables
-        .push(("FINAL_DLQ_URL", format!("{}-gone", topology.final_dlq.url)));
+    let mut setup = Setup { timeout: TIMEOUT, ..Setup::http(target.url()) };
+    setup.variables.push(("FINAL_DLQ_URL", format!("{}-gone", topology.final_dlq.url)));
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
-    assert_eq!(
-        running.annotator.invocations().len(),
-        10,
-        "its redrive count\n{}",
-        running.log()
-    );
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
+    assert_eq!(running.annotator.invocations().len(), 10, "its redrive count\n{}", running.log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!((record.text.as_str(), record.error_type.as_str()), ("poison", ""));
 }

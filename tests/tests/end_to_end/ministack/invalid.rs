@@ -15,10 +15,7 @@ const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
 type Case = (String, &'static str, &'static str);
 
 fn metadata(members: &str) -> String {
-    format!(
-        r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#,
-        id(0)
-    )
+    format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(0))
 }
 
 fn cases() -> Vec<Case> {
@@ -43,56 +40,21 @@ fn cases() -> Vec<Case> {
         (metadata(r#""own":1,"own":2"#), FORMAT, "duplicate member"),
         (metadata(r#""m\u0065ssage_id":"2""#), FORMAT, "duplicate member"),
         (
-            format!(
-                r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"deep":{}}}}}"#,
-                nested(127)
-            ),
+            format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"deep":{}}}}}"#, nested(127)),
             FORMAT,
             "128",
         ),
         case("{}", SCHEMA, "metadata"),
         case(r#"{"metadata":{},"data":{}}"#, SCHEMA, "/metadata"),
         case(r#"{"metadata":[],"data":{}}"#, SCHEMA, "/metadata"),
-        case(
-            r#"{"metadata":{"message_id":"7"},"data":{}}"#,
-            SCHEMA,
-            "/metadata/message_id",
-        ),
-        case(
-            r#"{"metadata":{"message_id":7},"data":{}}"#,
-            SCHEMA,
-            "/metadata/message_id",
-        ),
-        (
-            format!(r#"{{"metadata":{{"message_id":"{id}"}}}}"#),
-            SCHEMA,
-            "data",
-        ),
-        (
-            format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":[]}}"#),
-            SCHEMA,
-            "/data",
-        ),
-        (
-            metadata(r#""retry_attempt":-1"#),
-            SCHEMA,
-            "/metadata/retry_attempt",
-        ),
-        (
-            metadata(r#""retry_attempt":1.0"#),
-            SCHEMA,
-            "/metadata/retry_attempt",
-        ),
-        (
-            metadata(r#""retry_attempt":99999999999999999999999"#),
-            SCHEMA,
-            "/metadata/retry_attempt",
-        ),
-        (
-            metadata(r#""expires_at":"tomorrow""#),
-            SCHEMA,
-            "/metadata/expires_at",
-        ),
+        case(r#"{"metadata":{"message_id":"7"},"data":{}}"#, SCHEMA, "/metadata/message_id"),
+        case(r#"{"metadata":{"message_id":7},"data":{}}"#, SCHEMA, "/metadata/message_id"),
+        (format!(r#"{{"metadata":{{"message_id":"{id}"}}}}"#), SCHEMA, "data"),
+        (format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":[]}}"#), SCHEMA, "/data"),
+        (metadata(r#""retry_attempt":-1"#), SCHEMA, "/metadata/retry_attempt"),
+        (metadata(r#""retry_attempt":1.0"#), SCHEMA, "/metadata/retry_attempt"),
+        (metadata(r#""retry_attempt":99999999999999999999999"#), SCHEMA, "/metadata/retry_attempt"),
+        (metadata(r#""expires_at":"tomorrow""#), SCHEMA, "/metadata/expires_at"),
     ]
 }
 
@@ -101,34 +63,20 @@ async fn every_invalid_kind_is_dead_lettered_with_its_reason_and_never_reaches_t
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let cases = cases();
     for batch in cases.chunks(10) {
-        topology
-            .send_all(&batch.iter().map(|(body, ..)| body.clone()).collect::<Vec<_>>())
-            .await;
+        topology.send_all(&batch.iter().map(|(body, ..)| body.clone()).collect::<Vec<_>>()).await;
     }
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
-    let records: BTreeMap<_, _> = final_records(&topology)
-        .await
-        .into_iter()
-        .map(|record| (record.text.clone(), record))
-        .collect();
+    let records: BTreeMap<_, _> =
+        final_records(&topology).await.into_iter().map(|record| (record.text.clone(), record)).collect();
     assert_eq!(records.len(), cases.len(), "{}", running.log());
     for (body, error_type, details) in &cases {
-        let record = records
-            .get(body)
-            .unwrap_or_else(|| panic!("kept byte for byte: {body}"));
+        let record = records.get(body).unwrap_or_else(|| panic!("kept byte for byte: {body}"));
         assert_eq!(record.error_type, *error_type, "{body}: {}", record.error_details);
-        assert!(
-            record.error_details.contains(details),
-            "{body}: {}",
-            record.error_details
-        );
+        assert!(record.error_details.contains(details), "{body}: {}", record.error_details);
         assert_eq!(record.dead_letter["stage"], "message-processor", "{body}");
-        assert_eq!(
-            record.dead_letter["source_queue_arn"], topology.source.arn,
-            "{body}"
-        );
+        assert_eq!(record.dead_letter["source_queue_arn"], topology.source.arn, "{body}");
     }
     assert_eq!(target.request_count(), 0);
     assert!(running.retrier.invocations().is_empty(), "no retry");
@@ -142,34 +90,18 @@ async fn an_invalid_record_does_not_touch_the_valid_ones_of_its_batch() {
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
-    assert_eq!(
-        (target.requests(&id(0)).len(), target.requests(&id(1)).len()),
-        (1, 1),
-        "{}",
-        running.log()
-    );
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
-    assert_eq!(
-        (record.text.as_str(), record.error_type.as_str()),
-        ("poison", FORMAT)
-    );
+    assert_eq!((target.requests(&id(0)).len(), target.requests(&id(1)).len()), (1, 1), "{}", running.log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
+    assert_eq!((record.text.as_str(), record.error_type.as_str()), ("poison", FORMAT));
 }
 
 #[tokio::test]
 async fn nesting_of_128_and_a_body_of_one_mebibyte_are_valid() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     let deep = format!("{}{}", "[".repeat(126), "]".repeat(126));
-    let deep = format!(
-        r#"{{"metadata":{{"message_id":"{}"}},"data":{{"deep":{deep}}}}}"#,
-        id(0)
-    );
+    let deep = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"deep":{deep}}}}}"#, id(0));
     let mut large = message(1, &json!({ "text": "" }));
-    large.insert_str(
-        large.find(r#""text":""#).unwrap() + 8,
-        &"x".repeat(1_048_576 - large.len()),
-    );
+    large.insert_str(large.find(r#""text":""#).unwrap() + 8, &"x".repeat(1_048_576 - large.len()));
     topology.send([deep]).await;
     topology.send([large.clone()]).await;
     let running = topology.run(&Setup::http(target.url()));

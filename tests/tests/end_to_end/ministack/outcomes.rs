@@ -39,80 +39,45 @@ async fn a_message_that_fails_twice_and_then_succeeds_is_retried_with_its_histor
 
     let requests = target.requests(&id(0));
     assert_eq!(requests.len(), 3, "{}", running.log());
-    let attempts: Vec<_> = requests
-        .iter()
-        .map(|request| request.headers["x-redeliver-attempt"].to_str().unwrap())
-        .collect();
+    let attempts: Vec<_> =
+        requests.iter().map(|request| request.headers["x-redeliver-attempt"].to_str().unwrap()).collect();
     assert_eq!(attempts, ["0", "1", "2"]);
     let last = body(&requests[2]);
     assert_eq!(last["data"], json!({"kept": [1, 2]}));
     assert_eq!(last["metadata"]["retry_attempt"], 2);
     let history = last["metadata"]["retry_history"].as_array().unwrap();
-    let types: Vec<_> = history
-        .iter()
-        .map(|failure| failure["error_type"].as_str().unwrap())
-        .collect();
+    let types: Vec<_> = history.iter().map(|failure| failure["error_type"].as_str().unwrap()).collect();
     assert_eq!(types, ["HttpStatus.503", "HttpStatus.429"]);
     for time in ["first_sent_time", "next_retry_time"] {
         let text = last["metadata"][time].as_str().unwrap();
-        assert!(
-            text.len() == 27 && text.ends_with('Z'),
-            "{time} has microseconds and is UTC: {text}"
-        );
+        assert!(text.len() == 27 && text.ends_with('Z'), "{time} has microseconds and is UTC: {text}");
     }
-    assert_eq!(
-        last["metadata"]["first_sent_time"],
-        body(&requests[1])["metadata"]["first_sent_time"]
-    );
+    assert_eq!(last["metadata"]["first_sent_time"], body(&requests[1])["metadata"]["first_sent_time"]);
     assert!(final_records(&topology).await.is_empty());
 }
 
 #[tokio::test]
 async fn an_exhausted_message_is_dead_lettered_with_the_number_of_retries_and_the_last_error() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    target.script(
-        &id(0),
-        [Reply::Status(503), Reply::Status(503), Reply::Status(500)],
-    );
+    target.script(&id(0), [Reply::Status(503), Reply::Status(503), Reply::Status(500)]);
     topology.send([message(0, &json!({}))]).await;
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
-    assert_eq!(
-        target.requests(&id(0)).len(),
-        3,
-        "the first call and two retries\n{}",
-        running.log()
-    );
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
+    assert_eq!(target.requests(&id(0)).len(), 3, "the first call and two retries\n{}", running.log());
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
-    assert!(
-        record.error_details.starts_with("Max retry attempts 2 exceeded"),
-        "{}",
-        record.error_details
-    );
-    assert!(
-        record.error_details.contains("HttpStatus.500"),
-        "{}",
-        record.error_details
-    );
+    assert!(record.error_details.starts_with("Max retry attempts 2 exceeded"), "{}", record.error_details);
+    assert!(record.error_details.contains("HttpStatus.500"), "{}", record.error_details);
     assert_eq!(record.body["metadata"]["retry_attempt"], 2, "retries really made");
-    assert_eq!(
-        record.attribute_names(),
-        ["DeadLetter", "ErrorDetails", "ErrorType"]
-    );
+    assert_eq!(record.attribute_names(), ["DeadLetter", "ErrorDetails", "ErrorType"]);
     let dead_letter = &record.dead_letter;
     assert_eq!(dead_letter["stage"], "failed-message-processor");
     assert_eq!(dead_letter["cause"]["type"], "HttpStatus.500");
     assert_eq!(dead_letter["cause"]["unverified"], Value::Null);
     assert_eq!(dead_letter["attempts"], 2);
     assert_eq!(dead_letter["source_queue_arn"], topology.source.arn);
-    assert_eq!(
-        dead_letter["first_sent_time"],
-        record.body["metadata"]["first_sent_time"]
-    );
+    assert_eq!(dead_letter["first_sent_time"], record.body["metadata"]["first_sent_time"]);
     assert_eq!(dead_letter["fingerprint"].as_str().unwrap().len(), 16);
     assert!(dead_letter["dead_lettered_at"].as_str() > dead_letter["first_sent_time"].as_str());
 }
@@ -127,15 +92,9 @@ async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
     topology.settle(&running).await;
 
     assert_eq!(target.requests(&id(0)).len(), 1, "{}", running.log());
-    let [record] = &final_records(&topology).await[..] else {
-        panic!("one record\n{}", running.log())
-    };
+    let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
-    assert!(
-        record.error_details.contains("HttpStatus.404"),
-        "{}",
-        record.error_details
-    );
+    assert!(record.error_details.contains("HttpStatus.404"), "{}", record.error_details);
     assert_eq!(record.text, sent, "the body as it was received");
     assert_eq!(record.dead_letter["attempts"], 0);
     assert_eq!(record.dead_letter["sqs_message_id"], sqs_id);
@@ -146,39 +105,17 @@ async fn ten_messages_of_one_batch_have_ten_outcomes() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(3), [Reply::Status(503)]);
     target.script(&id(5), [Reply::Status(400)]);
-    target.script(
-        &id(7),
-        [Reply::Status(500), Reply::Status(500), Reply::Status(500)],
-    );
-    topology
-        .send_all(
-            &(0..10)
-                .map(|n| message(n, &json!({ "n": n })))
-                .collect::<Vec<_>>(),
-        )
-        .await;
+    target.script(&id(7), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
+    topology.send_all(&(0..10).map(|n| message(n, &json!({ "n": n }))).collect::<Vec<_>>()).await;
     let running = topology.run(&Setup::http(target.url()));
     topology.settle(&running).await;
 
     let first = &running.processor.invocations()[0];
-    assert_eq!(
-        (first.records.len(), first.failed.len()),
-        (10, 0),
-        "{}",
-        running.log()
-    );
+    assert_eq!((first.records.len(), first.failed.len()), (10, 0), "{}", running.log());
     let called: Vec<_> = (0..10).map(|n| target.requests(&id(n)).len()).collect();
     assert_eq!(called, [1, 1, 1, 2, 1, 1, 1, 3, 1, 1]);
     let records = final_records(&topology).await;
-    let reasons: Vec<_> = records
-        .iter()
-        .map(|record| (&record.body["data"]["n"], record.error_type.as_str()))
-        .collect();
-    assert_eq!(
-        reasons,
-        [
-            (&json!(5), "NON_RETRYABLE_ERROR"),
-            (&json!(7), "RETRY_ATTEMPT_EXCEEDED")
-        ]
-    );
+    let reasons: Vec<_> =
+        records.iter().map(|record| (&record.body["data"]["n"], record.error_type.as_str())).collect();
+    assert_eq!(reasons, [(&json!(5), "NON_RETRYABLE_ERROR"), (&json!(7), "RETRY_ATTEMPT_EXCEEDED")]);
 }

@@ -14,10 +14,7 @@ const CANARY: &str = "canary-of-a-payload";
 
 /// All lines of all functions' standard output.
 fn lines(running: &Running) -> Vec<Value> {
-    let output = running
-        .mappings()
-        .into_iter()
-        .flat_map(|mapping| mapping.function().output());
+    let output = running.mappings().into_iter().flat_map(|mapping| mapping.function().output());
     let lines = output.filter(|line| !line.is_stderr);
     lines
         .map(|line| serde_json::from_str(&line.text).unwrap_or_else(|_| panic!("JSON: {}", line.text)))
@@ -28,33 +25,16 @@ fn assert_no_canary(running: &Running) {
     for mapping in running.mappings() {
         for line in mapping.function().output() {
             for canary in [CANARY, RESPONSE_CANARY] {
-                assert!(
-                    !line.text.contains(canary),
-                    "{} wrote: {}",
-                    mapping.function().name(),
-                    line.text
-                );
+                assert!(!line.text.contains(canary), "{} wrote: {}", mapping.function().name(), line.text);
             }
         }
     }
 }
 
 async fn send_with_canary_attribute(topology: &Topology, body: String) {
-    let canary = MessageAttributeValue::builder()
-        .data_type("String")
-        .string_value(CANARY)
-        .build()
-        .unwrap();
-    let request = topology
-        .client
-        .send_message()
-        .queue_url(&topology.source.url)
-        .message_body(body);
-    request
-        .message_attributes("producer", canary)
-        .send()
-        .await
-        .unwrap();
+    let canary = MessageAttributeValue::builder().data_type("String").string_value(CANARY).build().unwrap();
+    let request = topology.client.send_message().queue_url(&topology.source.url).message_body(body);
+    request.message_attributes("producer", canary).send().await.unwrap();
 }
 
 /// As loud as the functions and their dependencies can be made.
@@ -84,10 +64,7 @@ async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_l
 
     assert_no_canary(&running);
     let lines = lines(&running);
-    let emf: Vec<_> = lines
-        .iter()
-        .filter(|line| line["_aws"]["CloudWatchMetrics"].is_array())
-        .collect();
+    let emf: Vec<_> = lines.iter().filter(|line| line["_aws"]["CloudWatchMetrics"].is_array()).collect();
     let mut metrics = BTreeSet::new();
     for line in &emf {
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
@@ -115,10 +92,7 @@ async fn every_line_is_json_the_metrics_are_emf_and_no_payload_is_in_it_at_the_l
 async fn the_text_of_a_panic_and_of_an_error_is_not_written() {
     let (topology, journal) = (topology().await, journal());
     for (n, action) in ["panic", "transient", "permanent"].into_iter().enumerate() {
-        let body = message(
-            u32::try_from(n).unwrap(),
-            &json!({"script": [action], "text": CANARY}),
-        );
+        let body = message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));
         send_with_canary_attribute(&topology, body).await;
     }
     let running = topology.run(&loud(Setup::scripted(&journal)));

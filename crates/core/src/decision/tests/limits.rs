@@ -58,21 +58,14 @@ fn a_message_expires_where_the_next_retry_would_come_after_max_age() {
     );
     let retried = body(r#""retry_attempt":1,"first_sent_time":"2026-07-25T17:19:00Z""#);
     assert_eq!(resend(&aged(130), &retried, &transient()).retry_attempt, 2);
-    assert_eq!(
-        give_up(&aged(129), &retried, &transient()).reason,
-        DeadLetterReason::MessageExpired
-    );
+    assert_eq!(give_up(&aged(129), &retried, &transient()).reason, DeadLetterReason::MessageExpired);
 }
 
 #[test]
 fn a_message_expires_where_the_next_retry_would_come_after_expires_at() {
     let in_time = body(r#""expires_at":"2026-07-25T19:21:10+02:00""#);
     assert_eq!(resend(&minutes(), &in_time, &transient()).retry_attempt, 1);
-    let given_up = give_up(
-        &minutes(),
-        &body(r#""expires_at":"2026-07-25T17:21:09.999999Z""#),
-        &transient(),
-    );
+    let given_up = give_up(&minutes(), &body(r#""expires_at":"2026-07-25T17:21:09.999999Z""#), &transient());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
     assert_eq!(
         given_up.explanation,
@@ -84,40 +77,24 @@ fn a_message_expires_where_the_next_retry_would_come_after_expires_at() {
 fn the_earlier_of_both_ages_counts() {
     let policy =
         policy(r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_age_seconds":70}"#);
-    let earlier = give_up(
-        &policy,
-        &body(r#""expires_at":"2026-07-25T17:20:30Z""#),
-        &transient(),
-    );
+    let earlier = give_up(&policy, &body(r#""expires_at":"2026-07-25T17:20:30Z""#), &transient());
     assert!(earlier.explanation.contains("metadata.expires_at"));
     assert_eq!(
-        resend(
-            &policy,
-            &body(r#""expires_at":"2027-01-01T00:00:00Z""#),
-            &transient()
-        )
-        .retry_attempt,
+        resend(&policy, &body(r#""expires_at":"2027-01-01T00:00:00Z""#), &transient()).retry_attempt,
         1
     );
 }
 
 #[test]
 fn a_snoozed_message_expires_too() {
-    let given_up = give_up(
-        &minutes(),
-        &body(r#""expires_at":"2026-07-25T17:20:15Z""#),
-        &snooze(),
-    );
+    let given_up = give_up(&minutes(), &body(r#""expires_at":"2026-07-25T17:20:15Z""#), &snooze());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
 }
 
 #[test]
 fn attempts_exceeded_is_told_before_expiry() {
     let both = body(r#""retry_attempt":3,"expires_at":"2020-01-01T00:00:00Z""#);
-    assert_eq!(
-        give_up(&minutes(), &both, &transient()).reason,
-        DeadLetterReason::RetryAttemptExceeded
-    );
+    assert_eq!(give_up(&minutes(), &both, &transient()).reason, DeadLetterReason::RetryAttemptExceeded);
 }
 
 #[test]
@@ -127,11 +104,7 @@ fn history_keeps_the_last_five_failures_newest_last() {
     for attempt in 0..8 {
         let error = failure(&HandlerError::transient("E", format!("failure {attempt}")));
         message = resend(&many, &message, &error).body;
-        let history = MessageSchema::default()
-            .parse(&message)
-            .unwrap()
-            .metadata
-            .retry_history;
+        let history = MessageSchema::default().parse(&message).unwrap().metadata.retry_history;
         let first = (attempt + 1_u32).saturating_sub(5);
         let expected: Vec<_> = (first..=attempt)
             .map(|attempt| PastFailure::new(attempt, at(5), "E", &format!("failure {attempt}")))
@@ -145,47 +118,29 @@ fn history_details_are_at_most_256_bytes_and_legal() {
     let error = failure(&HandlerError::transient("E", "é\u{FFFE}\0".repeat(200)));
     let resend = resend(&minutes(), &body(""), &error);
     let past = &metadata(&resend).retry_history[0];
-    assert!(
-        (250..=256).contains(&past.error_details.len()),
-        "{}",
-        past.error_details.len()
-    );
+    assert!((250..=256).contains(&past.error_details.len()), "{}", past.error_details.len());
     assert!(resend.body.chars().all(crate::limits::is_legal));
 }
 
 #[test]
 fn history_without_a_time_of_failure_has_that_of_the_decision() {
     for failed_at in [None, Some("yesterday".to_owned())] {
-        let failure = Failure {
-            failed_at,
-            ..transient()
-        };
+        let failure = Failure { failed_at, ..transient() };
         let resend = resend(&minutes(), &body(""), &failure);
-        assert_eq!(
-            parse_rfc3339(&metadata(&resend).retry_history[0].failed_at),
-            Some(at(10))
-        );
+        assert_eq!(parse_rfc3339(&metadata(&resend).retry_history[0].failed_at), Some(at(10)));
     }
 }
 
 /// A body of exactly `bytes` bytes with these metadata members.
 fn body_of(bytes: usize, members: &str) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{ID}"{members}}},"data":{{"s":""}}}}"#);
-    empty.replace(
-        r#""s":"""#,
-        &format!(r#""s":"{}""#, "x".repeat(bytes - empty.len())),
-    )
+    empty.replace(r#""s":"""#, &format!(r#""s":"{}""#, "x".repeat(bytes - empty.len())))
 }
 
 fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
-    let failed = Failed {
-        envelope: &envelope,
-        failure: &transient(),
-        sent_at: at(0),
-        attributes_bytes,
-    };
+    let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
     decide(&policy(r#"{"max_attempts":1000}"#), failed, at(10))
 }
 
@@ -210,21 +165,11 @@ fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
     let room_for_all = MESSAGE_BYTES_MAX - FIRST_RETRY.len();
     assert_eq!(sent(room_for_all, 0), Ok((FIRST_RETRY.len(), 1)));
     assert_eq!(sent(room_for_all + 1, 0), Ok((BARE_RETRY, 0)));
-    assert_eq!(
-        sent(room_for_all - 500, 501),
-        Ok((BARE_RETRY, 0)),
-        "attributes count"
-    );
+    assert_eq!(sent(room_for_all - 500, 501), Ok((BARE_RETRY, 0)), "attributes count");
     assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY, 0), Ok((BARE_RETRY, 0)));
-    assert_eq!(
-        sent(MESSAGE_BYTES_MAX - BARE_RETRY + 1, 0),
-        Err(DeadLetterReason::MessageTooLarge)
-    );
+    assert_eq!(sent(MESSAGE_BYTES_MAX - BARE_RETRY + 1, 0), Err(DeadLetterReason::MessageTooLarge));
     assert_eq!(sent(MESSAGE_BYTES_MAX, 0), Err(DeadLetterReason::MessageTooLarge));
-    assert_eq!(
-        sent(1000, MESSAGE_BYTES_MAX - 1000),
-        Err(DeadLetterReason::MessageTooLarge)
-    );
+    assert_eq!(sent(1000, MESSAGE_BYTES_MAX - 1000), Err(DeadLetterReason::MessageTooLarge));
 }
 
 #[test]
@@ -243,11 +188,9 @@ fn history_is_shed_oldest_first() {
     let one = entry(0).len() + 1;
     let whole = BARE_RETRY - r#","retry_attempt":1"#.len() + newest.len();
     let shed = |attributes: usize| match decided_with(attributes, &message) {
-        Decision::Resend(resend) => metadata(&resend)
-            .retry_history
-            .iter()
-            .map(|past| past.attempt)
-            .collect::<Vec<_>>(),
+        Decision::Resend(resend) => {
+            metadata(&resend).retry_history.iter().map(|past| past.attempt).collect::<Vec<_>>()
+        }
         Decision::GiveUp(give_up) => panic!("{give_up:?}"),
     };
     let full = 3000 + one - whole;
@@ -276,8 +219,5 @@ fn a_delay_never_overflows_time() {
         r#""retry_attempt":1,"first_sent_time":"0000-01-01T00:00:00Z","expires_at":"9999-12-31T23:59:59Z""#,
     );
     let policy = policy(r#"{"max_age_seconds":1209600}"#);
-    assert_eq!(
-        give_up(&policy, &old, &transient()).reason,
-        DeadLetterReason::MessageExpired
-    );
+    assert_eq!(give_up(&policy, &old, &transient()).reason, DeadLetterReason::MessageExpired);
 }

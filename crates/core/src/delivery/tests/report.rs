@@ -38,35 +38,20 @@ fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
         .iter()
         .map(|body| {
             let record = format!("r-{body}");
-            let content = Content {
-                body: (*body).to_owned(),
-                ..Content::default()
-            };
+            let content = Content { body: (*body).to_owned(), ..Content::default() };
             Outgoing::new(record.clone(), content, confirmed(&record))
         })
         .collect();
     let observer = Observed::default();
-    let sends = Sends {
-        queue,
-        name: "final record",
-    };
-    let failed = block_on(send_and_report(
-        sends,
-        &FakeClock::new(),
-        &observer,
-        at(10),
-        outgoing,
-    ));
+    let sends = Sends { queue, name: "final record" };
+    let failed = block_on(send_and_report(sends, &FakeClock::new(), &observer, at(10), outgoing));
     (failed, observer.0.into_inner().unwrap())
 }
 
 #[test]
 fn a_confirmed_record_is_observed_exactly_once_and_not_reported_as_failed() {
     let queue = FakeQueue::new([Answer::All]);
-    assert_eq!(
-        reported(&queue, &["a", "b"]),
-        (Vec::new(), vec![confirmed("r-a"), confirmed("r-b")])
-    );
+    assert_eq!(reported(&queue, &["a", "b"]), (Vec::new(), vec![confirmed("r-a"), confirmed("r-b")]));
 }
 
 #[test]
@@ -84,11 +69,7 @@ fn what_is_not_confirmed_is_reported_as_failed_entry_by_entry() {
         reported(&queue, &["a", "b", "c"]),
         (
             vec!["r-b".to_owned()],
-            vec![
-                confirmed("r-a"),
-                not_confirmed("r-b", "SenderCode"),
-                confirmed("r-c")
-            ]
+            vec![confirmed("r-a"), not_confirmed("r-b", "SenderCode"), confirmed("r-c")]
         )
     );
 }
@@ -100,10 +81,7 @@ fn a_queue_that_never_answers_confirms_nothing() {
     assert_eq!(failed, ["r-a", "r-b"]);
     assert_eq!(
         events,
-        [
-            not_confirmed("r-a", "NoAnswerBeforeDeadline"),
-            not_confirmed("r-b", "NoAnswerBeforeDeadline")
-        ]
+        [not_confirmed("r-a", "NoAnswerBeforeDeadline"), not_confirmed("r-b", "NoAnswerBeforeDeadline")]
     );
 }
 
@@ -127,11 +105,7 @@ fn an_unsendable_message_is_reported_and_the_others_are_sent() {
 #[test]
 fn the_code_of_an_unsendable_message_names_no_attribute() {
     let attributes = [("secret".to_owned(), crate::message::Attribute::string(""))].into();
-    let content = Content {
-        body: "b".to_owned(),
-        attributes,
-        ..Content::default()
-    };
+    let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
     let outgoing = Outgoing::new("r", content, confirmed("r"));
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
 }

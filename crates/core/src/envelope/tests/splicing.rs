@@ -103,10 +103,7 @@ fn valid_value(name: &str) -> &'static [&'static str] {
             "[ ]",
             r#"[{ "attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"},{","error_details":"]" }]"#,
         ],
-        _ => &[
-            r#""2026-07-25T17:20:00Z""#,
-            r#""2026-07-25T19:20:00.123456789+02:00""#,
-        ],
+        _ => &[r#""2026-07-25T17:20:00Z""#, r#""2026-07-25T19:20:00.123456789+02:00""#],
     }
 }
 
@@ -132,34 +129,20 @@ fn body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
         let members: Vec<_> = members.iter().map(Piece::text).collect();
         piece(None, name, format!("{{{}}}", members.join(",")))
     });
-    let top = (data, foreign(3))
-        .prop_map(|(data, foreign)| [vec![data], foreign].concat())
-        .prop_shuffle();
-    (
-        top,
-        any::<prop::sample::Index>(),
-        name("metadata"),
-        metadata,
-        space(),
-        space(),
-    )
-        .prop_map(|(top, place, name, metadata, left, right)| {
+    let top = (data, foreign(3)).prop_map(|(data, foreign)| [vec![data], foreign].concat()).prop_shuffle();
+    (top, any::<prop::sample::Index>(), name("metadata"), metadata, space(), space()).prop_map(
+        |(top, place, name, metadata, left, right)| {
             let place = place.index(top.len() + 1);
             let top: Vec<_> = top.iter().map(Piece::text).collect();
-            let before = top[..place]
-                .iter()
-                .map(|text| format!("{text},"))
-                .collect::<String>();
-            let after = top[place..]
-                .iter()
-                .map(|text| format!(",{text}"))
-                .collect::<String>();
+            let before = top[..place].iter().map(|text| format!("{text},")).collect::<String>();
+            let after = top[place..].iter().map(|text| format!(",{text}")).collect::<String>();
             (
                 format!("{left}{{{before}{left}\"{name}\"{right}:{left}{{"),
                 metadata,
                 format!("}}{right}{after}}}{right}"),
             )
-        })
+        },
+    )
 }
 
 fn joined(before: &str, pieces: &[String], after: &str) -> String {
@@ -168,26 +151,19 @@ fn joined(before: &str, pieces: &[String], after: &str) -> String {
 
 fn any_retry() -> impl Strategy<Value = RetryMetadata> {
     let history = prop::collection::vec((0..=1000_u32, any::<String>(), any::<String>()), 0..=5);
-    (
-        1..=1000_u32,
-        0..=900_i64,
-        history,
-        0..=100_u32,
-        prop::option::of(0..=100_u32),
+    (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32)).prop_map(
+        |(retry_attempt, delay, history, snooze_count, redrive_generation)| RetryMetadata {
+            retry_attempt,
+            next_retry_time: at(delay),
+            first_sent_time: at(-delay),
+            retry_history: history
+                .into_iter()
+                .map(|(attempt, name, details)| PastFailure::new(attempt, at(-1), &name, &details))
+                .collect(),
+            snooze_count,
+            redrive_generation,
+        },
     )
-        .prop_map(
-            |(retry_attempt, delay, history, snooze_count, redrive_generation)| RetryMetadata {
-                retry_attempt,
-                next_retry_time: at(delay),
-                first_sent_time: at(-delay),
-                retry_history: history
-                    .into_iter()
-                    .map(|(attempt, name, details)| PastFailure::new(attempt, at(-1), &name, &details))
-                    .collect(),
-                snooze_count,
-                redrive_generation,
-            },
-        )
 }
 
 proptest! {

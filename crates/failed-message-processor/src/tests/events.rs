@@ -1,0 +1,89 @@
+//! Events: one per outcome, none before it is true, and no text that is not ours.
+
+use redeliver_core::events::NotConfirmed;
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::*;
+
+#[test]
+fn a_retry_is_told_with_exact_values() {
+    let setup = Setup::with_policy(FIXED);
+    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":2"#), &busy(1))]);
+    let scheduled = RetryScheduled {
+        message_id: id(1),
+        retry_attempt: 3,
+        spends_attempt: true,
+        delay_seconds: DelaySeconds::new(100).unwrap(),
+        age_seconds: 10.0,
+    };
+    assert_eq!(setup.world.seen.events(), [Event::RetryScheduled(scheduled)]);
+}
+
+#[test]
+fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
+    let setup = Setup::new();
+    setup.process(vec![handed_off(1, body(1), &busy(1)), redriven(2, body(2))]);
+    let events = setup.world.seen.events();
+    let arrivals: Vec<_> =
+        events.iter().filter(|event| matches!(event, Event::ArrivedByRedrive(_))).collect();
+    let arrived = ArrivedByRedrive { sqs_message_id: "sqs-2".to_owned(), receive_count: 2 };
+    assert_eq!(arrivals, [&Event::ArrivedByRedrive(arrived)]);
+    assert_eq!(events.len(), 3);
+}
+
+#[test]
+fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
+    let setup = Setup::new();
+    let permanent = with(busy(1), json!({ "kind": "permanent" }));
+    setup.process(vec![handed_off(1, body(1), &permanent), handed_off(2, "{}", &busy(2))]);
+    let given_up = |n: usize, message_id, error_type| {
+        Event::GivenUp(GivenUp { message_id, sqs_message_id: format!("sqs-{n}"), error_type })
+    };
+    let expected =
+        [given_up(1, Some(id(1)), "NON_RETRYABLE_ERROR"), given_up(2, None, "INVALID_MESSAGE_SCHEMA")];
+    assert_eq!(setup.world.seen.events(), expected);
+}
+
+#[test]
+fn no_outcome_is_told_before_its_send_is_confirmed() {
+    let setup = Setup::new();
+    let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
+    let setup = Setup {
+        source: setup.source.clone().slow(before, after),
+        annotation: setup.annotation.clone().slow(before, after),
+        ..setup
+    };
+    setup.process(vec![handed_off(1, body(1), &busy(1)), handed_off(2, "{}", &busy(2))]);
+    let times: Vec<_> = setup.world.seen.timed().into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [start() + before + after; 2]);
+}
+
+#[test]
+fn a_send_that_fails_is_told_instead_of_the_outcome() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::Sender);
+    setup.process(vec![handed_off(1, body(1), &busy(1))]);
+    let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
+    let expected = [Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "re-send", code })];
+    assert_eq!(setup.world.seen.events(), expected);
+}
+
+#[test]
+fn no_event_holds_payload_attributes_or_a_targets_text() {
+    let setup = Setup::new();
+    let canary = with(busy(1), json!({ "type": "canary", "details": "canary" }));
+    let permanent = with(canary.clone(), json!({ "kind": "permanent" }));
+    let body = |n| body(n).replace(r#"{"n""#, r#"{"canary":"canary","n""#);
+    let mut records = vec![
+        handed_off(1, body(1), &canary),
+        handed_off(2, body(2), &permanent),
+        handed_off(3, "canary", &canary),
+        redriven(4, body(4)),
+    ];
+    for record in &mut records {
+        record.attributes.insert("canary".to_owned(), Attribute::string("canary"));
+    }
+    setup.process(records);
+    let events = format!("{:?}", setup.world.seen.events());
+    assert!(!events.contains("canary"), "{events}");
+}

@@ -1,0 +1,108 @@
+//! A record is done when its own send is confirmed, and not before.
+
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::*;
+
+fn ten_failed() -> Vec<ReceivedMessage> {
+    (0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()
+}
+
+/// Ids of the messages that the source queue holds, whatever their delay.
+fn waiting(setup: &Setup) -> Vec<String> {
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(901)));
+    let id = |body: &str| {
+        serde_json::from_str::<Value>(body).unwrap()["metadata"]["message_id"].as_str().unwrap().to_owned()
+    };
+    let mut ids: Vec<_> = setup.source.received().iter().map(|record| id(&record.body)).collect();
+    ids.sort();
+    ids
+}
+
+#[test]
+fn a_failing_resend_reports_exactly_its_record() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    assert_eq!(setup.process(ten_failed()), ["sqs-3"]);
+    assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(id).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_failing_verdict_reports_exactly_its_record() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.annotation, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+    let mut records = ten_failed();
+    records[2].body = "first verdict".to_owned();
+    records[6].body = "second verdict".to_owned();
+    assert_eq!(setup.process(records), ["sqs-2"]);
+    assert_eq!(waiting(&setup).len(), 8);
+    assert_eq!(setup.annotation.received().len(), 1);
+}
+
+#[test]
+fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![1]), Injection::LostAnswer);
+    assert_eq!(setup.process(ten_failed()), [""; 0]);
+    let copies: Vec<_> = [0].into_iter().chain(0..10).map(id).collect();
+    assert_eq!(waiting(&setup), copies, "a copy of the first one: at least once");
+    let sent = setup.source.sent();
+    assert_eq!(sent[0], sent[10], "and it says and waits the same");
+}
+
+#[test]
+fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+        let setup = Setup::new();
+        setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), injection);
+        let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
+        assert_eq!(setup.process(ten_failed()), expected, "{injection:?}");
+        assert!((25..30).contains(&setup.world.elapsed()));
+        assert!(waiting(&setup).is_empty());
+    }
+}
+
+#[test]
+fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
+    let setup = Setup::new();
+    let setup =
+        Setup { source: setup.source.clone().slow(Duration::from_secs(3600), Duration::ZERO), ..setup };
+    assert_eq!(setup.process(ten_failed()).len(), 10);
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(29_500));
+}
+
+#[test]
+fn ten_records_with_ten_fates_change_nothing_for_one_another() {
+    let fate = |n: usize| match n {
+        0 => handed_off(n, body(n), &busy(n)),
+        1 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "permanent" }))),
+        2 => handed_off(n, body_with(n, r#""retry_attempt":5"#), &busy(n)),
+        3 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "snooze", "retry_after_seconds": 9 }))),
+        4 => redriven(n, body(n)),
+        5 => redriven(n, "not JSON"),
+        6 => handed_off(n, body(n), &with(busy(n), json!({ "kind": "not_started" }))),
+        7 => handed_off(
+            n,
+            body_with(n, r#""retry_attempt":5"#),
+            &with(busy(n), json!({ "new_generation": true })),
+        ),
+        8 => redriven(n, body_of_size(n, redeliver_core::limits::MESSAGE_BYTES_MAX)),
+        _ => ReceivedMessage { attributes: ten_attributes(), ..redriven(n, body(n)) },
+    };
+    let together = Setup::new();
+    assert_eq!(together.process((0..10).map(fate).collect()), [""; 0]);
+    let (mut resends, mut verdicts) = (Vec::new(), Vec::new());
+    for n in 0..10 {
+        let alone = Setup::new();
+        assert_eq!(alone.process(vec![fate(n)]), [""; 0]);
+        resends.extend(alone.source.sent());
+        verdicts.extend(alone.annotation.sent());
+    }
+    assert_eq!((resends.len(), verdicts.len()), (6, 4));
+    assert_eq!(together.source.sent(), resends);
+    let by_body = |mut contents: Vec<Content>| {
+        contents.sort_by(|one, other| one.body.cmp(&other.body));
+        contents
+    };
+    assert_eq!(by_body(together.annotation.sent()), by_body(verdicts), "in any order of the batches");
+}

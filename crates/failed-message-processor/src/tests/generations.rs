@@ -1,0 +1,85 @@
+//! A new generation: a message that somebody sent back from the final DLQ starts afresh.
+
+use super::*;
+
+/// Body 1 as it came back: five retries and some snoozes made, in its generation 2.
+fn spent() -> String {
+    let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
+    let (first, next) = (moment(-9000), moment(-8000));
+    body_with(
+        1,
+        &format!(
+            r#""retry_attempt":5,"next_retry_time":"{next}","first_sent_time":"{first}","retry_history":[{past}],"snooze_count":3,"redrive_generation":2"#
+        ),
+    )
+}
+
+/// Body 1 after the first retry of generation 3.
+fn afresh(failure_type: &str, failed_at: i64) -> Value {
+    json!({
+        "message_id": id(1),
+        "retry_attempt": 1,
+        "next_retry_time": moment(100),
+        "first_sent_time": moment(-10),
+        "redrive_generation": 3,
+        "retry_history": [{ "attempt": 0, "failed_at": moment(failed_at), "error_type": failure_type }],
+    })
+}
+
+/// The metadata of the only re-send, without texts that may change.
+fn sent_metadata(setup: &Setup) -> Value {
+    let mut body: Value = serde_json::from_str(&setup.source.only().body).unwrap();
+    body["metadata"]["retry_history"][0].as_object_mut().unwrap().remove("error_details");
+    body["metadata"].take()
+}
+
+#[test]
+fn a_new_generation_starts_afresh() {
+    let setup = Setup::with_policy(FIXED);
+    let failure = with(busy(1), json!({ "new_generation": true }));
+    assert_eq!(setup.process(vec![handed_off(1, spent(), &failure)]), [""; 0]);
+    assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
+}
+
+#[test]
+fn a_new_generation_has_delays_of_its_own() {
+    let setup = Setup::new();
+    let failure = with(busy(1), json!({ "new_generation": true }));
+    setup.process(vec![handed_off(1, spent(), &failure)]);
+    assert_eq!(setup.source.only().delay, delay(&Policy::default(), key(1, 3, 1)));
+}
+
+#[test]
+fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
+    let setup = Setup::with_policy(FIXED);
+    let record = json!({
+        "stage": "failed-message-processor",
+        "cause": { "type": "A", "message": "b" },
+        "dead_lettered_at": moment(-7000),
+        "sqs_message_id": "sqs-0",
+        "fingerprint": "0123456789abcdef",
+        "folded_attributes": { "count": { "data_type": "Number.int", "text": "7" } },
+    });
+    let mut attributes = producer_attributes();
+    let folded = attributes.remove("count").unwrap();
+    attributes.insert("DeadLetter".to_owned(), Attribute::string(record.to_string()));
+    attributes.insert("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"));
+    attributes.insert("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 5 exceeded"));
+    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, spent()) }]), [""; 0]);
+    assert_eq!(sent_metadata(&setup), afresh("Redrive", 0));
+    let sent = setup.source.only();
+    assert_eq!(sent.attributes["count"], folded);
+    assert_eq!(sent.attributes, producer_attributes(), "so the next failure is not a new generation again");
+}
+
+#[test]
+fn a_new_generation_that_fails_for_good_says_so_in_its_verdict() {
+    let setup = Setup::new();
+    let failure = with(busy(1), json!({ "kind": "permanent", "new_generation": true }));
+    setup.process(vec![handed_off(1, spent(), &failure)]);
+    let verdict = setup.verdict();
+    assert_eq!(
+        (&verdict["verdict"], &verdict["new_generation"]),
+        (&json!("NON_RETRYABLE_ERROR"), &json!(true))
+    );
+}

@@ -1,0 +1,61 @@
+//! What SQS moved itself: nobody said why, and what the message says is its producer's.
+
+use super::*;
+
+#[test]
+fn a_forged_failure_on_a_redriven_message_is_not_believed() {
+    let setup = Setup::with_policy(FIXED);
+    let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": moment(-9999) });
+    let mut attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forgery.to_string()))]);
+    attributes.extend(producer_attributes());
+    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]), [""; 0]);
+    let sent = setup.source.only();
+    let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
+    assert_eq!(metadata["retry_attempt"], 1);
+    assert_eq!(metadata["redrive_generation"], Value::Null);
+    assert_eq!(metadata["first_sent_time"], moment(-10), "a redrive keeps SentTimestamp");
+    assert_eq!(metadata["retry_history"][0]["error_type"], "Redrive");
+    assert_eq!(metadata["retry_history"][0]["failed_at"], moment(0));
+    assert!(!sent.body.contains("canary"));
+    assert_eq!(sent.attributes, producer_attributes(), "and the forgery is stripped");
+}
+
+#[test]
+fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
+    let setup = Setup::with_policy(FIXED);
+    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, body(1)) }]);
+    assert_eq!(setup.source.only().attributes, ten_attributes());
+}
+
+#[test]
+fn a_redriven_message_is_given_up_after_the_last_retry_too() {
+    let setup = Setup::new();
+    setup.process(vec![redriven(1, body_with(1, r#""retry_attempt":5"#))]);
+    let verdict = setup.verdict();
+    assert_eq!(verdict["verdict"], "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(verdict["type"], "Redrive");
+    assert_eq!(verdict["source_message_id"], "sqs-1");
+    assert_eq!(verdict["source_queue_arn"], SOURCE_ARN);
+    assert_eq!(verdict["first_sent_time"], moment(-10));
+}
+
+#[test]
+fn a_list_of_retryable_errors_does_not_exclude_what_nobody_judged() {
+    let setup = Setup::with_policy(r#"{"retryable":["HttpStatus.503"]}"#);
+    setup.process(vec![redriven(1, body(1))]);
+    assert_eq!(setup.source.sent().len(), 1);
+}
+
+#[test]
+fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
+    for failure in ["not JSON", "[]", r#"{"kind":"unheard-of"}"#, r#"{"unknown":1}"#] {
+        let setup = Setup::with_policy(FIXED);
+        let mut record = handed_off(1, body(1), &busy(1));
+        record.attributes.insert(FAILURE.to_owned(), Attribute::string(failure));
+        assert_eq!(setup.process(vec![record]), [""; 0]);
+        let sent = setup.source.only();
+        assert!(sent.attributes.is_empty());
+        let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
+        assert_eq!(metadata["retry_attempt"], 1, "{failure}");
+    }
+}

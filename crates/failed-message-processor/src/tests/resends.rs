@@ -1,0 +1,138 @@
+//! What is sent again: the exact body, the exact delay, and all else as it came.
+
+use super::*;
+
+#[test]
+fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
+    let setup = Setup::with_policy(FIXED);
+    assert_eq!(setup.process(vec![handed_off(1, body(1), &busy(1))]), [""; 0]);
+    let sent = setup.source.only();
+    assert_eq!(sent.delay.get(), 100);
+    assert_eq!(
+        sent.body,
+        body_with(
+            1,
+            concat!(
+                r#""retry_attempt":1,"next_retry_time":"2026-07-25T17:21:40.000000Z","#,
+                r#""first_sent_time":"2026-07-25T17:19:50.000000Z","retry_history":[{"attempt":0,"#,
+                r#""failed_at":"2026-07-25T17:19:59.000000Z","error_type":"Db.Busy","error_details":"come later"}]"#,
+            )
+        )
+    );
+    assert!(sent.attributes.is_empty(), "the Failure is stripped");
+    assert!(setup.annotation.sent().is_empty());
+    assert_eq!(setup.world.sqs.next_due(), Some(start() + chrono::TimeDelta::seconds(100)));
+}
+
+#[test]
+fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
+    for (n, metadata, attempt) in [(1, "", 1), (2, "", 1), (1, r#","retry_attempt":4"#, 5)] {
+        let setup = Setup::new();
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{metadata}}},"data":{{}}}}"#, id(n));
+        setup.process(vec![handed_off(n, body, &busy(n))]);
+        assert_eq!(setup.source.only().delay, delay(&Policy::default(), key(n, 0, attempt)));
+    }
+}
+
+#[test]
+fn the_same_record_twice_is_sent_again_the_same() {
+    let setup = Setup::new();
+    for _ in 0..2 {
+        setup.process(vec![handed_off(1, body(1), &busy(1))]);
+    }
+    let sent = setup.source.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0], sent[1]);
+}
+
+#[test]
+fn a_later_failure_keeps_the_first_send_and_appends_to_the_history() {
+    let setup = Setup::with_policy(FIXED);
+    let past = r#"{"attempt":0,"failed_at":"2026-07-25T17:00:00Z","error_type":"A","error_details":"b"}"#;
+    let metadata = |first: &str, history: &str, attempt: u32, next: &str| {
+        format!(
+            r#""first_sent_time":"{first}","retry_history":[{history}],"own":1e400,"retry_attempt":{attempt},"next_retry_time":"{next}""#
+        )
+    };
+    let received = metadata("2026-07-25T19:00:00+02:00", past, 1, "2026-07-25T17:18:00Z");
+    setup.process(vec![handed_off(1, body_with(1, &received), &busy(1))]);
+    let failed_at = moment(-1);
+    let newest = format!(
+        r#"{{"attempt":1,"failed_at":"{failed_at}","error_type":"Db.Busy","error_details":"come later"}}"#
+    );
+    let expected = metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &moment(100));
+    assert_eq!(setup.source.only().body, body_with(1, &expected), "members keep their places");
+}
+
+#[test]
+fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
+    let setup = Setup::with_policy(FIXED);
+    let body = format!(
+        "\n{{ \"data\" :{{\"é\":\"\\u00e9\",\"n\":1e400}},\t\"metadata\":{{ \"message_id\":\"{}\" }},\"x\":[1.0] }} ",
+        id(1)
+    );
+    let mut record = handed_off(1, &*body, &busy(1));
+    record.attributes.extend(producer_attributes());
+    let intermediate = setup.world.queue("intermediate");
+    let record = sent_and_received(
+        &intermediate,
+        Content {
+            body: record.body,
+            attributes: record.attributes,
+            message_group_id: Some("tenant-7".to_owned()),
+            trace_header: Some("Root=1".to_owned()),
+            delay: DelaySeconds::ZERO,
+        },
+    );
+    assert_eq!(setup.process(vec![record]), [""; 0]);
+    let sent = setup.source.only();
+    assert_eq!(sent.attributes, producer_attributes());
+    assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
+    assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
+    let (before, after) = body.split_once(&id(1)).unwrap();
+    assert!(sent.body.starts_with(&format!("{before}{}\"", id(1))), "{}", sent.body);
+    assert!(sent.body.ends_with(after.trim_start_matches('"').trim_start_matches(' ')), "{}", sent.body);
+}
+
+#[test]
+fn a_targets_own_delay_replaces_the_backoff() {
+    for asked in [0, 30, 600, 100_000] {
+        let setup = Setup::with_policy(FIXED);
+        let failure = with(busy(1), json!({ "retry_after_seconds": asked }));
+        setup.process(vec![handed_off(1, body(1), &failure)]);
+        let delay = setup.source.only().delay;
+        assert_eq!(delay, target_delay(asked, key(1, 0, 1)));
+        assert!(u64::from(delay.get()) >= asked.min(900));
+    }
+}
+
+#[test]
+fn a_snooze_and_a_message_not_started_spend_no_attempt() {
+    for (kind, after) in [("snooze", Some(60)), ("not_started", None)] {
+        let setup = Setup::with_policy(FIXED);
+        let mut failure = with(busy(1), json!({ "kind": kind }));
+        if let Some(after) = after {
+            failure["retry_after_seconds"] = after.into();
+        }
+        // All retries are spent already: it is put off all the same.
+        setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5"#), &failure)]);
+        let sent = setup.source.only();
+        let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
+        assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(1)), "{kind}");
+        let delay = after.map_or(100, |after| target_delay(after, key(1, 0, 6)).get());
+        assert_eq!(sent.delay.get(), delay);
+    }
+}
+
+#[test]
+fn the_hundred_and_first_snooze_spends_an_attempt() {
+    let setup = Setup::with_policy(FIXED);
+    let failure = with(busy(1), json!({ "kind": "snooze", "retry_after_seconds": 60 }));
+    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":4,"snooze_count":100"#), &failure)]);
+    let metadata = serde_json::from_str::<Value>(&setup.source.only().body).unwrap()["metadata"].clone();
+    assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(100)));
+
+    let setup = Setup::with_policy(FIXED);
+    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5,"snooze_count":100"#), &failure)]);
+    assert_eq!(setup.verdict()["verdict"], "RETRY_ATTEMPT_EXCEEDED", "the loop ends");
+}

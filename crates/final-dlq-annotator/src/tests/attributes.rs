@@ -1,0 +1,107 @@
+//! The producer's attributes: whole, or folded, never lost; and the annotation gives way to them.
+
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+
+use super::*;
+
+/// What a producer's attributes are once ours are taken away and folded ones put back, as a message sent back has them.
+fn restored(content: &Content) -> Attributes {
+    let Arrived { producer, came_back, .. } = arrived(content.attributes.clone());
+    assert!(came_back);
+    producer
+}
+
+#[test]
+fn seven_attributes_stand_beside_ours_with_group_and_trace() {
+    let seven: Attributes = ten_attributes().into_iter().take(7).collect();
+    let mut record = given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", json!({})));
+    record.attributes.extend(seven.clone());
+    record.message_group_id = Some("tenant-7".to_owned());
+    record.trace_header = Some("Root=1".to_owned());
+    let sent = final_record(record);
+    assert_eq!(without_ours(&sent.attributes), seven);
+    assert_eq!(sent.attributes.len(), 10);
+    assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
+    assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
+    assert_eq!(document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
+}
+
+#[test]
+fn folded_attributes_come_back_where_there_is_room() {
+    // The producer took nothing else with it: what was folded stands as an attribute again.
+    let folded = json!({ "folded_attributes": {
+        "tenant": { "data_type": "String", "text": "acmé" },
+        "price": { "data_type": "Number", "text": "12345678901234567890.5" },
+        "count": { "data_type": "Number.int", "text": "7" },
+        "blob": { "data_type": "Binary.png", "base64": "AJ+Slv8=" },
+    } });
+    let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", folded)));
+    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(document(&sent.attributes, DEAD_LETTER)["folded_attributes"], Value::Null);
+}
+
+#[test]
+fn ten_attributes_are_folded_again_smallest_first_and_none_is_lost() {
+    let folded = json!({ "folded_attributes": { "more-0": { "data_type": "String", "text": "x" } } });
+    let mut record = given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", folded));
+    record.attributes.extend(ten_attributes().into_iter().filter(|(name, _)| name != "more-0"));
+    let sent = final_record(record);
+    assert_eq!(sent.attributes.len(), 10);
+    let document = document(&sent.attributes, DEAD_LETTER);
+    let folded: Vec<_> = document["folded_attributes"].as_object().unwrap().keys().collect();
+    assert_eq!(folded, ["more-0", "more-1", "more-2"]);
+    assert_eq!(restored(&sent), ten_attributes());
+}
+
+#[test]
+fn a_redriven_message_with_ten_attributes_loses_none() {
+    let sent = final_record(ReceivedMessage { attributes: ten_attributes(), ..redriven(1, spent(1)) });
+    assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
+    assert_eq!(restored(&sent), ten_attributes());
+}
+
+#[test]
+fn attributes_of_the_producers_with_our_names_are_folded() {
+    let own = Attributes::from([
+        (ERROR_TYPE.to_owned(), Attribute::string("mine")),
+        (DEAD_LETTER.to_owned(), Attribute::string("mine too")),
+    ]);
+    let mut record = given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", json!({})));
+    record.attributes.extend(own.clone());
+    let sent = final_record(record);
+    assert_eq!(text(&sent, ERROR_TYPE), "NON_RETRYABLE_ERROR");
+    assert_eq!(restored(&sent), own);
+}
+
+#[test]
+fn the_annotation_of_an_earlier_generation_is_replaced() {
+    let earlier = final_record(ReceivedMessage { attributes: ten_attributes(), ..redriven(1, spent(1)) });
+    let sent = final_record(ReceivedMessage { attributes: earlier.attributes, ..redriven(1, spent(1)) });
+    assert_eq!(restored(&sent), ten_attributes());
+}
+
+#[test]
+fn a_body_of_1_mib_is_sent_all_the_same_and_the_annotation_gives_way() {
+    for (room, names) in [
+        (0, &[][..]),
+        (34, &[]),
+        (35, &[ERROR_TYPE]),
+        (100, &[ERROR_DETAILS, ERROR_TYPE]),
+        (800, &[DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE]),
+    ] {
+        let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
+        let sent = final_record(redriven(1, &*body));
+        assert_eq!(sent.body, body);
+        let written: Vec<_> = sent.attributes.keys().collect();
+        assert_eq!(written, names, "{room} bytes of room");
+    }
+}
+
+#[test]
+fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
+    let attributes = ten_attributes();
+    let bytes = redeliver_core::message::attributes_size(&attributes);
+    let body = body_of_size(1, MESSAGE_BYTES_MAX - bytes);
+    let sent = final_record(ReceivedMessage { attributes: attributes.clone(), ..redriven(1, &*body) });
+    assert_eq!((sent.body, sent.attributes), (body, attributes));
+}

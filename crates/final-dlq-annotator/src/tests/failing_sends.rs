@@ -1,0 +1,52 @@
+//! A record is done when its final record is confirmed, and not before.
+
+use redeliver_core::events::NotConfirmed;
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::*;
+
+fn ten_given_up() -> Vec<ReceivedMessage> {
+    (0..10).map(|n| given_up(n, body(n), &failure("NON_RETRYABLE_ERROR", json!({})))).collect()
+}
+
+#[test]
+fn a_failing_send_reports_exactly_its_record() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.final_dlq, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    assert_eq!(setup.process(ten_given_up()), ["sqs-3"], "by its id in the annotation queue");
+    assert_eq!(setup.final_dlq.received().len(), 9);
+    let events = setup.world.seen.events();
+    let (sqs_message_id, code) = ("sqs-3".to_owned(), "InvalidParameterValue".to_owned());
+    let expected = Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "final record", code });
+    assert_eq!(events.len(), 10);
+    assert!(events.contains(&expected), "{events:?}");
+}
+
+#[test]
+fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+        let setup = Setup::new();
+        setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), injection);
+        let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
+        assert_eq!(setup.process(ten_given_up()), expected);
+        assert!((25..30).contains(&setup.world.elapsed()));
+    }
+}
+
+#[test]
+fn a_lost_answer_makes_a_copy_and_nothing_is_reported() {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Numbers(vec![1]), Injection::LostAnswer);
+    assert_eq!(setup.process(ten_given_up()), [""; 0]);
+    assert_eq!(setup.final_dlq.received().len(), 20, "at least once");
+}
+
+#[test]
+fn no_dead_letter_is_told_before_its_send_is_confirmed() {
+    let setup = Setup::new();
+    let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
+    let setup = Setup { final_dlq: setup.final_dlq.clone().slow(before, after), ..setup };
+    setup.process(ten_given_up());
+    let times: Vec<_> = setup.world.seen.timed().into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [start() + before + after; 10]);
+}

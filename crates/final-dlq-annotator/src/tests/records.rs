@@ -1,0 +1,164 @@
+//! The exact final record of each verdict.
+
+use super::*;
+
+/// The `DeadLetter` of `spent(1)` given up by the failed-message-processor.
+fn dead_letter(reason: &str, more: Value) -> Value {
+    let record = json!({
+        "stage": "failed-message-processor",
+        "cause": { "type": "HttpStatus.503", "message": "HTTP 503" },
+        "attempts": 5,
+        "first_sent_time": moment(-3600),
+        "dead_lettered_at": moment(0),
+        "source_queue_arn": SOURCE_ARN,
+        "sqs_message_id": "source-1",
+        "fingerprint": fingerprint(reason, "HttpStatus.503", "HTTP 503"),
+    });
+    with(record, more)
+}
+
+/// Checks the record of `spent(1)` with this verdict.
+fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Value) {
+    let sent = final_record(given_up(1, spent(1), failure));
+    assert_eq!(sent.body, spent(1), "the body as last received");
+    assert_eq!(text(&sent, ERROR_TYPE), reason);
+    assert_eq!(text(&sent, ERROR_DETAILS), details);
+    assert_eq!(&document(&sent.attributes, DEAD_LETTER), dead_letter);
+    let names: Vec<_> = sent.attributes.keys().collect();
+    assert_eq!(names, [DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE], "the Failure is gone");
+}
+
+#[test]
+fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error() {
+    let reason = "RETRY_ATTEMPT_EXCEEDED";
+    let failure = failure(reason, json!({ "explanation": "Max retry attempts 5 exceeded" }));
+    let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503";
+    assert_record(reason, &failure, details, &dead_letter(reason, json!({})));
+}
+
+#[test]
+fn a_permanent_failure_is_its_error() {
+    let reason = "NON_RETRYABLE_ERROR";
+    let failure = failure(reason, json!({ "kind": "permanent" }));
+    assert_record(reason, &failure, "HttpStatus.503: HTTP 503", &dead_letter(reason, json!({})));
+}
+
+#[test]
+fn an_expired_message_says_what_would_have_come_too_late() {
+    let reason = "MESSAGE_EXPIRED";
+    let explanation = "The next retry at A would come after max_age_seconds at B";
+    let failure = failure(reason, json!({ "explanation": explanation }));
+    let details = format!("{explanation}; last error HttpStatus.503: HTTP 503");
+    assert_record(reason, &failure, &details, &dead_letter(reason, json!({})));
+}
+
+#[test]
+fn a_message_too_large_says_so() {
+    let reason = "MESSAGE_TOO_LARGE";
+    let explanation = "With its retry metadata the message has 1048577 bytes; SQS takes at most 1048576";
+    let failure = failure(reason, json!({ "explanation": explanation }));
+    let details = format!("{explanation}; last error HttpStatus.503: HTTP 503");
+    assert_record(reason, &failure, &details, &dead_letter(reason, json!({})));
+}
+
+#[test]
+fn an_invalid_message_says_what_is_wrong_with_it_and_nothing_of_its_body() {
+    for (reason, stage, body, details) in [
+        ("INVALID_MESSAGE_FORMAT", "message-processor", "canary", "not JSON: at line 1"),
+        ("INVALID_MESSAGE_SCHEMA", "message-processor", "{}", "/metadata: is missing"),
+        ("INVALID_MESSAGE_SCHEMA", "failed-message-processor", "{}", "/metadata: is missing"),
+    ] {
+        let failure = json!({
+            "type": reason,
+            "details": details,
+            "failed_at": moment(-2),
+            "source_message_id": "source-1",
+            "source_queue_arn": SOURCE_ARN,
+            "first_sent_time": moment(-100),
+            "verdict": reason,
+            "stage": stage,
+        });
+        let sent = final_record(given_up(1, body, &failure));
+        assert_eq!(sent.body, body);
+        assert_eq!((text(&sent, ERROR_TYPE), text(&sent, ERROR_DETAILS)), (reason, details));
+        let expected = json!({
+            "stage": stage,
+            "cause": { "type": reason, "message": details },
+            "first_sent_time": moment(-100),
+            "dead_lettered_at": moment(0),
+            "source_queue_arn": SOURCE_ARN,
+            "sqs_message_id": "source-1",
+            "fingerprint": fingerprint(reason, reason, details),
+        });
+        assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+    }
+}
+
+#[test]
+fn a_verdict_cut_down_to_its_code_is_still_a_record() {
+    let sent = final_record(given_up(1, body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
+    assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_TOO_LARGE");
+    assert!(!text(&sent, ERROR_DETAILS).is_empty());
+    let document = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!(document["sqs_message_id"], "sqs-1", "what is known");
+    assert_eq!(document["first_sent_time"], moment(-1));
+}
+
+#[test]
+fn a_redriven_generation_is_on_record() {
+    let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":2,"redrive_generation":3"#);
+    let sent = final_record(given_up(1, body, &failure("NON_RETRYABLE_ERROR", json!({}))));
+    let document = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(2), &json!(3)));
+}
+
+#[test]
+fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generation() {
+    let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":5,"redrive_generation":3"#);
+    let failure = failure("NON_RETRYABLE_ERROR", json!({ "kind": "permanent", "new_generation": true }));
+    let setup = Setup::new();
+    setup.process(vec![given_up(1, &*body, &failure)]);
+    let sent = setup.final_dlq.only();
+    assert_eq!(sent.body, body, "the body as last received");
+    let document = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
+    assert_eq!(document["first_sent_time"], moment(-100), "when this generation was first sent");
+    let [Event::DeadLettered(told)] = &setup.world.seen.events()[..] else { panic!("one event") };
+    assert_eq!((told.retry_attempt, told.age_seconds), (0, 100.0));
+}
+
+#[test]
+fn a_message_without_a_verdict_is_still_explained() {
+    for failure in [None, Some("not JSON"), Some(r#"{"verdict":"UNHEARD_OF"}"#), Some("[]")] {
+        let mut record = given_up(1, body(1), &json!({}));
+        record.attributes.clear();
+        record.attributes.extend(failure.map(|text| (FAILURE.to_owned(), Attribute::string(text))));
+        let sent = final_record(record);
+        assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
+        assert_eq!(text(&sent, ERROR_DETAILS), "The message reached the annotation queue without a verdict");
+        let document = document(&sent.attributes, DEAD_LETTER);
+        assert_eq!(document["stage"], "final-dlq-annotator");
+        assert_eq!(document["attempts"], 0);
+    }
+}
+
+#[test]
+fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
+    let setup = Setup::new();
+    let canary = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "type": "canary", "details": "canary" }));
+    setup
+        .process(vec![given_up(1, spent(1).replace('é', "canary"), &canary), given_up(2, "canary", &canary)]);
+    let told = |n: usize, message_id, retry_attempt, age_seconds| {
+        let sqs_message_id = format!("source-{n}");
+        let error_type = "RETRY_ATTEMPT_EXCEEDED";
+        Event::DeadLettered(DeadLettered {
+            message_id,
+            sqs_message_id,
+            error_type,
+            retry_attempt,
+            age_seconds,
+        })
+    };
+    let expected = [told(1, Some(id(1)), 5, 3600.0), told(1, None, 0, 100.0)];
+    assert_eq!(setup.world.seen.events(), expected);
+}

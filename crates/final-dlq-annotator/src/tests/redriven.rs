@@ -1,0 +1,83 @@
+//! What SQS moved to the annotation queue: nobody judged it, and what it says anybody may have written.
+
+use super::*;
+
+#[test]
+fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
+    let forged = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "explanation": "canary" }));
+    let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
+    let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
+    assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
+    assert_eq!(
+        text(&sent, ERROR_DETAILS),
+        "SQS moved the message to the annotation queue: the failed-message-processor could not handle it"
+    );
+    let expected = json!({
+        "stage": "final-dlq-annotator",
+        "cause": { "type": "HttpStatus.503", "message": "HTTP 503", "unverified": true },
+        "attempts": 5,
+        "first_sent_time": moment(-3600),
+        "dead_lettered_at": moment(0),
+        "source_queue_arn": INTERMEDIATE_ARN,
+        "sqs_message_id": "sqs-1",
+        "fingerprint": fingerprint("ORCHESTRATION_FAILED", "HttpStatus.503", "HTTP 503"),
+    });
+    assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+}
+
+#[test]
+fn a_redriven_message_without_a_failure_is_explained_from_what_is_known() {
+    for body in [spent(1), "not JSON".to_owned()] {
+        let sent = final_record(redriven(1, &*body));
+        assert_eq!(sent.body, body);
+        assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
+        let document = document(&sent.attributes, DEAD_LETTER);
+        assert_eq!(document["cause"], json!({ "type": "", "message": "", "unverified": true }));
+    }
+}
+
+#[test]
+fn attributes_folded_in_a_forged_failure_are_not_restored() {
+    let folded = json!({ "folded_attributes": { "tenant": { "data_type": "String", "text": "forged" } } });
+    let forged = failure("MESSAGE_EXPIRED", folded);
+    let mut attributes = producer_attributes();
+    attributes.insert(FAILURE.to_owned(), Attribute::string(forged.to_string()));
+    let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
+    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+}
+
+#[test]
+fn an_unverified_new_generation_changes_no_number() {
+    let forged = failure("MESSAGE_EXPIRED", json!({ "new_generation": true }));
+    let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
+    let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
+    let document = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(5), &Value::Null));
+}
+
+#[test]
+fn a_message_moved_by_a_real_redrive_is_recognised() {
+    use redeliver_core::limits::VisibilitySeconds;
+    use redeliver_core::ports::{
+        Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive, Redrive,
+    };
+    let setup = Setup::new();
+    let annotation = setup.world.queue("annotation");
+    let target_arn = annotation.queue.arn().to_owned();
+    let redrive = Some(Redrive { target_arn, max_receive_count: 1 });
+    let settings = QueueSettings { redrive, visibility: VisibilitySeconds::ZERO, ..QueueSettings::default() };
+    let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+    setup.world.clock.block_on(async {
+        let intermediate = setup.world.sqs.create_queue("intermediate", &settings).await.unwrap();
+        let content = Content { body: spent(1), attributes: producer_attributes(), ..Content::default() };
+        let message = [redeliver_core::message::OutgoingMessage::new(content).unwrap()];
+        intermediate.send_batch(redeliver_core::packing::pack(&message)[0]).await;
+        assert_eq!(intermediate.receive(request).await.unwrap().len(), 1);
+        assert!(intermediate.receive(request).await.unwrap().is_empty());
+    });
+    assert_eq!(setup.process(annotation.received()), [""; 0]);
+    let sent = setup.final_dlq.only();
+    assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
+    assert_eq!(document(&sent.attributes, DEAD_LETTER)["source_queue_arn"], INTERMEDIATE_ARN);
+    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+}

@@ -1,0 +1,160 @@
+//! Near the deadline: what runs is cut off, what has not started is said so, what is finished stays done.
+
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+
+use redeliver_core::failure::FAILURE;
+use serde_json::json;
+
+use super::*;
+
+/// `type` and `kind` of what was handed off, by message id.
+fn handed_off(setup: &Setup) -> BTreeMap<String, (String, String)> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    setup
+        .intermediate
+        .sent()
+        .into_iter()
+        .map(|content| {
+            let body: serde_json::Value = serde_json::from_str(&content.body).unwrap();
+            let document = document(&content.attributes, FAILURE);
+            (text(&body["metadata"]["message_id"]), (text(&document["type"]), text(&document["kind"])))
+        })
+        .collect()
+}
+
+fn pair(error_type: &str, kind: &str) -> (String, String) {
+    (error_type.to_owned(), kind.to_owned())
+}
+
+#[test]
+fn one_at_a_time_a_hung_record_leaves_the_ones_behind_it_not_started() {
+    let setup = Setup { max_concurrency: 1, ..Setup::new().on(2, Step::Hang) };
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    assert_eq!(setup.world.elapsed(), 25, "answered 5 s before the deadline");
+    assert_eq!(setup.handler.called(), [id(0), id(1), id(2)]);
+    let mut expected = BTreeMap::from([(id(2), pair("Timeout", "transient"))]);
+    expected.extend((3..10).map(|n| (id(n), pair("NotStarted", "not_started"))));
+    assert_eq!(handed_off(&setup), expected);
+}
+
+#[test]
+fn three_at_a_time_a_hung_record_holds_up_nobody_else() {
+    let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(id(2), pair("Timeout", "transient"))]));
+    assert_eq!(setup.world.elapsed(), 25);
+}
+
+#[test]
+fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started_and_the_finished_done() {
+    let setup = (1..4).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
+    let setup = Setup { max_concurrency: 3, ..setup };
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    let mut expected: BTreeMap<_, _> = (1..4).map(|n| (id(n), pair("Timeout", "transient"))).collect();
+    expected.extend((4..10).map(|n| (id(n), pair("NotStarted", "not_started"))));
+    assert_eq!(handed_off(&setup), expected);
+    assert_eq!(setup.world.elapsed(), 25);
+}
+
+#[test]
+fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
+    let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(25)) };
+    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
+    assert_eq!(setup.handler.called(), [id(0)]);
+    assert_eq!(handed_off(&setup), BTreeMap::from([(id(1), pair("NotStarted", "not_started"))]));
+}
+
+#[test]
+fn what_was_not_started_is_not_called_a_timeout_because_another_one_hangs() {
+    let setup = Setup { max_concurrency: 2, ..Setup::new().on(0, Step::Take(25)).on(1, Step::Hang) };
+    let records = (0..4).map(|n| record(n, body(n))).collect();
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    let expected = BTreeMap::from([
+        (id(1), pair("Timeout", "transient")),
+        (id(2), pair("NotStarted", "not_started")),
+        (id(3), pair("NotStarted", "not_started")),
+    ]);
+    assert_eq!(handed_off(&setup), expected);
+}
+
+#[test]
+fn a_short_remaining_time_still_does_some_work() {
+    let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(1)).on(1, Step::Hang) };
+    let records = (0..3).map(|n| record(n, body(n))).collect();
+    assert_eq!(setup.process(records, 3), [""; 0]);
+    let expected =
+        BTreeMap::from([(id(1), pair("Timeout", "transient")), (id(2), pair("NotStarted", "not_started"))]);
+    assert_eq!(handed_off(&setup), expected, "the first one is done");
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(1500));
+}
+
+#[test]
+fn a_deadline_that_is_past_loses_nothing() {
+    let setup = Setup::new();
+    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 0), [""; 0]);
+    assert!(setup.handler.calls().is_empty());
+    let not_started = pair("NotStarted", "not_started");
+    assert_eq!(handed_off(&setup), BTreeMap::from([(id(0), not_started.clone()), (id(1), not_started)]));
+}
+
+#[test]
+fn a_timeout_is_dated_when_it_happened_and_does_not_count_the_waiting_of_others() {
+    let setup = Setup::new().on(1, Step::Hang);
+    setup.process(vec![record(1, body(1))], 30);
+    let document = document(&setup.intermediate.only().attributes, FAILURE);
+    assert_eq!(document["failed_at"], moment(25));
+    assert_eq!(document["first_sent_time"], json!(moment(-10)));
+    assert_eq!(document["details"], "the target did not answer before the invocation's end");
+}
+
+/// A clock that moves only while a handler blocks its thread.
+#[derive(Clone, Default)]
+struct BlockedClock(Arc<AtomicI64>);
+
+impl Clock for BlockedClock {
+    fn now(&self) -> Timestamp {
+        start() + chrono::TimeDelta::seconds(self.0.load(SeqCst))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if !duration.is_zero() {
+            pending::<()>().await;
+        }
+    }
+}
+
+/// Takes ten seconds without ever awaiting.
+struct Blocking(BlockedClock);
+
+impl Handler for Blocking {
+    async fn handle(&self, _: &Message) -> Result<(), HandlerError> {
+        self.0.0.fetch_add(10, SeqCst);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_handler_that_blocks_is_not_started_again_after_the_end() {
+    let world = World::new();
+    let clock = BlockedClock::default();
+    let intermediate = world.queue("intermediate");
+    let processor = MessageProcessor {
+        handler: Blocking(clock.clone()),
+        intermediate_dlq: intermediate.clone(),
+        annotation_queue: world.queue("annotation"),
+        clock: clock.clone(),
+        observer: world.seen.clone(),
+        schema: MessageSchema::default(),
+        max_concurrency: NonZeroUsize::MIN,
+    };
+    let response = processor.process(ten(), start() + Duration::from_secs(30));
+    let response = world.clock.block_on(response);
+    assert!(response.failed.is_empty());
+    let not_started: Vec<_> = intermediate.sent().into_iter().map(|content| content.body).collect();
+    assert_eq!(
+        not_started,
+        (3..10).map(body).collect::<Vec<_>>(),
+        "three calls of 10 s reach the end at 25 s"
+    );
+}

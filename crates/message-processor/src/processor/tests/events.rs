@@ -1,0 +1,85 @@
+//! Events: one per outcome, none before it is true, and no text that is not ours.
+
+use redeliver_core::handler::ErrorType;
+use redeliver_core::message::Attribute;
+
+use super::*;
+
+#[test]
+fn every_record_has_one_event_with_exact_values() {
+    let setup = Setup::new().on(1, Step::Take(2)).failing(2, busy()).on(3, Step::Hang);
+    let mut records: Vec<_> = (1..5).map(|n| record(n, body(n))).collect();
+    records[3].body = "{}".to_owned();
+    setup.process(records, 30);
+    let handed_off = |n, error_type: &str| {
+        let error_type = error_type.to_owned();
+        let (message_id, kind) = (id(n), "transient");
+        Event::HandedOff(HandedOff { message_id, retry_attempt: 0, error_type, kind, age_seconds: 35.0 })
+    };
+    let processed = Processed { message_id: id(1), retry_attempt: 0, age_seconds: 35.0, target_seconds: 2.0 };
+    let error_type = "INVALID_MESSAGE_SCHEMA";
+    let given_up = GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type };
+    let expected = [
+        Event::Processed(processed),
+        handed_off(2, "Db.Busy"),
+        handed_off(3, "Timeout"),
+        Event::GivenUp(given_up),
+    ];
+    assert_eq!(setup.world.seen.events(), expected);
+}
+
+#[test]
+fn the_age_counts_from_the_first_send() {
+    let metadata = format!(r#""retry_attempt":2,"first_sent_time":"{}","message_id""#, moment(-3600));
+    let setup = Setup::new();
+    setup.process(vec![record(1, body(1).replace(r#""message_id""#, &metadata))], 30);
+    let processed =
+        Processed { message_id: id(1), retry_attempt: 2, age_seconds: 3600.0, target_seconds: 0.0 };
+    assert_eq!(setup.world.seen.events(), [Event::Processed(processed)]);
+}
+
+#[test]
+fn no_event_is_told_before_its_send_is_confirmed() {
+    let setup = Setup::new().failing(1, busy());
+    let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
+    let setup = Setup {
+        intermediate: setup.intermediate.clone().slow(before, after),
+        annotation: setup.annotation.clone().slow(before, after),
+        ..setup
+    };
+    setup.process(vec![record(1, body(1)), record(2, "{}")], 30);
+    let times: Vec<_> = setup.world.seen.timed().into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [start() + before + after; 2]);
+}
+
+#[test]
+fn a_send_that_fails_is_told_instead_of_the_outcome() {
+    use redeliver_embedded::{Injection, Scope, When};
+    let setup = Setup::new().failing(1, busy());
+    setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Chance(1.0), Injection::Sender);
+    setup.process(vec![record(1, body(1))], 30);
+    let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
+    let expected = [Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "hand-off", code })];
+    assert_eq!(setup.world.seen.events(), expected);
+}
+
+#[test]
+fn no_event_holds_payload_attributes_or_a_targets_text() {
+    let error = HandlerError::transient(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
+    let setup = Setup::new().failing(1, error.clone()).failing(2, error).on(3, Step::PanicInside);
+    let canary = |n: usize| {
+        let attributes = Attributes::from([(CANARY.to_owned(), Attribute::string(CANARY))]);
+        let body = body(n).replace(r#"{"n""#, &format!(r#"{{"{CANARY}":"{CANARY}","n""#));
+        ReceivedMessage { attributes, ..record(n, body) }
+    };
+    let mut records: Vec<_> = (0..6).map(canary).collect();
+    records[2].attributes.extend(ten_attributes().into_iter().take(9));
+    records[4].body = CANARY.to_owned();
+    records[5].body = format!(r#"{{"metadata":{{"message_id":"{CANARY}"}},"data":{{}}}}"#);
+    assert_eq!(setup.process(records, 30), ["sqs-2"]);
+    let events = setup.world.seen.events();
+    assert_eq!(events.len(), 6);
+    assert!(!format!("{events:?}").contains(CANARY), "{events:?}");
+    let named = |event: &Event| matches!(event, Event::HandedOff(told) if told.error_type == "FromTarget");
+    assert_eq!(events.iter().filter(|event| named(event)).count(), 1);
+}

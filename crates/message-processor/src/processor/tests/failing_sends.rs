@@ -1,0 +1,159 @@
+//! Where the reason cannot be sent: the record is reported, and SQS's own redrive moves it.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_embedded::{Injection, Scope, When};
+
+use super::*;
+
+/// Records 3 and 7 of ten fail.
+fn two_of_ten() -> Setup {
+    Setup::new().failing(3, busy()).failing(7, busy())
+}
+
+fn always() -> When {
+    When::Chance(1.0)
+}
+
+/// Events of sends that were not confirmed: record and code.
+fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
+    let events = setup.world.seen.events();
+    let codes = events.into_iter().filter_map(|event| match event {
+        Event::NotConfirmed(NotConfirmed { sqs_message_id, code, .. }) => Some((sqs_message_id, code)),
+        _ => None,
+    });
+    codes.collect()
+}
+
+#[test]
+fn a_failing_record_with_ten_attributes_takes_the_redrive_path() {
+    let setup = two_of_ten();
+    let mut records = ten();
+    records[3].attributes = ten_attributes();
+    assert_eq!(setup.process(records, 30), ["sqs-3"]);
+    assert_eq!(setup.intermediate.only().body, body(7), "the other one is handed off");
+    assert!(setup.annotation.sent().is_empty());
+    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "NoPlaceForFailure".to_owned())]);
+}
+
+#[test]
+fn a_failing_record_of_1_mib_takes_the_redrive_path() {
+    let setup = two_of_ten();
+    let mut records = ten();
+    records[3].body = body_of_size(3, MESSAGE_BYTES_MAX);
+    assert_eq!(setup.process(records, 30), ["sqs-3"]);
+    assert_eq!(setup.intermediate.only().body, body(7));
+}
+
+#[test]
+fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
+    let details = "long ".repeat(200);
+    let setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", &details));
+    let body = body_of_size(1, MESSAGE_BYTES_MAX - 350);
+    assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0]);
+    let sent = setup.intermediate.only();
+    assert_eq!(sent.body, body);
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!(document["type"], "Db.Busy");
+    assert_eq!(document["source_message_id"], "sqs-1");
+    let cut = document["details"].as_str().unwrap();
+    assert!(cut.starts_with("long ") && cut.ends_with('…'), "{cut}");
+    let sent = redeliver_core::message::OutgoingMessage::new(sent).unwrap();
+    assert_eq!(sent.size(), MESSAGE_BYTES_MAX, "as much is kept as fits");
+}
+
+#[test]
+fn ten_failing_records_of_1_mib_in_all_are_handed_off_in_as_many_batches_as_they_need() {
+    let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy()));
+    let records = (0..10).map(|n| record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    assert_eq!(setup.intermediate.received().len(), 10);
+    assert_eq!(setup.world.sqs.requests()["SendMessageBatch"], 2);
+}
+
+#[test]
+fn a_refused_hand_off_is_reported_at_once() {
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::Sender);
+    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
+    assert_eq!(setup.world.elapsed(), 0);
+    assert_eq!(setup.intermediate.sent().len(), 2, "the same again would fail the same way");
+}
+
+#[test]
+fn one_refused_entry_of_a_batch_is_the_only_one_reported() {
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+    assert_eq!(setup.process(ten(), 30), ["sqs-3"]);
+    let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [body(7)]);
+    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "InvalidParameterValue".to_owned())]);
+}
+
+#[test]
+fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
+    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+        let setup = two_of_ten();
+        setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), injection);
+        assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"], "{injection:?}");
+        assert!((20..30).contains(&setup.world.elapsed()), "{} s", setup.world.elapsed());
+        assert!(setup.intermediate.received().is_empty());
+    }
+}
+
+#[test]
+fn a_throttle_that_heals_within_the_time_leaves_nothing_to_report() {
+    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+        let setup = two_of_ten();
+        let first_four = When::Numbers(vec![1, 2, 3, 4]);
+        setup.world.fail_sends(&setup.intermediate, Scope::Request, first_four, injection);
+        assert_eq!(setup.process(ten(), 30), [""; 0], "{injection:?}");
+        let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
+        assert_eq!(arrived, [body(3), body(7)], "each once");
+    }
+}
+
+#[test]
+fn a_throttled_entry_is_sent_again_without_the_others() {
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![2]), Injection::Throttled);
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    let sent: Vec<_> = setup.intermediate.sent().into_iter().map(|content| content.body).collect();
+    assert_eq!(sent, [body(3), body(7), body(7)]);
+}
+
+#[test]
+fn a_lost_answer_makes_a_copy_and_is_not_reported_once_an_answer_comes() {
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![1]), Injection::LostAnswer);
+    assert_eq!(setup.process(ten(), 30), [""; 0]);
+    let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [body(3), body(3), body(7)]);
+}
+
+#[test]
+fn answers_lost_for_ever_are_reported_though_the_hand_offs_arrived() {
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::LostAnswer);
+    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
+    assert!(setup.intermediate.received().len() >= 4);
+}
+
+#[test]
+fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
+    let setup = two_of_ten();
+    let never = Duration::from_secs(3600);
+    let setup = Setup { intermediate: setup.intermediate.clone().slow(never, Duration::ZERO), ..setup };
+    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(29_500));
+}
+
+#[test]
+fn one_queues_trouble_is_not_the_others() {
+    let setup = Setup::new().failing(3, busy());
+    setup.world.fail_sends(&setup.annotation, Scope::Request, always(), Injection::Throttled);
+    let mut records = ten();
+    records[5].body = "{}".to_owned();
+    assert_eq!(setup.process(records, 30), ["sqs-5"]);
+    assert_eq!(setup.intermediate.received().len(), 1);
+}

@@ -1,0 +1,144 @@
+//! Invalid messages: a verdict, never a call, never a retry.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::Attribute;
+use serde_json::json;
+
+use super::*;
+
+fn with_metadata(more: &str) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{}"{more}}},"data":{{}}}}"#, id(1))
+}
+
+#[test]
+fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
+    let format = "INVALID_MESSAGE_FORMAT";
+    let schema = "INVALID_MESSAGE_SCHEMA";
+    let deep = format!(
+        r#"{{"metadata":{{"message_id":"{}"}},"data":{}}}"#,
+        id(1),
+        "[".repeat(128) + &"]".repeat(128)
+    );
+    let cases = [
+        ("canary".to_owned(), format),
+        (" ".to_owned(), format),
+        ("[]".to_owned(), format),
+        ("\"canary\"".to_owned(), format),
+        ("null".to_owned(), format),
+        (r#"{"metadata":{}"#.to_owned(), format),
+        (format!("{} {{}}", body(1)), format),
+        (r#"{"metadata":{},"data":{},"d\u0061ta":{}}"#.to_owned(), format),
+        (with_metadata(r#","message_id":"canary""#), format),
+        (deep, format),
+        ("{}".to_owned(), schema),
+        (r#"{"metadata":{},"data":{}}"#.to_owned(), schema),
+        (r#"{"metadata":[],"data":{}}"#.to_owned(), schema),
+        (r#"{"metadata":{"message_id":"canary"},"data":{}}"#.to_owned(), schema),
+        (r#"{"metadata":{"message_id":"0191f3a27b1c7d3e8f00000000000001"},"data":{}}"#.to_owned(), schema),
+        (body(1).replace(r#"{"n":1}"#, "[1]"), schema),
+        (body(1).replace(r#"{"n":1}"#, "null"), schema),
+        (with_metadata(r#","retry_attempt":-1"#), schema),
+        (with_metadata(r#","retry_attempt":1001"#), schema),
+        (with_metadata(r#","retry_attempt":99999999999999999999"#), schema),
+        (with_metadata(r#","retry_attempt":1.0"#), schema),
+        (with_metadata(r#","retry_attempt":"1""#), schema),
+        (with_metadata(r#","redrive_generation":101"#), schema),
+        (with_metadata(r#","first_sent_time":"yesterday""#), schema),
+        (with_metadata(r#","retry_history":{}"#), schema),
+    ];
+    for (body, code) in cases {
+        let setup = Setup::new();
+        assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0], "{body}");
+        assert!(setup.handler.calls().is_empty(), "{body}");
+        assert!(setup.intermediate.sent().is_empty(), "no retry: {body}");
+        let sent = setup.annotation.only();
+        assert_eq!(sent.body, body);
+        let document = document(&sent.attributes, FAILURE);
+        assert_eq!(document["verdict"], code, "{body}");
+        assert_eq!(document["type"], code, "{body}");
+        assert!(!document.to_string().contains("canary"), "a value in {document}");
+    }
+}
+
+#[test]
+fn a_verdict_says_what_is_wrong_and_where_the_message_came_from() {
+    let setup = Setup::new();
+    setup.process(vec![record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
+    let document = document(&setup.annotation.only().attributes, FAILURE);
+    let details = document["details"].as_str().unwrap();
+    assert!(details.contains("/metadata/retry_attempt"), "{details}");
+    let mut rest = document.clone();
+    rest.as_object_mut().unwrap().remove("details");
+    assert_eq!(
+        rest,
+        json!({
+            "type": "INVALID_MESSAGE_SCHEMA",
+            "failed_at": moment(0),
+            "source_message_id": "sqs-1",
+            "source_queue_arn": SOURCE_ARN,
+            "first_sent_time": moment(-10),
+            "verdict": "INVALID_MESSAGE_SCHEMA",
+            "stage": "message-processor",
+        })
+    );
+}
+
+#[test]
+fn invalid_messages_among_others_change_nothing_for_those() {
+    let setup = Setup::new().failing(3, busy());
+    let mut records = ten();
+    records[0].body = "not JSON".to_owned();
+    records[9].body = "{}".to_owned();
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    assert_eq!(setup.handler.called(), (1..9).map(id).collect::<Vec<_>>());
+    assert_eq!(setup.intermediate.only().body, body(3));
+    let verdicts: Vec<_> = setup.annotation.received().into_iter().map(|record| record.body).collect();
+    assert_eq!(verdicts, ["not JSON", "{}"]);
+}
+
+#[test]
+fn a_verdict_keeps_attributes_group_and_trace() {
+    let setup = Setup::new();
+    let invalid = ReceivedMessage {
+        attributes: producer_attributes(),
+        message_group_id: Some("tenant-7".to_owned()),
+        trace_header: Some("Root=1".to_owned()),
+        ..record(1, "{}")
+    };
+    setup.process(vec![invalid], 30);
+    let sent = setup.annotation.only();
+    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
+    assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
+}
+
+#[test]
+fn an_invalid_message_with_ten_attributes_folds_the_smallest_and_loses_none() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..record(1, "{}") }], 30);
+    let sent = setup.annotation.only();
+    assert_eq!(sent.attributes.len(), 10);
+    let document = document(&sent.attributes, FAILURE);
+    // Name, type and value: 5 + 10 + 1 bytes. `more-0` has 6 + 6 + 1.
+    assert_eq!(document["folded_attributes"], json!({ "more-0": { "data_type": "String", "text": "x" } }));
+    let mut all = without_ours(&sent.attributes);
+    assert_eq!(all.insert("more-0".to_owned(), Attribute::string("x")), None);
+    assert_eq!(all, ten_attributes());
+}
+
+#[test]
+fn an_invalid_message_of_1_mib_is_sent_on_with_less_or_no_verdict() {
+    for bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - 60, MESSAGE_BYTES_MAX - 400] {
+        let setup = Setup::new();
+        let body = "x".repeat(bytes);
+        assert_eq!(setup.process(vec![record(1, &*body)], 30), [""; 0]);
+        let sent = setup.annotation.only();
+        assert_eq!(sent.body, body);
+        if bytes < MESSAGE_BYTES_MAX {
+            assert_eq!(document(&sent.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_FORMAT");
+        } else {
+            assert!(sent.attributes.is_empty());
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What becomes of a message by what its handler answers.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::handler::ErrorType;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The failure document of record 1 as the target answers `error`.
+fn failure_of(error: HandlerError) -> Value {
+    let setup = Setup::new().failing(1, error);
+    assert!(setup.process(vec![record(1, body(1))], 30).is_empty(), "handed off, so done");
+    assert!(setup.annotation.sent().is_empty());
+    let sent = setup.intermediate.only();
+    assert_eq!(sent.body, body(1));
+    document(&sent.attributes, FAILURE)
+}
+
+/// What every hand-off of record 1 says, and `more`.
+fn expected(more: Value) -> Value {
+    let mut document = json!({
+        "failed_at": moment(0),
+        "source_message_id": "sqs-1",
+        "source_queue_arn": SOURCE_ARN,
+        "first_sent_time": moment(-10),
+    });
+    document.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    document
+}
+
+#[test]
+fn a_success_sends_nothing_and_reports_nothing() {
+    let setup = Setup::new();
+    let failed = setup.process(ten(), 30);
+    assert_eq!(failed, [""; 0]);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+}
+
+#[test]
+fn an_empty_batch_is_done() {
+    let setup = Setup::new();
+    assert_eq!(setup.process(Vec::new(), 30), [""; 0]);
+    assert!(setup.world.seen.events().is_empty());
+}
+
+#[test]
+fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
+    let body = format!(
+        "\n{{ \"data\": {{\"n\":1e400,\"é\":\"\\u00e9\"}}, \"metadata\":{{\"message_id\" :\"{}\",\"retry_attempt\":3,\"redrive_generation\":2}} }} ",
+        id(1)
+    );
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { attributes: producer_attributes(), ..record(1, &*body) }], 30);
+    let expected = Message {
+        body,
+        message_id: id(1),
+        retry_attempt: 3,
+        redrive_generation: 2,
+        attributes: producer_attributes(),
+    };
+    assert_eq!(setup.handler.calls(), [expected]);
+}
+
+#[test]
+fn a_transient_error_is_handed_off() {
+    assert_eq!(
+        failure_of(busy()),
+        expected(json!({ "type": "Db.Busy", "details": "come later", "kind": "transient" }))
+    );
+}
+
+#[test]
+fn an_http_status_is_handed_off_by_its_name() {
+    assert_eq!(
+        failure_of(HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")),
+        expected(json!({ "type": "HttpStatus.503", "details": "HTTP 503", "kind": "transient" }))
+    );
+}
+
+#[test]
+fn a_targets_own_delay_is_handed_off_rounded_up() {
+    for (asked, written) in
+        [(Duration::from_millis(29_001), 30), (Duration::from_secs(30), 30), (Duration::ZERO, 0)]
+    {
+        assert_eq!(
+            failure_of(busy().retry_after(asked)),
+            expected(json!({
+                "type": "Db.Busy", "details": "come later", "kind": "transient", "retry_after_seconds": written,
+            }))
+        );
+    }
+}
+
+#[test]
+fn a_permanent_error_is_handed_off() {
+    let error = HandlerError::permanent(ErrorType::FromTarget("Order.Unknown".to_owned()), "no such order");
+    assert_eq!(
+        failure_of(error),
+        expected(json!({ "type": "Order.Unknown", "details": "no such order", "kind": "permanent" }))
+    );
+}
+
+#[test]
+fn a_snooze_is_handed_off_rounded_up() {
+    let error = HandlerError::snooze("Shop.Closed", "opens at 8", Duration::new(59, 1));
+    assert_eq!(
+        failure_of(error),
+        expected(json!({
+            "type": "Shop.Closed", "details": "opens at 8", "kind": "snooze", "retry_after_seconds": 60,
+        }))
+    );
+}
+
+#[test]
+fn an_error_text_that_sqs_would_refuse_or_that_is_too_long_is_handed_off_all_the_same() {
+    let document = failure_of(HandlerError::transient("T", format!("\0{}", "é\"".repeat(50_000))));
+    let details = document["details"].as_str().unwrap();
+    assert!(details.starts_with("\u{FFFD}é\"é\"") && details.ends_with('…'), "{details}");
+    let bytes = document.to_string().len();
+    assert!((1000..=1024).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn a_hand_off_keeps_body_attributes_group_and_trace() {
+    let setup = Setup::new().failing(1, busy());
+    let body = format!(
+        "{{\"data\":{{\"é\\u00e9\":1e400}} ,\"metadata\":{{\"message_id\":\"{}\"}},\"x\":[] }}\n",
+        id(1)
+    );
+    let source = setup.world.queue("source");
+    let arrived = sent_and_received(
+        &source,
+        Content {
+            body: body.clone(),
+            attributes: producer_attributes(),
+            message_group_id: Some("tenant-7".to_owned()),
+            trace_header: Some("Root=1-5e1b4151-0123456789abcdef01234567".to_owned()),
+            delay: DelaySeconds::ZERO,
+        },
+    );
+    assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
+    let handed_off = setup.intermediate.received().pop().unwrap();
+    assert_eq!(handed_off.body, body);
+    assert_eq!(without_ours(&handed_off.attributes), producer_attributes());
+    assert_eq!(handed_off.attributes.len(), 5);
+    assert_eq!(handed_off.message_group_id.as_deref(), Some("tenant-7"));
+    assert_eq!(handed_off.trace_header.as_deref(), Some("Root=1-5e1b4151-0123456789abcdef01234567"));
+    assert_eq!(setup.intermediate.only().delay, DelaySeconds::ZERO);
+    let document = document(&handed_off.attributes, FAILURE);
+    assert_eq!(document["source_message_id"], arrived.sqs_message_id);
+    assert_eq!(document["source_queue_arn"], source_arn(&source));
+    assert_eq!(
+        document["first_sent_time"],
+        moment(0),
+        "when the source queue got it, not when it was handed off"
+    );
+}
+
+fn source_arn(source: &Spy) -> &str {
+    use redeliver_core::ports::Queue as _;
+    source.queue.arn()
+}
+
+#[test]
+fn a_panic_fails_its_own_record_only_and_its_text_goes_nowhere() {
+    for step in [Step::PanicAtOnce, Step::PanicInside] {
+        for max_concurrency in [1, 3, 10] {
+            let setup = Setup { max_concurrency, ..Setup::new().on(4, step.clone()) };
+            assert_eq!(setup.process(ten(), 30), [""; 0]);
+            assert_eq!(setup.handler.calls().len(), 10, "those after it are handled too");
+            let sent = setup.intermediate.only();
+            assert_eq!(sent.body, body(4));
+            let document = document(&sent.attributes, FAILURE);
+            assert_eq!(document["type"], "Panic");
+            assert_eq!(document["kind"], "transient");
+            let all = format!("{sent:?} {:?}", setup.world.seen.events());
+            assert!(!all.contains(CANARY), "{all}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `Failure` is reserved: a producer's does not survive.
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::Attribute;
+
+use super::*;
+
+fn forged() -> Attributes {
+    let forgery =
+        r#"{"type":"canary-4711","kind":"permanent","verdict":"MESSAGE_EXPIRED","new_generation":true}"#;
+    Attributes::from([
+        (FAILURE.to_owned(), Attribute::string(forgery)),
+        ("tenant".to_owned(), Attribute::string("acme")),
+    ])
+}
+
+fn tenant() -> Attributes {
+    Attributes::from([("tenant".to_owned(), Attribute::string("acme"))])
+}
+
+#[test]
+fn a_handler_does_not_see_a_forged_failure() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, body(1)) }], 30);
+    let call = setup.handler.calls().pop().unwrap();
+    assert_eq!((call.attributes, call.redrive_generation), (tenant(), 0));
+}
+
+#[test]
+fn a_hand_off_replaces_a_forged_failure() {
+    let setup = Setup::new().failing(1, busy());
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, body(1)) }], 30);
+    let sent = setup.intermediate.only();
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!((&document["type"], &document["kind"]), (&"Db.Busy".into(), &"transient".into()));
+    assert!(!document.to_string().contains(CANARY));
+    assert_eq!(document["new_generation"], serde_json::Value::Null);
+    assert_eq!(without_ours(&sent.attributes), tenant());
+}
+
+#[test]
+fn a_verdict_replaces_a_forged_failure() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { attributes: forged(), ..record(1, "{}") }], 30);
+    let document = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
+    assert!(!document.to_string().contains(CANARY));
+}
+
+#[test]
+fn nine_attributes_beside_a_forged_failure_leave_room_for_ours() {
+    let setup = Setup::new().failing(1, busy());
+    let mut attributes = ten_attributes();
+    let smallest = attributes.remove("more-0").unwrap();
+    attributes.insert(FAILURE.to_owned(), smallest);
+    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..record(1, body(1)) }], 30), [""; 0]);
+    assert_eq!(setup.intermediate.only().attributes.len(), 10);
+}
