@@ -210,6 +210,18 @@ fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
 }
 
 #[test]
+fn the_readme_shows_what_its_command_prints() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --bin redeliver -- ")).unwrap();
+    let dead = Scratch::new("readme-dead.jsonl", b"");
+    let arguments: Vec<_> =
+        command.split(' ').map(|word| if word == "dead.jsonl" { dead.name() } else { word }).collect();
+    let printed = String::from_utf8(redeliver(&arguments).stdout).unwrap();
+    let printed: String = printed.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    assert!(readme.contains(&printed), "README.md does not show:\n{printed}");
+}
+
+#[test]
 fn bad_usage_exits_2_with_the_reason() {
     let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
     let cases: [(&[&str], &str); 8] = [
