@@ -1,0 +1,251 @@
+//! What the tests of the three functions share: queues in virtual time, records built by hand, an observer that keeps
+//! what it was told. Included by path, since a crate of its own would be one more than users need to see.
+#![allow(dead_code, reason = "each test program uses its own part")]
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+#![allow(unreachable_pub, reason = "included in several crates")]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redeliver_core::annotation::DEAD_LETTER_SCHEMA;
+use redeliver_core::events::Event;
+use redeliver_core::failure::FAILURE_SCHEMA;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{
+    Clock, EntryOutcome, Observer, Queue, QueueSender, QueueService, QueueSettings, Receive,
+};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+use serde_json::Value;
+
+pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
+pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
+
+/// When every test begins.
+pub fn start() -> Timestamp {
+    parse_rfc3339("2026-07-25T17:20:00Z").unwrap()
+}
+
+/// So many seconds after the start, as redeliver writes it.
+pub fn moment(seconds: i64) -> String {
+    rfc3339(start() + chrono::TimeDelta::seconds(seconds))
+}
+
+/// The n-th message id.
+pub fn id(n: usize) -> String {
+    format!("0191f3a2-7b1c-7d3e-8f00-{n:012}")
+}
+
+/// The n-th valid body.
+pub fn body(n: usize) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"n":{n}}}}}"#, id(n))
+}
+
+/// The n-th record, `sqs-n`, sent ten seconds before the start.
+pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: format!("sqs-{n}"),
+        receipt_handle: format!("handle-{n}"),
+        body: body.into(),
+        attributes: Attributes::new(),
+        sent_at: start() - chrono::TimeDelta::seconds(10),
+        first_received_at: Some(start()),
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: SOURCE_ARN.to_owned(),
+    }
+}
+
+/// Ten valid records.
+pub fn ten() -> Vec<ReceivedMessage> {
+    (0..10).map(|n| record(n, body(n))).collect()
+}
+
+/// One producer attribute of each type.
+pub fn producer_attributes() -> Attributes {
+    Attributes::from([
+        ("tenant".to_owned(), Attribute::string("acmé")),
+        ("price".to_owned(), number("Number", "12345678901234567890.5")),
+        ("count".to_owned(), number("Number.int", "7")),
+        ("blob".to_owned(), binary("Binary.png", &[0, 159, 146, 150, 255])),
+    ])
+}
+
+/// Ten producer attributes: as many as SQS allows.
+pub fn ten_attributes() -> Attributes {
+    let more = (0..6).map(|n| (format!("more-{n}"), Attribute::string("x".repeat(n + 1))));
+    producer_attributes().into_iter().chain(more).collect()
+}
+
+fn number(data_type: &str, text: &str) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(text.to_owned()) }
+}
+
+fn binary(data_type: &str, bytes: &[u8]) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
+}
+
+/// A body whose `data` fills it to so many bytes.
+pub fn body_of_size(n: usize, bytes: usize) -> String {
+    let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, id(n));
+    let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
+    assert_eq!(filled.len(), bytes);
+    filled
+}
+
+/// A service in virtual time, and who watches.
+pub struct World {
+    pub clock: VirtualClock,
+    pub sqs: EmbeddedSqs,
+    pub seen: Recorder,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let clock = VirtualClock::new(start());
+        let sqs = EmbeddedSqs::new(clock.clone(), 1);
+        let seen = Recorder { clock: clock.clone(), events: Arc::default() };
+        Self { clock, sqs, seen }
+    }
+
+    pub fn queue(&self, name: &str) -> Spy {
+        self.queue_with(name, &QueueSettings::default())
+    }
+
+    pub fn queue_with(&self, name: &str, settings: &QueueSettings) -> Spy {
+        let queue = self.clock.block_on(self.sqs.create_queue(name, settings)).unwrap();
+        let pauses = (Duration::ZERO, Duration::ZERO);
+        Spy { queue, clock: self.clock.clone(), pauses, sent: Arc::default() }
+    }
+
+    /// Makes sends to one queue fail.
+    pub fn fail_sends(&self, queue: &Spy, scope: Scope, when: When, injection: Injection) {
+        let queue = Some(queue.queue.arn().to_owned());
+        let rule = FaultRule { action: Action::SendMessageBatch, queue, scope, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    }
+
+    /// Whole seconds since the start.
+    pub fn elapsed(&self) -> i64 {
+        (self.clock.now() - start()).num_seconds()
+    }
+}
+
+/// An observer that keeps what it was told, and when.
+#[derive(Clone)]
+pub struct Recorder {
+    clock: VirtualClock,
+    events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
+}
+
+impl Observer for Recorder {
+    fn observe(&self, event: &Event) {
+        self.events.lock().unwrap().push((self.clock.now(), event.clone()));
+    }
+}
+
+impl Recorder {
+    pub fn events(&self) -> Vec<Event> {
+        self.timed().into_iter().map(|(_, event)| event).collect()
+    }
+
+    pub fn timed(&self) -> Vec<(Timestamp, Event)> {
+        self.events.lock().unwrap().clone()
+    }
+}
+
+/// A queue that keeps what it was asked to send, and may take its time before and after it does.
+#[derive(Clone)]
+pub struct Spy {
+    pub queue: EmbeddedQueue,
+    pub pauses: (Duration, Duration),
+    clock: VirtualClock,
+    sent: Arc<Mutex<Vec<Content>>>,
+}
+
+impl QueueSender for Spy {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        let (before, after) = self.pauses;
+        self.clock.sleep(before).await;
+        self.sent.lock().unwrap().extend(batch.entries().iter().map(|entry| entry.content().clone()));
+        let outcomes = self.queue.send_batch(batch).await;
+        self.clock.sleep(after).await;
+        outcomes
+    }
+}
+
+impl Spy {
+    pub fn slow(self, before: Duration, after: Duration) -> Self {
+        Self { pauses: (before, after), ..self }
+    }
+
+    /// Every entry of every request, whatever became of it.
+    pub fn sent(&self) -> Vec<Content> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    /// The only message that was ever sent to it.
+    pub fn only(&self) -> Content {
+        let sent = self.sent();
+        assert_eq!(sent.len(), 1, "{sent:?}");
+        sent.into_iter().next().unwrap()
+    }
+
+    /// Takes what is visible now, ordered by body.
+    pub fn received(&self) -> Vec<ReceivedMessage> {
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let mut all: Vec<ReceivedMessage> = Vec::new();
+        loop {
+            let received = self.clock.block_on(self.queue.receive(request)).unwrap();
+            if received.is_empty() {
+                all.sort_by(|one, other| one.body.cmp(&other.body));
+                return all;
+            }
+            all.extend(received);
+        }
+    }
+}
+
+/// Sends one message as a producer would and receives it as an event source mapping would.
+pub fn sent_and_received(queue: &Spy, content: Content) -> ReceivedMessage {
+    let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
+    let batch = redeliver_core::packing::pack(std::slice::from_ref(&message));
+    assert!(queue.clock.block_on(queue.queue.send_batch(batch[0])).iter().all(Result::is_ok));
+    queue.received().pop().unwrap()
+}
+
+/// The JSON document in an attribute, checked against its schema.
+pub fn document(attributes: &Attributes, name: &str) -> Value {
+    let text = attributes
+        .get(name)
+        .and_then(Attribute::text)
+        .unwrap_or_else(|| panic!("no {name} in {attributes:?}"));
+    let instance: Value = serde_json::from_str(text).unwrap();
+    let schema = if name == "Failure" { FAILURE_SCHEMA } else { DEAD_LETTER_SCHEMA };
+    let failure: Value = serde_json::from_str(FAILURE_SCHEMA).unwrap();
+    let registry =
+        jsonschema::Registry::new().add("urn:redeliver:schema:failure", failure).unwrap().prepare().unwrap();
+    let validator = jsonschema::draft202012::options()
+        .should_validate_formats(true)
+        .with_registry(&registry)
+        .build(&serde_json::from_str(schema).unwrap())
+        .unwrap();
+    let violations: Vec<_> = validator.iter_errors(&instance).map(|error| error.to_string()).collect();
+    assert_eq!(violations, [""; 0], "{instance}");
+    instance
+}
+
+/// The attributes without ours.
+pub fn without_ours(attributes: &Attributes) -> Attributes {
+    let ours = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter"];
+    attributes
+        .iter()
+        .filter(|(name, _)| !ours.contains(&name.as_str()))
+        .map(|(name, attribute)| (name.clone(), attribute.clone()))
+        .collect()
+}
