@@ -54,49 +54,59 @@ async fn a_process_is_killed_in_mid_invocation() {
     assert_eq!(outcome, Outcome::Died);
 }
 
-#[tokio::test]
-async fn a_mapping_deletes_what_is_done_and_redrives_what_is_not() {
-    let sqs = client(&Ministack::shared().endpoint_url());
-    let name = unique("harness");
-    let dlq = Queue::create(&sqs, &format!("{name}-dlq"), None).await;
-    let queue = Queue::create(&sqs, &name, Some((&dlq, 1))).await;
-    for answer in [json!({"batchItemFailures": []}), json!({"batchItemFailures": [{"itemIdentifier": ""}]})] {
-        let body = json!({"do": "answer", "answer": answer}).to_string();
-        sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
-        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-        mapping.poll().await.unwrap();
-        assert!(mapping.poll().await.is_none(), "it is done or redriven, not received again");
+/// On ministack, as the module's name tells `cargo xtask test`.
+mod ministack {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_mapping_deletes_what_is_done_and_redrives_what_is_not() {
+        let sqs = client(&Ministack::shared().endpoint_url());
+        let name = unique("harness");
+        let dlq = Queue::create(&sqs, &format!("{name}-dlq"), None).await;
+        let queue = Queue::create(&sqs, &name, Some((&dlq, 1))).await;
+        for answer in
+            [json!({"batchItemFailures": []}), json!({"batchItemFailures": [{"itemIdentifier": ""}]})]
+        {
+            let body = json!({"do": "answer", "answer": answer}).to_string();
+            sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
+            let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
+            mapping.poll().await.unwrap();
+            assert!(mapping.poll().await.is_none(), "it is done or redriven, not received again");
+        }
+        assert_eq!(queue.depth(&sqs).await, [0, 0, 0]);
+        assert_eq!(dlq.depth(&sqs).await, [1, 0, 0]);
     }
-    assert_eq!(queue.depth(&sqs).await, [0, 0, 0]);
-    assert_eq!(dlq.depth(&sqs).await, [1, 0, 0]);
-}
 
-#[tokio::test]
-async fn the_event_has_the_members_that_lambda_gives_it() {
-    let sqs = client(&Ministack::shared().endpoint_url());
-    let queue = Queue::create(&sqs, &unique("event"), None).await;
-    let attribute = |kind: &str| aws_sdk_sqs::types::MessageAttributeValue::builder().data_type(kind);
-    let request = sqs.send_message().queue_url(&queue.url).message_body(r#"{"do":"event"}"#);
-    let request = request.message_attributes("text", attribute("String").string_value("a").build().unwrap());
-    let bytes = aws_sdk_sqs::primitives::Blob::new([0, 255]);
-    let request =
-        request.message_attributes("bytes", attribute("Binary").binary_value(bytes).build().unwrap());
-    request.send().await.unwrap();
+    #[tokio::test]
+    async fn the_event_has_the_members_that_lambda_gives_it() {
+        let sqs = client(&Ministack::shared().endpoint_url());
+        let queue = Queue::create(&sqs, &unique("event"), None).await;
+        let attribute = |kind: &str| aws_sdk_sqs::types::MessageAttributeValue::builder().data_type(kind);
+        let request = sqs.send_message().queue_url(&queue.url).message_body(r#"{"do":"event"}"#);
+        let request =
+            request.message_attributes("text", attribute("String").string_value("a").build().unwrap());
+        let bytes = aws_sdk_sqs::primitives::Blob::new([0, 255]);
+        let request =
+            request.message_attributes("bytes", attribute("Binary").binary_value(bytes).build().unwrap());
+        request.send().await.unwrap();
 
-    let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
-    let Outcome::Response(event) = mapping.poll().await.unwrap().outcome else { panic!("the probe answers") };
-    let record = &event["Records"][0];
-    assert_eq!(record["body"], r#"{"do":"event"}"#);
-    assert_eq!(record["md5OfBody"], "a5fed2d47ef42e07e8022696543054a0");
-    assert_eq!(record["eventSource"], "aws:sqs");
-    assert_eq!(record["eventSourceARN"], queue.arn);
-    assert_eq!(record["attributes"]["ApproximateReceiveCount"], "1");
-    assert!(record["attributes"]["SentTimestamp"].as_str().unwrap().parse::<u64>().is_ok());
-    assert_eq!(
-        record["messageAttributes"],
-        json!({
-            "text": {"stringValue": "a", "stringListValues": [], "binaryListValues": [], "dataType": "String"},
-            "bytes": {"binaryValue": "AP8=", "stringListValues": [], "binaryListValues": [], "dataType": "Binary"},
-        })
-    );
+        let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe(), TIMEOUT);
+        let Outcome::Response(event) = mapping.poll().await.unwrap().outcome else {
+            panic!("the probe answers")
+        };
+        let record = &event["Records"][0];
+        assert_eq!(record["body"], r#"{"do":"event"}"#);
+        assert_eq!(record["md5OfBody"], "a5fed2d47ef42e07e8022696543054a0");
+        assert_eq!(record["eventSource"], "aws:sqs");
+        assert_eq!(record["eventSourceARN"], queue.arn);
+        assert_eq!(record["attributes"]["ApproximateReceiveCount"], "1");
+        assert!(record["attributes"]["SentTimestamp"].as_str().unwrap().parse::<u64>().is_ok());
+        assert_eq!(
+            record["messageAttributes"],
+            json!({
+                "text": {"stringValue": "a", "stringListValues": [], "binaryListValues": [], "dataType": "String"},
+                "bytes": {"binaryValue": "AP8=", "stringListValues": [], "binaryListValues": [], "dataType": "Binary"},
+            })
+        );
+    }
 }

@@ -50,8 +50,12 @@ fn by_status(status: u16, code: Option<&str>) -> EntryError {
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,
         429 => Fault::Throttled,
+        // A request that took too long to arrive: the next may not.
+        408 => Fault::Service,
         400..=499 => Fault::Sender,
-        _ => Fault::Service,
+        500.. => Fault::Service,
+        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been done.
+        _ => return no_answer("UnreadableAnswer"),
     };
     EntryError { fault, code }
 }
@@ -110,5 +114,6 @@ mod tests {
         assert_eq!(fault(429, None), Fault::Throttled);
         assert_eq!(fault(503, None), Fault::Service);
         assert_eq!(by_status(503, None).code, "HTTP 503");
+        assert_eq!(fault(200, None), Fault::NoAnswer);
     }
 }

@@ -2,7 +2,11 @@
 
 mod event;
 
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+
 use chrono::DateTime;
+use futures_util::FutureExt as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use redeliver_core::events::{Event, UnreadableRecord};
 use redeliver_core::ports::{Function, Observer};
@@ -27,7 +31,10 @@ pub async fn run_function(function: impl Function, observer: impl Observer) -> R
         let millis = i64::try_from(event.context.deadline).unwrap_or(i64::MAX);
         let deadline =
             DateTime::from_timestamp_millis(millis).ok_or("the invocation's deadline is not a time")?;
-        let failed = function.process(readable, deadline).await.failed;
+        // The runtime catches panics too, but it logs their text, which may hold payload.
+        let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
+        let failed =
+            processed.map_err(|_| "the function panicked; SQS delivers the whole batch again")?.failed;
         Ok::<_, Error>(Response::new(failed.into_iter().chain(unreadable)))
     }))
     .await
@@ -47,9 +54,11 @@ struct BatchItemFailure {
 }
 
 impl Response {
+    /// Each failed record once.
     fn new(failed: impl Iterator<Item = String>) -> Self {
+        let failed: BTreeSet<_> = failed.collect();
         let batch_item_failures =
-            failed.map(|item_identifier| BatchItemFailure { item_identifier }).collect();
+            failed.into_iter().map(|item_identifier| BatchItemFailure { item_identifier }).collect();
         Self { batch_item_failures }
     }
 }

@@ -5,6 +5,7 @@
 //! ```sh
 //! cargo run --example custom_handler -- '{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"order":"A-1","cents":1250}}'
 //! ```
+#![allow(clippy::print_stdout, reason = "without Lambda its answer is for a person")]
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,6 +41,7 @@ impl Handler for Charge {
     }
 }
 
+#[expect(clippy::print_stdout, reason = "without Lambda, the answer is for people")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(body) = std::env::args().nth(1) else {

@@ -1,0 +1,377 @@
+//! The whole loop in virtual time, with the three functions' own code: whatever dies or fails on the way, every message is
+//! processed or in the final DLQ.
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+#[path = "../support/functions.rs"]
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::{Future, pending, poll_fn};
+use std::num::NonZeroUsize;
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use redeliver_core::annotation::{DEAD_LETTER, ERROR_TYPE};
+use redeliver_core::attributes::arrived;
+use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{
+    Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, Redrive,
+};
+use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::MessageProcessor;
+use support::*;
+
+const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
+
+/// What becomes of the ten messages where nothing dies: these are processed, the others have these final records.
+const PROCESSED: [usize; 6] = [0, 2, 5, 6, 7, 8];
+const DEAD: [(usize, &str); 4] = [
+    (1, "RETRY_ATTEMPT_EXCEEDED"),
+    (3, "NON_RETRYABLE_ERROR"),
+    (4, "INVALID_MESSAGE_SCHEMA"),
+    (9, "INVALID_MESSAGE_FORMAT"),
+];
+
+/// The body of message n.
+fn sent_body(n: usize) -> String {
+    match n {
+        4 => body(4).replace(r#"{"n":4}"#, "[4]"),
+        9 => "9: not JSON".to_owned(),
+        _ => body(n),
+    }
+}
+
+/// Messages 5 and 9 have ten attributes: no place for a reason beside them.
+fn sent_attributes(n: usize) -> Attributes {
+    if n == 5 || n == 9 { ten_attributes() } else { producer_attributes() }
+}
+
+/// Which message a body is of.
+fn number(body: &str) -> usize {
+    (0..10).find(|n| body == sent_body(*n) || body.contains(&id(*n))).unwrap()
+}
+
+/// Fails each message in its own way, and keeps what it has done.
+#[derive(Clone, Default)]
+struct Target {
+    calls: Arc<Mutex<BTreeMap<usize, u32>>>,
+    processed: Arc<Mutex<BTreeSet<usize>>>,
+}
+
+impl Handler for Target {
+    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+        let n = number(&message.body);
+        assert_eq!(message.attributes, sent_attributes(n), "no producer attribute is lost on the way");
+        let call = {
+            let mut calls = self.calls.lock().unwrap();
+            let call = calls.entry(n).or_default();
+            *call += 1;
+            *call
+        };
+        let busy = || HandlerError::transient("Db.Busy", "come later");
+        match (n, call) {
+            (1, _) => return Err(busy()),
+            (3, _) => return Err(HandlerError::permanent("Order.Unknown", "no such order")),
+            (2 | 5, 1) => return Err(busy()),
+            (6, 1) => resume_unwind(Box::new("no hook, no output")),
+            (7, 1) => {
+                return Err(HandlerError::snooze("Closed", "at night", Duration::from_secs(40)));
+            }
+            (8, 1) => pending().await,
+            _ => {}
+        }
+        self.processed.lock().unwrap().insert(n);
+        Ok(())
+    }
+}
+
+/// One of the three functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    MessageProcessor,
+    FailedMessageProcessor,
+    Annotator,
+}
+
+/// The death of a process: in which batch of which function, and after how many polls of its future.
+#[derive(Clone, Copy, Debug)]
+struct Death {
+    of: Which,
+    batch: usize,
+    polls: usize,
+}
+
+/// Four queues, as deployed, and three functions.
+struct Loop {
+    world: World,
+    target: Target,
+    queues: [Spy; 4],
+    message_processor: MessageProcessor<Target, Spy, redeliver_embedded::VirtualClock, Recorder>,
+    failed_message_processor: FailedMessageProcessor<Spy, redeliver_embedded::VirtualClock, Recorder>,
+    annotator: FinalDlqAnnotator<Spy, redeliver_embedded::VirtualClock, Recorder>,
+    final_records: Vec<ReceivedMessage>,
+    /// Batches that each function was given.
+    batches: [usize; 3],
+}
+
+impl Loop {
+    fn new(schema: &MessageSchema) -> Self {
+        let world = World::new();
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        let settings = |retention, redrive: Option<(&Spy, u16)>| QueueSettings {
+            visibility: VisibilitySeconds::new(180).unwrap(),
+            retention,
+            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+                target_arn: queue.queue.arn().to_owned(),
+                max_receive_count,
+            }),
+            ..QueueSettings::default()
+        };
+        // Slow answers: a process can die between a send and its answer.
+        let slow = |queue: Spy| queue.slow(Duration::from_millis(1), Duration::from_millis(1));
+        let last = slow(world.queue_with("final-dlq", &settings(days(14), None)));
+        let annotation = slow(world.queue_with("annotation", &settings(days(14), Some((&last, 10)))));
+        let intermediate =
+            slow(world.queue_with("intermediate", &settings(days(14), Some((&annotation, 100)))));
+        let source = slow(world.queue_with("source", &settings(days(7), Some((&intermediate, 1)))));
+        let (clock, observer, target) = (world.clock.clone(), world.seen.clone(), Target::default());
+        Self {
+            message_processor: MessageProcessor {
+                handler: target.clone(),
+                intermediate_dlq: intermediate.clone(),
+                annotation_queue: annotation.clone(),
+                clock: clock.clone(),
+                observer: observer.clone(),
+                schema: schema.clone(),
+                max_concurrency: NonZeroUsize::new(4).unwrap(),
+            },
+            failed_message_processor: FailedMessageProcessor {
+                source_queue: source.clone(),
+                annotation_queue: annotation.clone(),
+                clock: clock.clone(),
+                observer: observer.clone(),
+                schema: schema.clone(),
+                policy: Policy::from_json(POLICY).unwrap(),
+            },
+            annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer, schema: schema.clone() },
+            queues: [source, intermediate, annotation, last],
+            final_records: Vec::new(),
+            batches: [0; 3],
+            target,
+            world,
+        }
+    }
+
+    fn send_all(&self) {
+        let message = |n: usize| {
+            let content = Content {
+                body: sent_body(n),
+                attributes: sent_attributes(n),
+                message_group_id: Some(format!("tenant-{n}")),
+                trace_header: Some(format!("Root={n}")),
+                delay: DelaySeconds::ZERO,
+            };
+            OutgoingMessage::new(content).unwrap()
+        };
+        let messages: Vec<_> = (0..10).map(message).collect();
+        for batch in pack(&messages) {
+            let sent = self.world.clock.block_on(self.queues[0].queue.send_batch(batch));
+            assert!(sent.iter().all(Result::is_ok));
+        }
+    }
+
+    /// Runs until every queue is empty. `death` says after how many polls a batch's process dies; true if one did.
+    fn run(&mut self, death: impl Fn(Which, usize) -> Option<usize>) -> bool {
+        let mut died = false;
+        for _ in 0..10_000 {
+            let which = [Which::MessageProcessor, Which::FailedMessageProcessor, Which::Annotator];
+            let mut idle = true;
+            for (index, which) in which.into_iter().enumerate() {
+                let Some(records) = self.receive(index) else {
+                    continue;
+                };
+                idle = false;
+                let death = death(which, self.batches[index]);
+                self.batches[index] += 1;
+                let failed = match which {
+                    Which::MessageProcessor => self.invoke(&self.message_processor, &records, death),
+                    Which::FailedMessageProcessor => {
+                        self.invoke(&self.failed_message_processor, &records, death)
+                    }
+                    Which::Annotator => self.invoke(&self.annotator, &records, death),
+                };
+                match failed {
+                    Some(failed) => self.delete(
+                        index,
+                        records.iter().filter(|record| !failed.contains(&record.sqs_message_id)),
+                    ),
+                    None => died = true,
+                }
+            }
+            if let Some(records) = self.receive(3) {
+                idle = false;
+                self.delete(3, records.iter());
+                self.final_records.extend(records);
+            }
+            if idle {
+                let Some(due) = self.world.sqs.next_due() else {
+                    return died;
+                };
+                let due = due.max(self.world.clock.now() + Duration::from_millis(1));
+                self.world.clock.block_on(self.world.clock.sleep_until(due));
+            }
+        }
+        panic!("the loop does not end");
+    }
+
+    fn receive(&self, queue: usize) -> Option<Vec<ReceivedMessage>> {
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let received = self.world.clock.block_on(self.queues[queue].queue.receive(request));
+        received.ok().filter(|records| !records.is_empty())
+    }
+
+    fn delete<'a>(&self, queue: usize, records: impl Iterator<Item = &'a ReceivedMessage>) {
+        let handles: Vec<_> = records.map(|record| record.receipt_handle.clone()).collect();
+        self.world.clock.block_on(self.queues[queue].queue.delete_batch(&handles));
+    }
+
+    /// The records that the function reports as failed; `None` where its process died.
+    fn invoke(
+        &self,
+        function: &impl Function,
+        records: &[ReceivedMessage],
+        death: Option<usize>,
+    ) -> Option<Vec<String>> {
+        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        self.world.clock.block_on(async {
+            let mut process = pin!(function.process(records.to_vec(), deadline));
+            let mut polls = 0;
+            poll_fn(|context| {
+                if death == Some(polls) {
+                    return Poll::Ready(None);
+                }
+                polls += 1;
+                let polled = process.as_mut().poll(context).map(|response| Some(response.failed));
+                // Died between this await and the next.
+                if death == Some(polls) && polled.is_pending() { Poll::Ready(None) } else { polled }
+            })
+            .await
+        })
+    }
+
+    fn processed(&self) -> BTreeSet<usize> {
+        self.target.processed.lock().unwrap().clone()
+    }
+
+    /// What the final records say, copies taken together.
+    fn dead(&self) -> BTreeSet<(usize, &str)> {
+        let of =
+            |record| Attributes::get(record, ERROR_TYPE).and_then(Attribute::text).unwrap_or("UNANNOTATED");
+        self.final_records.iter().map(|record| (number(&record.body), of(&record.attributes))).collect()
+    }
+
+    /// Each final record is whole: the producer's attributes, its group and trace, and a document that its schema knows.
+    fn assert_final_records_are_whole(&self) {
+        for record in &self.final_records {
+            let n = number(&record.body);
+            document(&record.attributes, DEAD_LETTER);
+            assert_eq!(arrived(record.attributes.clone()).producer, sent_attributes(n));
+            assert_eq!(record.message_group_id, Some(format!("tenant-{n}")));
+            assert_eq!(record.trace_header, Some(format!("Root={n}")));
+        }
+    }
+}
+
+#[test]
+fn where_nothing_dies_every_message_comes_out_once_and_as_it_should() {
+    let mut run = Loop::new(&MessageSchema::default());
+    run.send_all();
+    assert!(!run.run(|_, _| None));
+    assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
+    assert_eq!(run.dead(), BTreeSet::from(DEAD));
+    assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
+    run.assert_final_records_are_whole();
+    let calls = run.target.calls.lock().unwrap().clone();
+    let expected = [(0, 1), (1, 4), (2, 2), (3, 1), (5, 2), (6, 2), (7, 2), (8, 2)];
+    assert_eq!(calls, BTreeMap::from(expected), "one first call and at most three retries");
+}
+
+#[test]
+fn a_process_that_dies_at_any_await_loses_no_message() {
+    let schema = MessageSchema::default();
+    let mut deaths = [0; 3];
+    for of in [Which::MessageProcessor, Which::FailedMessageProcessor, Which::Annotator] {
+        for batch in 0.. {
+            let before = deaths[of as usize];
+            for polls in 0.. {
+                let death = Death { of, batch, polls };
+                let mut run = Loop::new(&schema);
+                run.send_all();
+                let dies = |which, batch| (which == death.of && batch == death.batch).then_some(death.polls);
+                let died = run.run(dies);
+                assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{death:?}");
+                assert_eq!(run.dead(), BTreeSet::from(DEAD), "{death:?}");
+                run.assert_final_records_are_whole();
+                if !died {
+                    break;
+                }
+                deaths[of as usize] += 1;
+            }
+            // Not even before its first await: there is no such batch.
+            if deaths[of as usize] == before {
+                break;
+            }
+        }
+    }
+    // So that this test goes on testing what it says.
+    assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
+    println!("deaths survived, by function: {deaths:?}");
+}
+
+#[test]
+fn whatever_fails_for_an_hour_every_message_is_processed_or_explained() {
+    let schema = MessageSchema::default();
+    for seed in 0..20 {
+        let mut run = Loop::new(&schema);
+        run.send_all();
+        let rule = |action, scope, injection| FaultRule {
+            action,
+            queue: None,
+            scope,
+            when: When::Chance(0.15),
+            injection,
+        };
+        let plan = FaultPlan::new(seed)
+            .with(rule(Action::SendMessageBatch, Scope::Request, Injection::Throttled))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::Sender))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostAnswer))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostRequest))
+            .with(rule(Action::ReceiveMessage, Scope::Request, Injection::LostAnswer))
+            .with(rule(Action::DeleteMessageBatch, Scope::Request, Injection::Service))
+            .with(rule(Action::DeleteMessageBatch, Scope::Entry, Injection::LostRequest));
+        run.world.sqs.set_faults(plan);
+        let (clock, sqs) = (run.world.clock.clone(), run.world.sqs.clone());
+        run.run(|_, batch| {
+            if clock.now() > start() + Duration::from_secs(3600) {
+                sqs.set_faults(FaultPlan::default());
+                return None;
+            }
+            // Every fifth process dies, each at another await.
+            batch.is_multiple_of(5).then_some(batch % 13)
+        });
+        let dead: BTreeSet<_> = run.final_records.iter().map(|record| number(&record.body)).collect();
+        let out: BTreeSet<_> = run.processed().union(&dead).copied().collect();
+        assert_eq!(out, (0..10).collect(), "seed {seed}: lost");
+        assert!(!run.processed().iter().any(|n| DEAD.iter().any(|(dead, _)| dead == n)), "seed {seed}");
+    }
+}
