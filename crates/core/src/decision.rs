@@ -7,9 +7,7 @@ use crate::envelope::Envelope;
 use crate::failure::{Failure, Kind, REDRIVE};
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX};
 use crate::message::Timestamp;
-use crate::metadata::{
-    GENERATION_MAX, HISTORY_MAX, Metadata, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339,
-};
+use crate::metadata::{HISTORY_MAX, Metadata, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
 use crate::policy::Policy;
 use crate::reason::DeadLetterReason;
 
@@ -77,7 +75,9 @@ struct Retry {
 
 fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Retry, GiveUp> {
     let Failed { failure, envelope, sent_at, .. } = failed;
-    let before = Before::new(&envelope.metadata, failure, sent_at);
+    let before = envelope.metadata.clone();
+    let before = if failure.new_generation { before.into_next_generation() } else { before };
+    let first_sent = before.first_sent(sent_at);
     let kind = classify(policy, failure);
     if kind == Kind::Permanent {
         return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
@@ -89,51 +89,24 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
             explanation: format!("Max retry attempts {} exceeded", policy.max_attempts),
         });
     }
-    let generation = before.redrive_generation.unwrap_or(0);
-    let key = Key { message_id: envelope.metadata.message_id, generation, attempt: before.retry_attempt + 1 };
+    let key = Key {
+        message_id: before.message_id,
+        generation: before.generation(),
+        attempt: before.retry_attempt + 1,
+    };
     let delay =
         failure.retry_after_seconds.map_or_else(|| delay(policy, key), |asked| target_delay(asked, key));
     let next_retry_time = now + TimeDelta::seconds(i64::from(delay.get()));
-    check_age(policy, &envelope.metadata, before.first_sent, next_retry_time)?;
+    check_age(policy, &before, first_sent, next_retry_time)?;
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
         next_retry_time,
-        first_sent_time: before.first_sent,
-        retry_history: history(before.history, before.retry_attempt, failure, now),
+        first_sent_time: first_sent,
+        retry_history: history(&before.retry_history, before.retry_attempt, failure, now),
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
     Ok(Retry { metadata, delay, spends_attempt })
-}
-
-/// What counts of the retries before: all of them, or nothing where a new generation begins.
-struct Before<'a> {
-    retry_attempt: u32,
-    snooze_count: u32,
-    first_sent: Timestamp,
-    history: &'a [PastFailure],
-    redrive_generation: Option<u32>,
-}
-
-impl<'a> Before<'a> {
-    fn new(metadata: &'a Metadata, failure: &Failure, sent_at: Timestamp) -> Self {
-        if failure.new_generation {
-            return Self {
-                retry_attempt: 0,
-                snooze_count: 0,
-                first_sent: sent_at,
-                history: &[],
-                redrive_generation: Some((metadata.generation() + 1).min(GENERATION_MAX)),
-            };
-        }
-        Self {
-            retry_attempt: metadata.retry_attempt,
-            snooze_count: metadata.snooze_count,
-            first_sent: metadata.first_sent(sent_at),
-            history: &metadata.retry_history,
-            redrive_generation: metadata.redrive_generation,
-        }
-    }
 }
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
