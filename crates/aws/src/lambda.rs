@@ -62,3 +62,26 @@ impl Response {
         Self { batch_item_failures }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn response(failed: &[&str]) -> String {
+        serde_json::to_string(&Response::new(failed.iter().map(ToString::to_string))).unwrap()
+    }
+
+    #[test]
+    fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
+        assert_eq!(response(&["a"]), r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
+        assert_eq!(
+            response(&["b", "a", "b"]),
+            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"b"}]}"#
+        );
+    }
+
+    #[test]
+    fn a_batch_without_failures_says_so() {
+        assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
+    }
+}

@@ -13,6 +13,8 @@ pub mod telemetry;
 
 mod clock;
 mod failed_request;
+#[cfg(test)]
+mod loopback;
 mod received;
 
 pub use clock::SystemClock;

@@ -19,6 +19,27 @@ const CONCURRENCY_MAX: usize = 10_000;
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
+/// Set by Lambda for every function; without them the runtime cannot start.
+const OF_LAMBDA: [&str; 4] = [
+    "AWS_LAMBDA_RUNTIME_API",
+    "AWS_LAMBDA_FUNCTION_NAME",
+    "AWS_LAMBDA_FUNCTION_MEMORY_SIZE",
+    "AWS_LAMBDA_FUNCTION_VERSION",
+];
+
+/// Checks that Lambda, or something like it, has started the program.
+///
+/// # Errors
+/// The variables that are missing.
+pub fn started_by_lambda() -> Result<(), SettingsError> {
+    let mut reader = Reader::of_environment();
+    for name in OF_LAMBDA {
+        let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
+        let _ = reader.required(name, remedy);
+    }
+    reader.finish(Some(()))
+}
+
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {

@@ -188,3 +188,6 @@ fn outcomes<T>(
 fn not_built<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
     vec![Err(convert::not_built()); count]
 }
+
+#[cfg(test)]
+mod tests;

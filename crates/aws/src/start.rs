@@ -7,7 +7,7 @@ pub use aws_config::SdkConfig;
 use redeliver_core::ports::Function;
 
 use crate::lambda::run_function;
-use crate::settings::TargetSettings;
+use crate::settings::{TargetSettings, started_by_lambda};
 use crate::sqs::{SEND_TIMEOUT, SqsQueue, client_config};
 use crate::targets::{Headers, HttpTarget, LambdaTarget, Target, TargetAddress, secret_headers};
 use crate::telemetry::{self, JsonLines};
@@ -54,11 +54,12 @@ pub async fn run<F: Function>(
     prepare: impl Future<Output = Result<F, StartError>>,
 ) -> ExitCode {
     telemetry::init();
-    let outcome = match prepare.await {
-        Ok(function) => run_function(function, JsonLines::stdout(name)).await,
-        Err(error) => Err(error),
+    let outcome = async {
+        let function = prepare.await?;
+        started_by_lambda()?;
+        run_function(function, JsonLines::stdout(name)).await
     };
-    match outcome {
+    match outcome.await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

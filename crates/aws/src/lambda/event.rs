@@ -71,7 +71,7 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
     Ok(ReceivedMessage {
         sqs_message_id: present(record.message_id, "messageId")?,
         receipt_handle: record.receipt_handle.unwrap_or_default(),
-        body: record.body.unwrap_or_default(),
+        body: present(record.body, "body")?,
         attributes: attributes.collect::<Result<_, _>>()?,
         sent_at: system.sent_at,
         first_received_at: system.first_received_at,
@@ -79,6 +79,9 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
         message_group_id: system.message_group_id,
         trace_header: system.trace_header,
         redriven_from: system.redriven_from,
-        queue_arn: record.event_source_arn.unwrap_or_default(),
+        queue_arn: present(record.event_source_arn, "eventSourceARN")?,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,6 +83,7 @@ pub async fn secret_headers(config: &SdkConfig, arn: &str) -> Result<Headers, He
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loopback::{Answer, Loopback};
 
     #[test]
     fn headers_of_the_secret_are_marked_sensitive() {
@@ -104,5 +105,29 @@ mod tests {
             refused(r#"{"Idempotency-Key":"1"}"#),
             HeadersError::Reserved("Idempotency-Key".to_owned())
         );
+    }
+    /// What becomes of a secret as Secrets Manager answers.
+    async fn secret(answer: Answer) -> Result<Headers, HeadersError> {
+        let server = Loopback::start([answer]).await;
+        secret_headers(&server.sdk_config(), "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s")
+            .await
+    }
+
+    #[tokio::test]
+    async fn the_secrets_text_becomes_headers() {
+        let body = r#"{"SecretString":"{\"Authorization\":\"Bearer key\"}"}"#;
+        let headers = secret(Answer::new(200, &[], body)).await.unwrap();
+        assert_eq!(headers.0["authorization"], "Bearer key");
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
+        let denied = r#"{"__type":"AccessDeniedException","Message":"CANARY"}"#;
+        let error = secret(Answer::new(400, &[], denied)).await.unwrap_err();
+        assert_eq!(error, HeadersError::Unreadable("AccessDeniedException".to_owned()));
+        let text = secret(Answer::new(200, &[], r#"{"SecretString":"CANARY"}"#)).await.unwrap_err();
+        assert_eq!(text, HeadersError::NotAnObject);
+        let bytes = secret(Answer::new(200, &[], r#"{"SecretBinary":"e30="}"#)).await.unwrap_err();
+        assert_eq!(bytes, HeadersError::NotAnObject);
     }
 }

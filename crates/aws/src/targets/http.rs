@@ -13,6 +13,8 @@ use crate::SystemClock;
 
 /// Time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Shorter than any usual load balancer's own (60 s): a connection that it has closed meanwhile would cost an attempt.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An HTTP endpoint: POST of the body's bytes; the status is the outcome.
 #[derive(Debug)]
@@ -31,6 +33,8 @@ impl HttpTarget {
         let client = Client::builder()
             .redirect(Policy::none())
             .no_proxy()
+            .retry(reqwest::retry::never()) // the policy retries, with what it has learnt
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT.min(timeout))
             .timeout(timeout)
             .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
@@ -103,3 +107,6 @@ fn no_response(error: &reqwest::Error) -> HandlerError {
         HandlerError::transient("Http.Connect", "the connection to the target broke before its answer")
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::Region;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
@@ -26,7 +27,10 @@ impl LambdaTarget {
     /// `timeout` is for a whole call. The SDK does not retry: the policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
+        // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
+        let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
         let config = aws_sdk_lambda::config::Builder::from(config)
+            .region(region)
             .retry_config(RetryConfig::disabled())
             .timeout_config(TimeoutConfig::builder().operation_timeout(timeout).build())
             .build();
@@ -88,3 +92,6 @@ fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
         _ => HandlerError::transient("Lambda.Connect", "no answer from Lambda"),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,3 +10,29 @@ fn line(info: &PanicHookInfo<'_>) -> String {
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), ToString::to_string);
     serde_json::json!({ "level": "ERROR", "event": "panic", "place": place }).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, take_hook};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_logged_with_its_place_and_without_its_text() {
+        let (lines, written) = channel();
+        let (here, others) = (thread::current().id(), take_hook());
+        // Hooks are the whole process's: other tests keep theirs.
+        set_hook(Box::new(move |info| match thread::current().id() == here {
+            true => lines.send(line(info)).expect("the test waits for it"),
+            false => others(info),
+        }));
+        let panicked = catch_unwind(|| panic!("{}", "CANARY"));
+        drop(take_hook());
+        assert!(panicked.is_err());
+        let line = written.recv().unwrap();
+        assert!(line.starts_with(r#"{"event":"panic","level":"ERROR","place":"#), "{line}");
+        assert!(line.contains("panics.rs:") && !line.contains("CANARY"), "{line}");
+    }
+}

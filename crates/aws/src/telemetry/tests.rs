@@ -1,1 +1,278 @@
+use redeliver_core::events::{
+    ArrivedByRedrive, DeadLettered, GivenUp, HandedOff, NotConfirmed, Processed, RetryScheduled,
+    UnreadableRecord,
+};
+use redeliver_core::handler::ErrorType;
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::Timestamp;
+use serde_json::{Value, json};
 
+use super::*;
+
+/// 2025-06-15T15:06:40.123456Z.
+struct Fixed;
+
+impl Clock for Fixed {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_timestamp_micros(1_750_000_000_123_456).unwrap()
+    }
+
+    async fn sleep(&self, _: std::time::Duration) {}
+}
+
+/// What is written for some events.
+fn written(events: &[Event]) -> String {
+    let lines = JsonLines::new("message-processor", Fixed, Vec::new());
+    for event in events {
+        lines.observe(event);
+    }
+    String::from_utf8(lines.writer.into_inner().unwrap()).unwrap()
+}
+
+/// The line of one event.
+fn line(event: Event) -> Value {
+    let line = written(&[event]);
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "one line, ended: {line}");
+    serde_json::from_str(&line).unwrap()
+}
+
+/// A line: what all have, and what this one has besides.
+fn expected(level: &str, event: &str, fields: Value, dimensions: &Value, metrics: &Value) -> Value {
+    let mut line = fields;
+    line["timestamp"] = json!("2025-06-15T15:06:40.123456Z");
+    line["level"] = json!(level);
+    line["event"] = json!(event);
+    line["Function"] = json!("message-processor");
+    line["_aws"] = json!({
+        "Timestamp": 1_750_000_000_123_u64,
+        "CloudWatchMetrics": [{ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics }],
+    });
+    line
+}
+
+fn count(name: &str) -> Value {
+    json!({ "Name": name, "Unit": "Count" })
+}
+
+fn seconds(name: &str) -> Value {
+    json!({ "Name": name, "Unit": "Seconds" })
+}
+
+fn message_id() -> String {
+    "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned()
+}
+
+fn processed() -> Event {
+    let message_id = message_id();
+    Event::Processed(Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds: 0.25 })
+}
+
+fn handed_off(error_type: &ErrorType) -> Event {
+    Event::HandedOff(HandedOff {
+        message_id: message_id(),
+        retry_attempt: 2,
+        error_type: error_type.loggable().into_owned(),
+        kind: "transient",
+        age_seconds: 61.5,
+    })
+}
+
+fn not_confirmed() -> Event {
+    let code = "EntryNotAnswered".to_owned();
+    Event::NotConfirmed(NotConfirmed { sqs_message_id: "sqs".to_owned(), send: "hand-off", code })
+}
+
+fn retry_scheduled(retry_attempt: u32) -> Event {
+    Event::RetryScheduled(RetryScheduled {
+        message_id: message_id(),
+        retry_attempt,
+        spends_attempt: true,
+        delay_seconds: DelaySeconds::MAX,
+        age_seconds: 61.5,
+    })
+}
+
+fn given_up(message_id: Option<String>) -> Event {
+    let error_type = "INVALID_MESSAGE_FORMAT";
+    Event::GivenUp(GivenUp { message_id, sqs_message_id: "sqs".to_owned(), error_type })
+}
+
+fn dead_lettered() -> Event {
+    Event::DeadLettered(DeadLettered {
+        message_id: Some(message_id()),
+        sqs_message_id: "sqs".to_owned(),
+        error_type: "RETRY_ATTEMPT_EXCEEDED",
+        retry_attempt: 5,
+        age_seconds: 3600.0,
+    })
+}
+
+fn arrived_by_redrive() -> Event {
+    Event::ArrivedByRedrive(ArrivedByRedrive { sqs_message_id: "sqs".to_owned(), receive_count: 2 })
+}
+
+fn unreadable_record() -> Event {
+    Event::UnreadableRecord(UnreadableRecord { sqs_message_id: "sqs".to_owned() })
+}
+
+#[test]
+fn the_line_of_a_processed_message() {
+    let fields = json!({
+        "message_id": message_id(), "retry_attempt": 2, "age_seconds": 61.5, "target_seconds": 0.25,
+        "Processed": 1, "MessageAgeSeconds": 61.5, "TargetSeconds": 0.25,
+    });
+    let metrics = json!([count("Processed"), seconds("MessageAgeSeconds"), seconds("TargetSeconds")]);
+    assert_eq!(line(processed()), expected("INFO", "processed", fields, &json!([["Function"]]), &metrics));
+}
+
+#[test]
+fn the_line_of_a_hand_off() {
+    let fields = json!({
+        "message_id": message_id(), "retry_attempt": 2, "error_type": "HttpStatus.503", "kind": "transient",
+        "age_seconds": 61.5, "FailureKind": "transient", "HandedOff": 1, "MessageAgeSeconds": 61.5,
+    });
+    let dimensions = json!([["Function"], ["Function", "FailureKind"]]);
+    let metrics = json!([count("HandedOff"), seconds("MessageAgeSeconds")]);
+    assert_eq!(
+        line(handed_off(&ErrorType::HttpStatus(503))),
+        expected("INFO", "handed_off", fields, &dimensions, &metrics)
+    );
+}
+
+#[test]
+fn the_line_of_what_is_not_confirmed() {
+    let fields = json!({
+        "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
+    });
+    let metrics = json!([count("NotConfirmed")]);
+    assert_eq!(
+        line(not_confirmed()),
+        expected("WARN", "not_confirmed", fields, &json!([["Function"]]), &metrics)
+    );
+}
+
+#[test]
+fn the_line_of_a_scheduled_retry() {
+    let fields = json!({
+        "message_id": message_id(), "retry_attempt": 3, "spends_attempt": true, "delay_seconds": 900,
+        "age_seconds": 61.5, "RetryAttempt": "3", "RetriesScheduled": 1, "RetryDelaySeconds": 900,
+        "MessageAgeSeconds": 61.5,
+    });
+    let dimensions = json!([["Function"], ["Function", "RetryAttempt"]]);
+    let metrics =
+        json!([count("RetriesScheduled"), seconds("RetryDelaySeconds"), seconds("MessageAgeSeconds")]);
+    assert_eq!(line(retry_scheduled(3)), expected("INFO", "retry_scheduled", fields, &dimensions, &metrics));
+}
+
+#[test]
+fn a_thousand_attempts_are_a_dozen_metrics() {
+    let range = |attempt| line(retry_scheduled(attempt))["RetryAttempt"].clone();
+    let ranges =
+        [(0, "0"), (10, "10"), (11, "11-100"), (100, "11-100"), (101, "101-1000"), (1000, "101-1000")];
+    for (attempt, expected) in ranges {
+        assert_eq!(range(attempt), expected, "{attempt}");
+    }
+}
+
+#[test]
+fn the_line_of_a_message_that_is_given_up() {
+    let fields = |message_id: Option<String>| {
+        let mut fields = json!({
+            "sqs_message_id": "sqs", "error_type": "INVALID_MESSAGE_FORMAT",
+            "ErrorType": "INVALID_MESSAGE_FORMAT", "GivenUp": 1,
+        });
+        if let Some(message_id) = message_id {
+            fields["message_id"] = json!(message_id);
+        }
+        fields
+    };
+    for id in [None, Some(message_id())] {
+        let dimensions = json!([["Function"], ["Function", "ErrorType"]]);
+        let metrics = json!([count("GivenUp")]);
+        assert_eq!(
+            line(given_up(id.clone())),
+            expected("WARN", "given_up", fields(id), &dimensions, &metrics)
+        );
+    }
+}
+
+#[test]
+fn the_line_of_a_dead_letter() {
+    let fields = json!({
+        "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "RETRY_ATTEMPT_EXCEEDED",
+        "retry_attempt": 5, "age_seconds": 3600.0, "ErrorType": "RETRY_ATTEMPT_EXCEEDED", "DeadLettered": 1,
+        "MessageAgeSeconds": 3600.0,
+    });
+    let dimensions = json!([["Function"], ["Function", "ErrorType"]]);
+    let metrics = json!([count("DeadLettered"), seconds("MessageAgeSeconds")]);
+    assert_eq!(line(dead_lettered()), expected("WARN", "dead_lettered", fields, &dimensions, &metrics));
+}
+
+#[test]
+fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
+    let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
+    let metrics = json!([count("ArrivedByRedrive")]);
+    assert_eq!(
+        line(arrived_by_redrive()),
+        expected("WARN", "arrived_by_redrive", fields, &json!([["Function"]]), &metrics)
+    );
+    let fields = json!({ "sqs_message_id": "sqs", "UnreadableRecord": 1 });
+    let metrics = json!([count("UnreadableRecord")]);
+    assert_eq!(
+        line(unreadable_record()),
+        expected("WARN", "unreadable_record", fields, &json!([["Function"]]), &metrics)
+    );
+}
+
+/// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
+#[test]
+fn every_line_is_valid_embedded_metric_format() {
+    for event in [
+        processed(),
+        handed_off(&"Http.Timeout".into()),
+        not_confirmed(),
+        retry_scheduled(11),
+        given_up(None),
+        dead_lettered(),
+        arrived_by_redrive(),
+        unreadable_record(),
+    ] {
+        let line = line(event);
+        assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
+        let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
+        for directive in directives {
+            assert!(directive["Namespace"].is_string(), "{line}");
+            let metrics = directive["Metrics"].as_array().unwrap();
+            assert!(!metrics.is_empty() && metrics.len() <= 100, "{line}");
+            for metric in metrics {
+                assert!(line[metric["Name"].as_str().unwrap()].is_number(), "{metric} in {line}");
+            }
+            for name in
+                directive["Dimensions"].as_array().unwrap().iter().flat_map(|set| set.as_array().unwrap())
+            {
+                assert!(line[name.as_str().unwrap()].is_string(), "{name} in {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_target_calls_its_error_is_in_no_line() {
+    let line = written(&[handed_off(&ErrorType::FromTarget("CANARY".to_owned()))]);
+    assert!(line.contains(r#""error_type":"FromTarget""#), "{line}");
+    assert!(!line.contains("CANARY"), "{line}");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_does_not_fail_the_message() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    JsonLines::new("message-processor", Fixed, Full).observe(&processed());
+}

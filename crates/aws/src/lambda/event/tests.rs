@@ -1,0 +1,237 @@
+use redeliver_core::message::{Attribute, AttributeValue};
+use serde_json::{Value, json};
+
+use super::*;
+
+const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+/// A record as Lambda's documentation shows it ("Using Lambda with Amazon SQS").
+fn record(id: &str, body: &str) -> Value {
+    json!({
+        "messageId": id,
+        "receiptHandle": format!("handle of {id}"),
+        "body": body,
+        "attributes": {
+            "ApproximateReceiveCount": "2",
+            "SentTimestamp": "1750000000123",
+            "SenderId": "AIDAIENQZJOLO23YVJ4VO",
+            "ApproximateFirstReceiveTimestamp": "1750000000456",
+        },
+        "messageAttributes": {},
+        "md5OfMessageAttributes": null,
+        "md5OfBody": "e4e68fb7bd0e697a0ae8f1bb342846b3",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": SOURCE,
+        "awsRegion": "eu-central-1",
+    })
+}
+
+/// A record with one member changed.
+fn with(mut record: Value, pointer: &str, value: Value) -> Value {
+    *record.pointer_mut(pointer).unwrap() = value;
+    record
+}
+
+fn without(mut record: Value, member: &str) -> Value {
+    record.as_object_mut().unwrap().remove(member);
+    record
+}
+
+fn read(event: &[Value]) -> Result<Records, NotAnSqsEvent> {
+    records(&json!({ "Records": event }).to_string())
+}
+
+fn ids(records: &Records) -> Vec<&str> {
+    records.readable.iter().map(|record| record.sqs_message_id.as_str()).collect()
+}
+
+/// Reads the record between two good ones, which it must not harm.
+fn between_good_ones(record_in_between: Value) -> Records {
+    let records = read(&[record("first", "{}"), record_in_between, record("last", "{}")]).unwrap();
+    assert!(records.readable.first().is_some_and(|record| record.sqs_message_id == "first"));
+    assert!(records.readable.last().is_some_and(|record| record.sqs_message_id == "last"));
+    records
+}
+
+#[test]
+fn a_record_is_read_with_all_that_sqs_says_of_it() {
+    let full = with(
+        record("full", "{\"data\":{}}"),
+        "/attributes",
+        json!({
+            "ApproximateReceiveCount": "3",
+            "SentTimestamp": "1750000000123",
+            "ApproximateFirstReceiveTimestamp": "1750000000456",
+            "MessageGroupId": "tenant",
+            "AWSTraceHeader": "Root=1-5759e988-bd862e3fe1be46a994272793",
+            "DeadLetterQueueSourceArn": "arn:aws:sqs:eu-central-1:123456789012:elsewhere",
+        }),
+    );
+    let full = with(
+        full,
+        "/messageAttributes",
+        json!({
+            "text": { "stringValue": "é😀", "stringListValues": [], "binaryListValues": [], "dataType": "String" },
+            "number": { "stringValue": "1e400", "stringListValues": [], "binaryListValues": [], "dataType": "Number.int" },
+            "bytes": { "binaryValue": "AP/+", "stringListValues": [], "binaryListValues": [], "dataType": "Binary.png" },
+        }),
+    );
+    let moment = |millis| chrono::DateTime::from_timestamp_millis(millis).unwrap();
+    let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
+    let expected = ReceivedMessage {
+        sqs_message_id: "full".to_owned(),
+        receipt_handle: "handle of full".to_owned(),
+        body: "{\"data\":{}}".to_owned(),
+        attributes: [
+            ("text".to_owned(), attribute("String", AttributeValue::Text("é😀".to_owned()))),
+            ("number".to_owned(), attribute("Number.int", AttributeValue::Text("1e400".to_owned()))),
+            ("bytes".to_owned(), attribute("Binary.png", AttributeValue::Binary(vec![0, 255, 254]))),
+        ]
+        .into(),
+        sent_at: moment(1_750_000_000_123),
+        first_received_at: Some(moment(1_750_000_000_456)),
+        receive_count: 3,
+        message_group_id: Some("tenant".to_owned()),
+        trace_header: Some("Root=1-5759e988-bd862e3fe1be46a994272793".to_owned()),
+        redriven_from: Some("arn:aws:sqs:eu-central-1:123456789012:elsewhere".to_owned()),
+        queue_arn: SOURCE.to_owned(),
+    };
+    let records = read(&[full]).unwrap();
+    assert_eq!(records.readable, [expected]);
+    assert_eq!(records.unreadable, [""; 0]);
+}
+
+#[test]
+fn records_stay_in_their_order() {
+    let event: Vec<_> = (0..10).map(|index| record(&index.to_string(), "{}")).collect();
+    assert_eq!(ids(&read(&event).unwrap()), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
+}
+
+#[test]
+fn a_body_is_text_whatever_is_in_it() {
+    let deep = "[".repeat(100_000);
+    let largest = "x".repeat(1_048_576);
+    for body in [
+        " ",
+        "{\"metadata\":",
+        "null",
+        "{\"data\":{\"n\":1e400,\"big\":12345678901234567890123}}",
+        "\u{FFFD}\u{FFFE}\u{1}",
+        "{\"é\":\"\\u00e9\\ud800\"}\r\n\t",
+        "a \"quoted\" \\ back\\\\slash",
+        &deep,
+        &largest,
+    ] {
+        let records = between_good_ones(record("poison", body));
+        assert_eq!(records.unreadable, [""; 0]);
+        assert!(records.readable[1].body == body, "the body has changed");
+    }
+}
+
+#[test]
+fn escapes_in_the_event_are_the_bodys_characters() {
+    let event = r#"{"Records":[{"messageId":"a","body":"{\"d\":\"\u00e9\ud83d\ude00\\u00e9\/\"}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}]}"#;
+    let records = records(event).unwrap();
+    assert_eq!(records.readable[0].body, "{\"d\":\"é😀\\u00e9/\"}");
+}
+
+#[test]
+fn members_that_we_do_not_know_do_not_matter() {
+    let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
+    let event = format!(
+        r#"{{"new":{deep},"Records":[{{"new":{deep},"messageId":"a","body":"{{}}","eventSourceARN":"arn","attributes":{{"SentTimestamp":"1","New":"x"}}}}]}}"#
+    );
+    let records = records(&event).unwrap();
+    assert_eq!(ids(&records), ["a"]);
+    assert_eq!((records.readable[0].receive_count, &records.readable[0].first_received_at), (1, &None));
+}
+
+#[test]
+fn a_record_that_cannot_be_read_fails_alone() {
+    let attribute = |value: Value| with(record("bad", "{}"), "/messageAttributes", json!({ "a": value }));
+    let system = |value: Value| with(record("bad", "{}"), "/attributes", value);
+    for bad in [
+        attribute(json!({ "binaryValue": "!not base64!", "dataType": "Binary" })),
+        attribute(json!({ "binaryValue": null, "stringValue": "x", "dataType": "Binary" })),
+        attribute(json!({ "stringValue": "x" })),
+        attribute(json!({ "dataType": "String" })),
+        attribute(json!({ "stringValue": 7, "dataType": "Number" })),
+        attribute(json!("x")),
+        system(json!({})),
+        system(json!({ "SentTimestamp": "yesterday" })),
+        system(json!({ "SentTimestamp": 1_750_000_000_123_u64 })),
+        system(json!({ "SentTimestamp": "1", "ApproximateReceiveCount": "-1" })),
+        system(json!({ "SentTimestamp": "1", "ApproximateFirstReceiveTimestamp": "" })),
+        system(json!([])),
+        system(json!("x")),
+        system(json!(null)),
+        without(record("bad", "{}"), "attributes"),
+        without(record("bad", "{}"), "body"),
+        // No queue has a message without one.
+        record("bad", ""),
+        without(record("bad", "{}"), "eventSourceARN"),
+        with(record("bad", "{}"), "/body", json!(7)),
+        with(record("bad", "{}"), "/body", json!({ "metadata": {} })),
+        with(record("bad", "{}"), "/messageAttributes", json!([])),
+    ] {
+        let records = between_good_ones(bad.clone());
+        assert_eq!(records.unreadable, ["bad"], "{bad}");
+        assert_eq!(ids(&records), ["first", "last"], "{bad}");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_unicode_fails_alone() {
+    let event = r#"{"Records":[
+        {"messageId":"bad","body":"\ud800","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}},
+        {"messageId":"good","body":"{}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}
+    ]}"#;
+    let records = records(event).unwrap();
+    assert_eq!((ids(&records), records.unreadable.as_slice()), (vec!["good"], &["bad".to_owned()][..]));
+}
+
+#[test]
+fn a_record_that_could_not_be_reported_fails_the_invocation() {
+    for unnamed in [
+        without(record("CANARY", "CANARY"), "messageId"),
+        with(record("CANARY", "CANARY"), "/messageId", json!("")),
+        with(record("CANARY", "CANARY"), "/messageId", json!(7)),
+        with(record("CANARY", "CANARY"), "/messageId", json!(null)),
+        json!(null),
+        json!("CANARY"),
+    ] {
+        let error = read(&[record("good", "{}"), unnamed]).unwrap_err().to_string();
+        assert!(error.starts_with("record 1 of the event has no messageId"), "{error}");
+        assert!(!error.contains("CANARY"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came() {
+    for event in [
+        "{}",
+        "null",
+        "[]",
+        "7",
+        "",
+        "\"CANARY\"",
+        "{\"Records\":null}",
+        "{\"Records\":{\"CANARY\":1}}",
+        "{\"Records\":\"CANARY\"}",
+        "{\"records\":[]}",
+        "{\"Records\":[{\"messageId\":\"CANARY\"",
+        "{\"version\":\"0\",\"detail-type\":\"CANARY\",\"detail\":{\"a\":\"CANARY\"}}",
+    ] {
+        let error = records(event).unwrap_err();
+        assert!(matches!(error, NotAnSqsEvent::NoRecords), "{event}");
+        let error = error.to_string();
+        assert!(error.contains(r#"expected an SQS event, {"Records":[…]}"#), "{error}");
+        assert!(!error.contains("CANARY"), "{error}");
+    }
+}
+
+#[test]
+fn an_event_without_records_is_nothing_to_do() {
+    let records = read(&[]).unwrap();
+    assert!(records.readable.is_empty() && records.unreadable.is_empty());
+}

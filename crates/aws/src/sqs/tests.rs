@@ -1,0 +1,54 @@
+//! Against a scripted server that answers AWS JSON 1.0: what SQS may say, and what it may leave out.
+
+mod receiving;
+mod sending;
+mod service;
+
+use redeliver_core::message::{Attribute, AttributeValue, Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, Redrive};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::loopback::{Answer, Loopback, refused_url};
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
+const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+fn client(server: &Loopback, timeout: Duration) -> Client {
+    Client::from_conf(client_config(&server.sdk_config(), timeout).build())
+}
+
+fn queue_url(server: &Loopback) -> String {
+    format!("{}/123456789012/orders", server.url())
+}
+
+fn queue(server: &Loopback, timeout: Duration) -> SqsQueue {
+    SqsQueue::new(client(server, timeout), queue_url(server), ARN)
+}
+
+fn answer(body: &Value) -> Answer {
+    Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
+}
+
+/// An error of the whole request, whose own text is not ours to repeat.
+fn refusal(status: u16, code: &str) -> Answer {
+    let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
+    Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
+}
+
+fn error(fault: Fault, code: &str) -> EntryError {
+    EntryError { fault, code: code.to_owned() }
+}
+
+fn seconds(seconds: u64) -> VisibilitySeconds {
+    VisibilitySeconds::new(seconds).unwrap()
+}
+
+/// The name of the called operation, of requests as AWS JSON 1.0 has them.
+fn operation(request: &crate::loopback::Request) -> String {
+    assert_eq!(request.line, "POST / HTTP/1.1");
+    assert_eq!(request.header("content-type"), ["application/x-amz-json-1.0"]);
+    request.header("x-amz-target").concat()
+}

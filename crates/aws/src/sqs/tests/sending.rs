@@ -1,0 +1,223 @@
+use super::*;
+
+fn messages(count: usize) -> Vec<OutgoingMessage> {
+    let message = |index| Content { body: format!("{{\"n\":{index}}}"), ..Content::default() };
+    (0..count).map(|index| OutgoingMessage::new(message(index)).unwrap()).collect()
+}
+
+/// Sends so many messages, one request.
+async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOutcome<String>> {
+    let messages = messages(count);
+    let outcomes = queue(server, timeout).send_batch(pack(&messages)[0]).await;
+    assert_eq!(outcomes.len(), count, "one outcome an entry");
+    outcomes
+}
+
+async fn answered(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
+    send(&Loopback::start([answer(&body)]).await, LONG, count).await
+}
+
+/// What a request of two entries failed with.
+async fn failed_request(scripted: Answer, timeout: Duration) -> EntryError {
+    let server = Loopback::start([scripted]).await;
+    let mut outcomes = send(&server, timeout, 2).await;
+    assert_eq!(server.requests().len(), 1, "retrying is not the SDK's business");
+    assert_eq!(outcomes[0], outcomes[1]);
+    let error = outcomes.remove(0).unwrap_err();
+    assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
+    error
+}
+
+fn confirmed(id: &str) -> Value {
+    json!({ "Id": id, "MessageId": format!("sqs-{id}"), "MD5OfMessageBody": "not checked" })
+}
+
+fn refused(id: &str, sender_fault: bool, code: &str) -> Value {
+    json!({ "Id": id, "SenderFault": sender_fault, "Code": code, "Message": "CANARY" })
+}
+
+#[tokio::test]
+async fn outcomes_are_by_entry_id_whatever_the_order_of_the_answer() {
+    let outcomes = answered(
+        json!({
+            "Successful": [confirmed("4"), confirmed("1"), confirmed("6")],
+            "Failed": [
+                refused("5", true, "AWS.SimpleQueueService.OverLimit"),
+                refused("0", true, "InvalidMessageContents"),
+                refused("3", true, "RequestThrottled"),
+                refused("2", false, "InternalError"),
+            ],
+        }),
+        7,
+    )
+    .await;
+    assert_eq!(
+        outcomes,
+        [
+            Err(error(Fault::Sender, "InvalidMessageContents")),
+            Ok("sqs-1".to_owned()),
+            Err(error(Fault::Service, "InternalError")),
+            Err(error(Fault::Throttled, "RequestThrottled")),
+            Ok("sqs-4".to_owned()),
+            Err(error(Fault::Throttled, "AWS.SimpleQueueService.OverLimit")),
+            Ok("sqs-6".to_owned()),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_entry_that_the_answer_does_not_name_is_not_confirmed() {
+    let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
+    let outcomes = answered(json!({ "Successful": [confirmed("1")], "Failed": [] }), 3).await;
+    assert_eq!(outcomes, [missing(), Ok("sqs-1".to_owned()), missing()]);
+    for nothing in [json!({}), json!({ "Successful": [], "Failed": [] }), json!({ "Successful": null })] {
+        assert_eq!(answered(nothing, 2).await, [missing(), missing()]);
+    }
+}
+
+#[tokio::test]
+async fn confirmations_of_entries_that_were_not_sent_confirm_nothing() {
+    let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
+    let unknown =
+        [confirmed("2"), confirmed("00"), confirmed("-1"), confirmed(""), json!({ "MessageId": "x" })];
+    assert_eq!(answered(json!({ "Successful": unknown }), 2).await, [missing(), missing()]);
+}
+
+#[tokio::test]
+async fn an_entry_that_is_called_both_done_and_failed_is_not_confirmed() {
+    let body = json!({
+        "Successful": [confirmed("0"), confirmed("1")],
+        "Failed": [refused("0", false, "InternalError")],
+    });
+    let outcomes = answered(body, 2).await;
+    assert_eq!(outcomes, [Err(error(Fault::Service, "InternalError")), Ok("sqs-1".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_request_that_sqs_refuses_confirms_nothing() {
+    for (status, code, expected) in [
+        (400, "RequestThrottled", Fault::Throttled),
+        (400, "ThrottlingException", Fault::Throttled),
+        (400, "KmsThrottled", Fault::Throttled),
+        (403, "OverLimit", Fault::Throttled),
+        (429, "TooMany", Fault::Throttled),
+        (400, "QueueDoesNotExist", Fault::Sender),
+        (400, "KmsDisabled", Fault::Sender),
+        (400, "BatchRequestTooLong", Fault::Sender),
+        (403, "AccessDeniedException", Fault::Sender),
+        (408, "RequestTimeout", Fault::Service),
+        (500, "InternalError", Fault::Service),
+        (503, "ServiceUnavailable", Fault::Service),
+    ] {
+        assert_eq!(failed_request(refusal(status, code), LONG).await, error(expected, code), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_keeps_the_code_of_the_query_protocol() {
+    // SQS sends the code that older clients know beside the newer one.
+    let headers = [
+        ("content-type", "application/x-amz-json-1.0"),
+        ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
+    ];
+    let body = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "CANARY" });
+    let error = failed_request(Answer::new(400, &headers, &body.to_string()), LONG).await;
+    assert_eq!(error, super::error(Fault::Sender, "AWS.SimpleQueueService.NonExistentQueue"));
+}
+
+#[tokio::test]
+async fn an_error_without_a_readable_body_is_told_by_its_status() {
+    for body in ["", "<html>CANARY</html>"] {
+        let error_of = |status| failed_request(Answer::new(status, &[], body), LONG);
+        assert_eq!(error_of(503).await.fault, Fault::Service);
+        assert_eq!(error_of(429).await.fault, Fault::Throttled);
+        assert_eq!(error_of(403).await.fault, Fault::Sender);
+    }
+}
+
+#[tokio::test]
+async fn a_success_that_cannot_be_read_may_have_been_one_and_is_not_confirmed() {
+    for garbage in ["CANARY", "[\"CANARY\"]", "{\"Successful\":[{\"Id\":\"0\",\"MessageId\":\"CANARY\"}"] {
+        let error = failed_request(Answer::new(200, &[], garbage), LONG).await;
+        assert_eq!(error, super::error(Fault::NoAnswer, "UnreadableAnswer"), "{garbage}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_no_answer() {
+    assert_eq!(failed_request(Answer::closed(), LONG).await, error(Fault::NoAnswer, "Connection"));
+    assert_eq!(failed_request(Answer::hang(), SHORT).await, error(Fault::NoAnswer, "Timeout"));
+    let unfinished = failed_request(Answer::unfinished(200, 10), SHORT).await;
+    assert_eq!(unfinished, error(Fault::NoAnswer, "Timeout"));
+    let cut_off = failed_request(Answer::cut_off(200), LONG).await;
+    assert_eq!(cut_off, error(Fault::NoAnswer, "UnreadableAnswer"));
+}
+
+#[tokio::test]
+async fn a_service_that_nobody_can_connect_to_is_no_answer() {
+    let server = Loopback::start([]).await;
+    let config = client_config(&server.sdk_config(), LONG).endpoint_url(refused_url().await).build();
+    let messages = messages(1);
+    let outcomes = SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await;
+    assert_eq!(outcomes, [Err(error(Fault::NoAnswer, "Connection"))]);
+}
+
+#[tokio::test]
+async fn missing_credentials_are_not_mistaken_for_a_missing_answer() {
+    let server = Loopback::start([]).await;
+    let broken = aws_credential_types::credential_fn::provide_credentials_fn(|| async {
+        Err(aws_credential_types::provider::error::CredentialsError::not_loaded("none here"))
+    });
+    let config = client_config(&server.sdk_config(), LONG).credentials_provider(broken).build();
+    let messages = messages(1);
+    let outcomes = SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await;
+    assert_eq!(outcomes, [Err(error(Fault::Sender, "NoCredentials"))]);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attributes() {
+    let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
+    let full = Content {
+        body: "{ \"n\":1e400,\"é\":\"\\u00e9😀\" }\r\n".to_owned(),
+        attributes: [
+            ("text".to_owned(), Attribute::string("é")),
+            ("number".to_owned(), attribute("Number.int", AttributeValue::Text("7".to_owned()))),
+            ("bytes".to_owned(), attribute("Binary.png", AttributeValue::Binary(vec![0, 255, 254]))),
+        ]
+        .into(),
+        message_group_id: Some("tenant".to_owned()),
+        trace_header: Some("Root=1-5759e988".to_owned()),
+        delay: redeliver_core::limits::DelaySeconds::MAX,
+    };
+    let plain = Content { body: "x".to_owned(), ..Content::default() };
+    let messages = [full, plain].map(|content| OutgoingMessage::new(content).unwrap());
+    let server = Loopback::start([answer(&json!({}))]).await;
+    queue(&server, LONG).send_batch(pack(&messages)[0]).await;
+    let request = server.request();
+    assert_eq!(operation(&request), "AmazonSQS.SendMessageBatch");
+    assert_eq!(
+        request.json(),
+        json!({
+            "QueueUrl": queue_url(&server),
+            "Entries": [
+                {
+                    "Id": "0",
+                    "MessageBody": "{ \"n\":1e400,\"é\":\"\\u00e9😀\" }\r\n",
+                    "DelaySeconds": 900,
+                    "MessageGroupId": "tenant",
+                    "MessageAttributes": {
+                        "text": { "DataType": "String", "StringValue": "é" },
+                        "number": { "DataType": "Number.int", "StringValue": "7" },
+                        "bytes": { "DataType": "Binary.png", "BinaryValue": "AP/+" },
+                    },
+                    "MessageSystemAttributes": {
+                        "AWSTraceHeader": { "DataType": "String", "StringValue": "Root=1-5759e988" },
+                    },
+                },
+                // Not the queue's own delay, which a missing `DelaySeconds` would mean.
+                { "Id": "1", "MessageBody": "x", "DelaySeconds": 0 },
+            ],
+        })
+    );
+}

@@ -1,0 +1,183 @@
+use redeliver_core::handler::FailureKind;
+
+use super::*;
+use crate::loopback::{Answer, Loopback, refused_url};
+
+/// Long enough never to be reached.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
+/// A key in the URL, and what an answer's body says: neither may be seen again.
+const CANARY: &str = "CANARY";
+
+fn message(body: &str) -> Message {
+    Message {
+        body: body.to_owned(),
+        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned(),
+        retry_attempt: 3,
+        redrive_generation: 0,
+        attributes: Default::default(),
+    }
+}
+
+fn target(url: &str, timeout: Duration) -> HttpTarget {
+    let url = format!("{url}/orders/new?key={CANARY}").parse().unwrap();
+    HttpTarget::new(url, Headers::default(), timeout).unwrap()
+}
+
+async fn call(server: &Loopback, timeout: Duration) -> Result<(), HandlerError> {
+    let outcome = target(server.url(), timeout).handle(&message("{}")).await;
+    assert!(!format!("{outcome:?}").contains(CANARY), "{outcome:?}");
+    outcome
+}
+
+async fn answered(status: u16, headers: &[(&str, &str)]) -> Result<(), HandlerError> {
+    let body = format!(r#"{{"error":"{CANARY}"}}"#);
+    call(&Loopback::start([Answer::new(status, headers, &body)]).await, LONG).await
+}
+
+async fn failure(status: u16, headers: &[(&str, &str)]) -> HandlerError {
+    answered(status, headers).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn every_2xx_is_a_success() {
+    for status in [200, 201, 202, 206, 299] {
+        assert_eq!(answered(status, &[]).await, Ok(()), "{status}");
+    }
+    // 204 has no body.
+    assert_eq!(call(&Loopback::start([Answer::new(204, &[], "")]).await, LONG).await, Ok(()));
+}
+
+#[tokio::test]
+async fn what_may_pass_is_transient_a_rotated_key_too() {
+    for status in [401, 403, 408, 425, 429, 500, 501, 502, 503, 504, 599] {
+        let error = failure(status, &[]).await;
+        assert_eq!(error.kind, FailureKind::Transient, "{status}");
+        assert_eq!(error.error_type.name(), format!("HttpStatus.{status}"));
+    }
+}
+
+#[tokio::test]
+async fn every_other_status_is_permanent_whatever_it_asks_for() {
+    for status in [300, 301, 302, 304, 307, 308, 400, 402, 404, 405, 409, 410, 413, 418, 422, 431, 499] {
+        let error = failure(status, &[("retry-after", "5")]).await;
+        assert_eq!(error.kind, FailureKind::Permanent, "{status}");
+        assert_eq!(error.error_type.name(), format!("HttpStatus.{status}"));
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    for status in [301, 302, 303, 307, 308] {
+        let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
+        let error = failure(status, &[("location", elsewhere.url())]).await;
+        assert_eq!((error.error_type, error.kind), (ErrorType::HttpStatus(status), FailureKind::Permanent));
+        assert_eq!(elsewhere.requests().len(), 0, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_in_seconds_is_honoured() {
+    for status in [429, 503] {
+        let error = failure(status, &[("Retry-After", "120")]).await;
+        assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(120)), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn retry_after_as_a_date_is_honoured() {
+    let now = SystemClock.now();
+    let date = httpdate::fmt_http_date((now + Duration::from_secs(600)).into());
+    let FailureKind::TransientAfter(delay) = failure(503, &[("Retry-After", &date)]).await.kind else {
+        panic!("the date was not read");
+    };
+    // The date has whole seconds, and the test took its time.
+    let passed = (SystemClock.now() - now).to_std().unwrap();
+    assert!(delay <= Duration::from_secs(600), "{delay:?}");
+    assert!(delay >= Duration::from_secs(599) - passed, "{delay:?}");
+    let past = failure(429, &[("Retry-After", "Sun, 06 Nov 1994 08:49:37 GMT")]).await;
+    assert_eq!(past.kind, FailureKind::TransientAfter(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn an_unreadable_retry_after_leaves_the_backoff() {
+    for value in ["", "soon", "-5", "1.5"] {
+        assert_eq!(failure(503, &[("Retry-After", value)]).await.kind, FailureKind::Transient, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
+    let body = "{ \"metadata\":{},\r\n \"data\" : {\"n\":1e400,\"é\":\"\\u00e9\u{FFFD}😀\",\"n\":0.10}}\n";
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let headers = Headers::parse(r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#).unwrap();
+    let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url()).parse().unwrap();
+    HttpTarget::new(url, headers, LONG).unwrap().handle(&message(body)).await.unwrap();
+    let request = server.request();
+    assert_eq!(request.line, format!("POST /orders/new?key={CANARY}&b=%20 HTTP/1.1"));
+    assert_eq!(request.body, body.as_bytes());
+    assert_eq!(request.header("content-type"), ["application/json"]);
+    assert_eq!(request.header("idempotency-key"), ["6ba7b810-9dad-11d1-80b4-00c04fd430c8"]);
+    assert_eq!(request.header("x-redeliver-attempt"), ["3"]);
+    assert_eq!(request.header("authorization"), ["Bearer key"]);
+    assert_eq!(request.header("x-tenant"), ["a"]);
+    assert_eq!(request.header("content-length"), [body.len().to_string()]);
+}
+
+#[tokio::test]
+async fn a_body_of_1_mib_arrives_whole() {
+    let body = format!(r#"{{"data":"{}"}}"#, "x".repeat(1_048_576 - 11));
+    assert_eq!(body.len(), 1_048_576);
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    target(server.url(), LONG).handle(&message(&body)).await.unwrap();
+    assert_eq!(server.request().body, body.as_bytes());
+}
+
+#[tokio::test]
+async fn a_target_that_does_not_answer_in_time_is_transient_and_asked_once() {
+    let server = Loopback::start([Answer::hang()]).await;
+    let error = call(&server, SHORT).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_target_that_nobody_can_connect_to_is_transient() {
+    let error = target(&refused_url().await, LONG).handle(&message("{}")).await.unwrap_err();
+    assert_eq!((&error.error_type, error.kind), (&"Http.Connect".into(), FailureKind::Transient));
+    assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_before_the_answer_is_transient_and_not_tried_again_here() {
+    let server = Loopback::start([Answer::closed()]).await;
+    let error = call(&server, LONG).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
+    // The target may have done its work: when to ask again is the policy's business.
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_never_ends_neither_changes_the_outcome_nor_outlasts_the_timeout() {
+    assert_eq!(call(&Loopback::start([Answer::unfinished(200, 10)]).await, SHORT).await, Ok(()));
+    assert_eq!(call(&Loopback::start([Answer::cut_off(200)]).await, LONG).await, Ok(()));
+    let error = call(&Loopback::start([Answer::unfinished(400, 10)]).await, SHORT).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), (ErrorType::HttpStatus(400), FailureKind::Permanent));
+}
+
+#[tokio::test]
+async fn no_more_than_64_kib_of_an_answer_is_waited_for() {
+    // The server holds the connection open: a client that wanted more would wait for the timeout.
+    for body_bytes in [ANSWER_BYTES_MAX + 1, 16 * 1024 * 1024] {
+        let server = Loopback::start([Answer::unfinished(200, body_bytes)]).await;
+        let outcome = tokio::time::timeout(LONG / 4, call(&server, LONG)).await;
+        assert_eq!(outcome.expect("the answer's end is not waited for"), Ok(()), "{body_bytes}");
+    }
+}
+
+#[test]
+fn the_targets_headers_do_not_show_in_debug_output() {
+    let headers = Headers::parse(r#"{"Authorization":"Bearer CANARY"}"#).unwrap();
+    let target = HttpTarget::new("https://example.com/".parse().unwrap(), headers, LONG).unwrap();
+    assert!(!format!("{target:?}").contains(CANARY));
+}

@@ -1,0 +1,139 @@
+use redeliver_core::handler::FailureKind;
+
+use super::*;
+use crate::loopback::{Answer, Loopback};
+
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(200);
+const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:live";
+
+fn message(body: &str) -> Message {
+    Message {
+        body: body.to_owned(),
+        message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned(),
+        retry_attempt: 0,
+        redrive_generation: 0,
+        attributes: Default::default(),
+    }
+}
+
+async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), HandlerError> {
+    LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), timeout).handle(&message(body)).await
+}
+
+/// An error of Lambda itself, whose own text is not ours to repeat.
+async fn refused(status: u16, code: &str) -> HandlerError {
+    let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
+    let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
+    let error = call(&server, LONG, "{}").await.unwrap_err();
+    assert_eq!(server.requests().len(), 1, "the policy retries, not the SDK");
+    assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
+    error
+}
+
+#[tokio::test]
+async fn the_function_is_invoked_with_the_body_byte_for_byte_and_waited_for() {
+    let body = "{ \"data\" : {\"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10}}\n";
+    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    assert_eq!(call(&server, LONG, body).await, Ok(()));
+    let request = server.request();
+    assert_eq!(request.body, body.as_bytes());
+    assert_eq!(request.header("x-amz-invocation-type"), ["RequestResponse"]);
+    let path = format!("/2015-03-31/functions/{}/invocations", ARN.replace(':', "%3A"));
+    assert_eq!(request.line, format!("POST {path} HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn a_function_of_another_region_is_called_there() {
+    // The scripted server's configuration is for eu-central-1.
+    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    let arn = ARN.replace("eu-central-1", "us-east-1");
+    let target = LambdaTarget::new(&server.sdk_config(), arn, LONG);
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    let request = server.request();
+    let signature = request.header("authorization").concat();
+    assert!(signature.contains("/us-east-1/lambda/aws4_request"), "{signature}");
+}
+
+#[tokio::test]
+async fn a_function_error_is_transient_and_carries_its_type_and_message() {
+    let body = r#"{"errorType":"OrderLocked","errorMessage":"order 7 is locked","stackTrace":[]}"#;
+    let server = Loopback::start([Answer::new(200, &[("X-Amz-Function-Error", "Unhandled")], body)]).await;
+    let error = call(&server, LONG, "{}").await.unwrap_err();
+    assert_eq!(error.error_type, ErrorType::FromTarget("OrderLocked".to_owned()));
+    assert_eq!((error.kind, error.details.as_str()), (FailureKind::Transient, "order 7 is locked"));
+    assert_eq!(error.error_type.loggable(), "FromTarget");
+}
+
+#[tokio::test]
+async fn an_answer_that_looks_like_an_error_but_is_none_is_a_success() {
+    let body = r#"{"errorType":"OrderLocked"}"#;
+    assert_eq!(call(&Loopback::start([Answer::new(200, &[], body)]).await, LONG, "{}").await, Ok(()));
+}
+
+#[test]
+fn a_function_error_that_says_nothing_readable_is_transient_all_the_same() {
+    let long = format!(r#"{{"errorType":"T","errorMessage":"{}"}}"#, "x".repeat(ANSWER_BYTES_MAX));
+    let unreadable: [&[u8]; 7] =
+        [b"", b"null", b"CANARY", b"[1]", b"{\"errorType\":7}", b"\xff", long.as_bytes()];
+    for payload in unreadable {
+        let error = function_error(payload);
+        assert_eq!(error.error_type, ErrorType::Named("Lambda.FunctionError"));
+        assert_eq!((error.kind, error.details.as_str()), (FailureKind::Transient, ""));
+    }
+    let untyped = function_error(br#"{"errorMessage":"2020 Task timed out after 3.00 seconds"}"#);
+    assert_eq!(untyped.error_type, ErrorType::Named("Lambda.FunctionError"));
+    assert_eq!(untyped.details, "2020 Task timed out after 3.00 seconds");
+    let silent = function_error(br#"{"errorType":"Runtime.ExitError","errorMessage":null}"#);
+    assert_eq!(silent.error_type, ErrorType::FromTarget("Runtime.ExitError".to_owned()));
+    assert_eq!(silent.details, "");
+}
+
+#[tokio::test]
+async fn what_lambda_refuses_is_transient_but_for_a_payload_that_is_too_large() {
+    for (status, code, name) in [
+        (429, "TooManyRequestsException", "Lambda.Throttled"),
+        (403, "AccessDeniedException", "Lambda.AccessDenied"),
+        (404, "ResourceNotFoundException", "Lambda.NotFound"),
+        (502, "KMSAccessDeniedException", "Lambda.Kms"),
+        (502, "KMSDisabledException", "Lambda.Kms"),
+        (502, "KMSNotFoundException", "Lambda.Kms"),
+        (500, "ServiceException", "Lambda.Service"),
+        (502, "EC2ThrottledException", "Lambda.Service"),
+        (409, "ResourceConflictException", "Lambda.Service"),
+        (400, "SomethingNewException", "Lambda.Service"),
+    ] {
+        let error = refused(status, code).await;
+        assert_eq!((error.error_type, error.kind), (name.into(), FailureKind::Transient), "{code}");
+        assert_eq!(error.details, format!("Lambda answered {code}"));
+    }
+    let error = refused(413, "RequestTooLargeException").await;
+    assert_eq!((error.error_type, error.kind), ("Lambda.RequestTooLarge".into(), FailureKind::Permanent));
+}
+
+#[tokio::test]
+async fn a_function_that_does_not_answer_in_time_is_transient_and_asked_once() {
+    let server = Loopback::start([Answer::hang()]).await;
+    let error = call(&server, SHORT, "{}").await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_breaks_is_transient_and_not_tried_again_here() {
+    let server = Loopback::start([Answer::closed()]).await;
+    let error = call(&server, LONG, "{}").await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_success_whose_end_is_lost_is_not_taken_for_one() {
+    // The answer breaks off, and with it what the function may have said of its failure.
+    let server = Loopback::start([Answer::unfinished(200, 10)]).await;
+    let error = call(&server, SHORT, "{}").await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
+    let cut_off = Loopback::start([Answer::cut_off(200)]).await;
+    let error = call(&cut_off, LONG, "{}").await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+}
