@@ -20,7 +20,7 @@ pub struct Report {
     pub retries: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages still in a queue.
+    /// Messages that have not come out and are still in a queue.
     pub waiting: u64,
     /// Messages that came out more often than they went in.
     pub copies: u64,

@@ -161,9 +161,13 @@ async fn run_on<S: QueueService, C: Clock>(
     engine.feed(input).await?;
     engine.run(&functions, output, stop).await?;
     bar.finish_and_clear();
-    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
     drop(functions);
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
+    let waiting = match ledger.total_sent() - ledger.settled() {
+        0 => 0,
+        missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
+    };
     Ok(report(&ledger, &tally, refused, waiting, started, (world.requests)()))
 }
 
@@ -188,7 +192,7 @@ fn report(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
-        unaccounted: missing.saturating_sub(waiting),
+        unaccounted: missing - waiting,
         virtual_seconds: (end - started).as_seconds_f64(),
         requests,
         delays: histogram(&delays),
