@@ -1,7 +1,7 @@
-//! From SQS's attributes, as `ReceiveMessage` and as a Lambda event show them, to ours.
+//! From SQS's messages, as `ReceiveMessage` and as a Lambda event show them, to ours.
 
 use chrono::DateTime;
-use redeliver_core::message::{Attribute, AttributeValue, Timestamp};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp};
 use thiserror::Error;
 
 /// What a message cannot be understood without. Never a value.
@@ -15,33 +15,42 @@ pub(crate) enum NotUnderstood {
     Attribute,
 }
 
-/// The system attributes that we know, read.
-#[derive(Debug)]
-pub(crate) struct SystemAttributes {
-    pub(crate) sent_at: Timestamp,
-    pub(crate) first_received_at: Option<Timestamp>,
-    pub(crate) receive_count: u32,
-    pub(crate) message_group_id: Option<String>,
-    pub(crate) trace_header: Option<String>,
-    pub(crate) redriven_from: Option<String>,
+/// What is told of a message beside its system attributes.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) message_id: Option<String>,
+    /// Empty where deleting is not ours to do.
+    pub(crate) receipt_handle: String,
+    pub(crate) body: Option<String>,
+    pub(crate) attributes: Attributes,
+    pub(crate) queue_arn: Option<String>,
 }
 
-impl SystemAttributes {
-    /// Reads them by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
+impl Told {
+    /// With its system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
-    /// Only `SentTimestamp` must be there: the message's age depends on it.
-    pub(crate) fn read<'a>(lookup: impl Fn(&str) -> Option<&'a str>) -> Result<Self, NotUnderstood> {
-        let moment = |name| lookup(name).map(|text| milliseconds(text, name)).transpose();
-        let text = |name| lookup(name).map(str::to_owned);
-        Ok(Self {
+    /// No message is without id, body and queue. Of the system attributes only `SentTimestamp` must be there: the message's age
+    /// depends on it.
+    pub(crate) fn received<'a>(
+        self,
+        system: impl Fn(&str) -> Option<&'a str>,
+    ) -> Result<ReceivedMessage, NotUnderstood> {
+        let moment = |name| system(name).map(|text| milliseconds(text, name)).transpose();
+        let text = |name| system(name).map(str::to_owned);
+        Ok(ReceivedMessage {
+            sqs_message_id: present(self.message_id, "message id")?,
+            receipt_handle: self.receipt_handle,
+            body: present(self.body, "body")?,
+            attributes: self.attributes,
             sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
-            receive_count: lookup("ApproximateReceiveCount")
+            receive_count: system("ApproximateReceiveCount")
                 .map_or(Ok(1), str::parse)
                 .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
             message_group_id: text("MessageGroupId"),
             trace_header: text("AWSTraceHeader"),
             redriven_from: text("DeadLetterQueueSourceArn"),
+            queue_arn: present(self.queue_arn, "queue ARN")?,
         })
     }
 }
@@ -61,6 +70,10 @@ pub(crate) fn attribute(
     Ok(Attribute { value: value.ok_or(NotUnderstood::Attribute)?, data_type })
 }
 
+fn present(text: Option<String>, name: &'static str) -> Result<String, NotUnderstood> {
+    text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
+}
+
 /// Milliseconds since the epoch, in digits.
 fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     text.parse().ok().and_then(DateTime::from_timestamp_millis).ok_or(NotUnderstood::NotANumber(name))
@@ -70,10 +83,31 @@ fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUndersto
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &'static str)]) -> Result<SystemAttributes, NotUnderstood> {
-        SystemAttributes::read(|wanted| {
-            pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value)
-        })
+    fn told() -> Told {
+        Told {
+            message_id: Some("id".to_owned()),
+            body: Some("{}".to_owned()),
+            queue_arn: Some("arn".to_owned()),
+            ..Told::default()
+        }
+    }
+
+    fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, NotUnderstood> {
+        told().received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
+    }
+
+    #[test]
+    fn a_message_without_id_body_or_queue_is_not_understood() {
+        for nothing in [None, Some(String::new())] {
+            for (told, missing) in [
+                (Told { message_id: nothing.clone(), ..told() }, "message id"),
+                (Told { body: nothing.clone(), ..told() }, "body"),
+                (Told { queue_arn: nothing.clone(), ..told() }, "queue ARN"),
+            ] {
+                let error = told.received(|_| Some("1")).unwrap_err();
+                assert_eq!(error, NotUnderstood::Missing(missing));
+            }
+        }
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub struct TargetSettings {
     pub address: TargetAddress,
     /// `TARGET_TIMEOUT_SECONDS`.
     pub timeout: Duration,
-    /// `TARGET_HEADERS_SECRET_ARN`.
+    /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
     pub headers_secret_arn: Option<String>,
 }
 
@@ -132,10 +132,17 @@ impl TargetSettings {
         let text =
             reader.required("TARGET", "set it to the https:// URL or the Lambda function's ARN to call");
         let address = text.and_then(|text| reader.check("TARGET", TargetAddress::parse(&text, allow_http)));
+        let headers_secret_arn = match (reader.optional("TARGET_HEADERS_SECRET_ARN"), &address) {
+            (Some(_), Some(TargetAddress::LambdaArn(_))) => Err(
+                "is set, but TARGET is a Lambda function, which takes no headers; remove it, or set TARGET to an https:// URL",
+            ),
+            (arn, _) => Ok(arn),
+        };
+        let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
         Some(Self {
             address: address?,
             timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
-            headers_secret_arn: reader.optional("TARGET_HEADERS_SECRET_ARN"),
+            headers_secret_arn: headers_secret_arn?,
         })
     }
 }

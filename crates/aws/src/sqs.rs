@@ -49,7 +49,7 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty.
+    /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty: nothing received is understood then.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into() }
@@ -74,7 +74,7 @@ impl QueueSender for SqsQueue {
 }
 
 impl Queue for SqsQueue {
-    /// A message that cannot be understood (no `SentTimestamp`) is left out: it comes back, and is redriven at last.
+    /// A message that cannot be understood (no `SentTimestamp`, no body) is left out: it comes back, and is redriven at last.
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let wait = i32::try_from(request.wait.as_secs()).unwrap_or(i32::MAX);
         let answer = self

@@ -32,17 +32,19 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, SEND_TIMEOUT).build())
 }
 
-/// The message-processor's target, its headers' secret read.
+/// The message-processor's target; a URL's headers are read from their secret.
 ///
 /// # Errors
 /// If the secret cannot be used.
 pub async fn target(config: &SdkConfig, settings: TargetSettings) -> Result<Target, StartError> {
-    let headers = match &settings.headers_secret_arn {
-        Some(arn) => secret_headers(config, arn).await?,
-        None => Headers::default(),
-    };
     Ok(match settings.address {
-        TargetAddress::Url(url) => Target::Http(HttpTarget::new(url, headers, settings.timeout)?),
+        TargetAddress::Url(url) => {
+            let headers = match &settings.headers_secret_arn {
+                Some(arn) => secret_headers(config, arn).await?,
+                None => Headers::default(),
+            };
+            Target::Http(HttpTarget::new(url, headers, settings.timeout)?)
+        }
         TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, settings.timeout)),
     })
 }

@@ -46,12 +46,10 @@ fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::err
     }
     let mut output = plan.take_output();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let report = match &arguments.endpoint_url {
-        None => runtime.block_on(embedded::run(plan, &mut *output))?,
-        Some(url) => runtime.block_on(endpoint::run(plan, url, &mut *output))?,
-    };
-    output.flush()?;
-    Ok(report)
+    match &arguments.endpoint_url {
+        None => runtime.block_on(embedded::run(plan, &mut *output)),
+        Some(url) => runtime.block_on(endpoint::run(plan, url, &mut *output)),
+    }
 }
 
 #[expect(clippy::print_stdout, reason = "the report is this command's output")]

@@ -11,7 +11,7 @@ use crate::limits::BATCH_ENTRIES_MAX;
 use crate::message::{OutgoingMessage, Timestamp};
 use crate::packing::pack;
 use crate::ports::{Clock, EntryError, EntryOutcome, Fault, QueueSender};
-pub use report::{Outgoing, Sends, send_and_report};
+pub use report::{Outgoing, Reporter, keep_free};
 
 /// Batches on their way at the same time.
 const CONCURRENT_BATCHES: usize = 8;

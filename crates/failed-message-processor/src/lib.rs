@@ -1,11 +1,9 @@
 //! The failed-message processor: validate → decide → re-send with a delay, or give up → report.
 
-use std::time::Duration;
-
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
-use redeliver_core::delivery::{Outgoing, Sends, send_and_report, until};
+use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::envelope::Envelope;
 use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, RetryScheduled};
 use redeliver_core::failure::{Failure, Stage, of_received};
@@ -14,9 +12,6 @@ use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, a
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::schema::MessageSchema;
-
-/// Kept free at the end of an invocation, for the answer.
-const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// The failed-message processor and all that it needs of the world.
 #[derive(Debug)]
@@ -38,6 +33,7 @@ pub struct FailedMessageProcessor<Q, C, O> {
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         let now = self.clock.now();
+        let reporter = Reporter::new(&self.clock, &self.observer, deadline);
         let mut resends = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
@@ -46,10 +42,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
-        let answer_by = deadline - ANSWER_RESERVE.min(until(now, deadline) / 2);
         let (resends, verdicts) = join!(
-            self.send(&self.source_queue, "re-send", answer_by, resends),
-            self.send(&self.annotation_queue, "verdict", answer_by, verdicts),
+            reporter.send(&self.source_queue, "re-send", resends),
+            reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
         BatchResponse { failed: resends.into_iter().chain(verdicts).collect() }
     }
@@ -91,16 +86,6 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
                 Settled::Verdict(verdict(record, body, &producer, message_id, failure, give_up))
             }
         }
-    }
-
-    async fn send(
-        &self,
-        queue: &Q,
-        name: &'static str,
-        deadline: Timestamp,
-        outgoing: Vec<Outgoing>,
-    ) -> Vec<String> {
-        send_and_report(Sends { queue, name }, &self.clock, &self.observer, deadline, outgoing).await
     }
 }
 

@@ -8,6 +8,8 @@ mod redriven;
 mod resends;
 mod verdicts;
 
+use std::time::Duration;
+
 use redeliver_core::backoff::{Key, delay, target_delay};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::Attribute;

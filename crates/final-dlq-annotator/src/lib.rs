@@ -1,10 +1,8 @@
 //! The final-DLQ annotator: explain → send to the final DLQ → report.
 
-use std::time::Duration;
-
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::attributes::{Arrived, arrived, restore_folded};
-use redeliver_core::delivery::{Outgoing, Sends, send_and_report, until};
+use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::failure::{Failure, Stage};
 use redeliver_core::limits::DelaySeconds;
@@ -13,9 +11,6 @@ use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
-
-/// Kept free at the end of an invocation, for the answer.
-const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// The final-DLQ annotator and all that it needs of the world.
 #[derive(Debug)]
@@ -33,12 +28,9 @@ pub struct FinalDlqAnnotator<Q, C, O> {
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         let now = self.clock.now();
+        let reporter = Reporter::new(&self.clock, &self.observer, deadline);
         let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
-        let answer_by = deadline - ANSWER_RESERVE.min(until(now, deadline) / 2);
-        let sends = Sends { queue: &self.final_dlq, name: "final record" };
-        BatchResponse {
-            failed: send_and_report(sends, &self.clock, &self.observer, answer_by, outgoing).await,
-        }
+        BatchResponse { failed: reporter.send(&self.final_dlq, "final record", outgoing).await }
     }
 }
 

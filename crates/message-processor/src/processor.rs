@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
-use redeliver_core::delivery::{Outgoing, Sends, send_and_report, until};
+use redeliver_core::delivery::{Outgoing, Reporter, keep_free, until};
 use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed};
 use redeliver_core::failure::{Delivery, Failure, Kind, Stage};
 use redeliver_core::handler::{Handler, Message};
@@ -20,8 +20,6 @@ use calls::{Call, Outcome, call_all};
 
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
-/// Kept free for the answer alone.
-const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// The message processor and all that it needs of the world.
 #[derive(Debug)]
@@ -53,7 +51,7 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProc
                 Err(verdict) => verdicts.push(*verdict),
             }
         }
-        let calls_end = deadline - part_of(HAND_OFF_RESERVE, until(now, deadline));
+        let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
         let outcomes = call_all(&self.handler, &self.clock, calls_end, self.max_concurrency, &jobs).await;
 
         let mut failed = Vec::new();
@@ -65,10 +63,10 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProc
                 Settled::NoPlaceForFailure { record } => failed.push(record),
             }
         }
-        let answer_by = deadline - part_of(ANSWER_RESERVE, until(self.clock.now(), deadline));
+        let reporter = Reporter::new(&self.clock, &self.observer, deadline);
         let (hand_offs, verdicts) = join!(
-            self.send(&self.intermediate_dlq, "hand-off", answer_by, hand_offs),
-            self.send(&self.annotation_queue, "verdict", answer_by, verdicts),
+            reporter.send(&self.intermediate_dlq, "hand-off", hand_offs),
+            reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
         failed.extend(hand_offs.into_iter().chain(verdicts));
         BatchResponse { failed }
@@ -176,16 +174,6 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
         };
         Settled::HandOff(Box::new(Outgoing::new(record, content, Event::HandedOff(handed_off))))
     }
-
-    async fn send(
-        &self,
-        queue: &Q,
-        name: &'static str,
-        deadline: Timestamp,
-        outgoing: Vec<Outgoing>,
-    ) -> Vec<String> {
-        send_and_report(Sends { queue, name }, &self.clock, &self.observer, deadline, outgoing).await
-    }
 }
 
 fn verdict(invalid: &Invalid, delivery: &Delivery, producer: &Attributes, body_bytes: usize) -> Attributes {
@@ -197,11 +185,6 @@ fn verdict(invalid: &Invalid, delivery: &Delivery, producer: &Attributes, body_b
         ..Failure::of_delivery(delivery)
     };
     failure.beside_folding(producer, body_bytes)
-}
-
-/// The reserve, but never more than half of what remains: a short invocation must do some work too.
-fn part_of(reserve: Duration, remaining: Duration) -> Duration {
-    reserve.min(remaining / 2)
 }
 
 #[cfg(test)]

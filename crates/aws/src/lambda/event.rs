@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::received::{NotUnderstood, SystemAttributes, attribute};
+use crate::received::{NotUnderstood, Told, attribute};
 
 /// The records of an event.
 #[derive(Debug, Default)]
@@ -61,26 +61,18 @@ pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
 }
 
 fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
-    let system = SystemAttributes::read(|name| record.attributes.get(name).map(String::as_str))?;
     let attributes = record.message_attributes.into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
-    let present =
-        |text: Option<String>, name| text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name));
-    Ok(ReceivedMessage {
-        sqs_message_id: present(record.message_id, "messageId")?,
+    let told = Told {
+        message_id: record.message_id,
         receipt_handle: record.receipt_handle.unwrap_or_default(),
-        body: present(record.body, "body")?,
+        body: record.body,
         attributes: attributes.collect::<Result<_, _>>()?,
-        sent_at: system.sent_at,
-        first_received_at: system.first_received_at,
-        receive_count: system.receive_count,
-        message_group_id: system.message_group_id,
-        trace_header: system.trace_header,
-        redriven_from: system.redriven_from,
-        queue_arn: present(record.event_source_arn, "eventSourceARN")?,
-    })
+        queue_arn: record.event_source_arn,
+    };
+    told.received(|name| record.attributes.get(name).map(String::as_str))
 }
 
 #[cfg(test)]

@@ -68,6 +68,30 @@ fn a_policy_is_refused_with_its_pointer() {
 }
 
 #[test]
+fn headers_are_for_a_url_only() {
+    let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
+    let target = |target| {
+        let variables = [
+            ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+            ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+            ("TARGET", target),
+            ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret"),
+        ];
+        MessageProcessorSettings::with_target(reader(&variables)).map(|(_, target)| target)
+    };
+    let with_url = target("https://example.com/orders").unwrap();
+    assert_eq!(with_url.headers_secret_arn.as_deref(), Some("arn:of-a-secret"));
+    let error = target("arn:aws:lambda:eu-central-1:123456789012:function:orders").unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "\n- TARGET_HEADERS_SECRET_ARN is set, but TARGET is a Lambda function, which takes no headers; \
+             remove it, or set TARGET to an https:// URL"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_not_set_has_its_default() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let variables = [

@@ -10,7 +10,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessag
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{EntryError, Fault};
 
-use crate::received::{NotUnderstood, SystemAttributes, attribute};
+use crate::received::{NotUnderstood, Told, attribute};
 
 /// Entries whose ids are their places.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
@@ -47,26 +47,19 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
 }
 
 pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMessage, NotUnderstood> {
-    let system = message.attributes.unwrap_or_default();
-    let lookup = |name: &str| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str);
-    let system = SystemAttributes::read(lookup)?;
     let attributes = message.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
         let bytes = value.binary_value.map(Blob::into_inner);
         Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
     });
-    Ok(ReceivedMessage {
-        sqs_message_id: message.message_id.ok_or(NotUnderstood::Missing("message id"))?,
+    let told = Told {
+        message_id: message.message_id,
         receipt_handle: message.receipt_handle.ok_or(NotUnderstood::Missing("receipt handle"))?,
-        body: message.body.unwrap_or_default(),
+        body: message.body,
         attributes: attributes.collect::<Result<_, _>>()?,
-        sent_at: system.sent_at,
-        first_received_at: system.first_received_at,
-        receive_count: system.receive_count,
-        message_group_id: system.message_group_id,
-        trace_header: system.trace_header,
-        redriven_from: system.redriven_from,
-        queue_arn: queue_arn.to_owned(),
-    })
+        queue_arn: Some(queue_arn.to_owned()),
+    };
+    let system = message.attributes.unwrap_or_default();
+    told.received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
 }
 
 pub(super) fn not_built() -> EntryError {

@@ -18,7 +18,7 @@ Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the
 Exit codes:
   0  every message was processed or dead-lettered
   1  a message is unaccounted for, or still waiting when the run was interrupted
-  2  bad usage, an unreadable file, or an endpoint that refuses")]
+  2  bad usage, an unreadable file, an endpoint that refuses, or an interrupt before all was sent")]
 pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]

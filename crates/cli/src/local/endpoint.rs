@@ -54,10 +54,14 @@ fn emulator_credentials() -> CredentialsProviderChain {
         .or_else("Emulator", anybody)
 }
 
-/// Ctrl-C: the run ends, and its queues are deleted all the same.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+/// Ctrl-C from now on: the run ends, and its queues are deleted all the same.
+fn interrupted() -> impl Future<Output = ()> {
+    // A task listens from the run's first wait on, so before there is a queue; a future nobody polls would not listen.
+    let ctrl_c = tokio::spawn(tokio::signal::ctrl_c());
+    async {
+        if !matches!(ctrl_c.await, Ok(Ok(()))) {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

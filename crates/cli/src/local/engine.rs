@@ -40,6 +40,14 @@ pub enum LoopError {
         /// The answer.
         error: EntryError,
     },
+    /// Ctrl-C before the loop began.
+    #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
+    Interrupted {
+        /// Messages whose send is confirmed.
+        confirmed: usize,
+        /// All messages.
+        total: usize,
+    },
     /// The output file's answer.
     #[error("the final records cannot be written: {0}")]
     Output(#[from] std::io::Error),
@@ -77,11 +85,22 @@ pub struct Engine<'a, Q, C> {
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Sends all messages.
+    /// Sends all messages, unless `stop` completes before.
     ///
     /// # Errors
-    /// If SQS refuses one for good, or does not answer for a minute.
-    pub async fn feed(&self, input: Input) -> Result<(), LoopError> {
+    /// If SQS refuses one for good, or does not answer for a minute, or if `stop` completed.
+    pub async fn feed(&self, input: Input, stop: impl Future<Output = ()>) -> Result<(), LoopError> {
+        let total = input.messages.len();
+        let confirmed = Cell::new(0);
+        let sending = self.send_all(input, &confirmed);
+        pin_mut!(stop, sending);
+        match select(stop, sending).await {
+            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+            Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    async fn send_all(&self, input: Input, confirmed: &Cell<usize>) -> Result<(), LoopError> {
         let mut messages = input.messages.into_iter().peekable();
         while messages.peek().is_some() {
             let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
@@ -92,6 +111,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 deliver(&self.topology.source, self.clock, self.clock.now() + FEED_TIMEOUT, chunk).await
             {
                 outcome.map_err(LoopError::sqs("sending the messages"))?;
+                confirmed.update(|count| count + 1);
             }
         }
         Ok(())
@@ -143,7 +163,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         .await
     }
 
-    /// Reads the final DLQ: first written and entered into the ledger, then deleted.
+    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
     async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
         let queue = &self.topology.final_dlq;
         self.repeat(over, async || {
@@ -155,6 +175,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 let now = self.clock.now();
                 self.ledger().dead_lettered(&record.body, error_type.unwrap_or("UNANNOTATED"), now);
             }
+            output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
             delete(queue, &handles).await;
             Ok(())
@@ -213,3 +234,6 @@ fn final_record(record: &ReceivedMessage) -> String {
         record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
     serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::pin_mut;
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
 use redeliver_core::message::Timestamp;
@@ -123,6 +124,7 @@ async fn run_on<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
+    pin_mut!(stop);
     let Plan { input, policy, schema, target, .. } = plan;
     let refused = input.refused.len() as u64;
     let bar = progress_bar(input.messages.len() as u64);
@@ -158,7 +160,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let progress = |settled| bar.set_position(settled);
     let engine =
         Engine { topology, clock: world.clock, ledger: &ledger, progress: &progress, wait: world.wait };
-    engine.feed(input).await?;
+    engine.feed(input, stop.as_mut()).await?;
     engine.run(&functions, output, stop).await?;
     bar.finish_and_clear();
     drop(functions);

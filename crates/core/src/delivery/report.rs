@@ -1,9 +1,14 @@
 //! Send → report: a record is done when, and only when, its own send is confirmed.
 
-use crate::delivery::deliver;
+use std::time::Duration;
+
+use crate::delivery::{deliver, until};
 use crate::events::{Event, NotConfirmed};
 use crate::message::{Content, NotSendable, OutgoingMessage, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender};
+
+/// Kept free at the end of an invocation, for the answer.
+const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// One record's message on its way out.
 #[derive(Clone, Debug)]
@@ -24,49 +29,64 @@ impl Outgoing {
     }
 }
 
-/// What is sent, for the log: `hand-off`, `re-send`, `verdict` or `final record`.
+/// What the sends of one invocation have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct Sends<'a, Q> {
-    /// Where to.
-    pub queue: &'a Q,
-    /// What it is called.
-    pub name: &'static str,
+pub struct Reporter<'a, C, O> {
+    clock: &'a C,
+    observer: &'a O,
+    answer_by: Timestamp,
 }
 
-/// Sends all, tells the observer, and answers with the ids of the records whose send is not confirmed.
-pub async fn send_and_report<Q: QueueSender>(
-    sends: Sends<'_, Q>,
-    clock: &impl Clock,
-    observer: &impl Observer,
-    deadline: Timestamp,
-    outgoing: Vec<Outgoing>,
-) -> Vec<String> {
-    let mut failed = Vec::new();
-    let mut report_failed = |record: String, code: String| {
-        observer.observe(&Event::NotConfirmed(NotConfirmed {
-            sqs_message_id: record.clone(),
-            send: sends.name,
-            code,
-        }));
-        failed.push(record);
-    };
-    let mut messages = Vec::with_capacity(outgoing.len());
-    let mut waiting = Vec::with_capacity(outgoing.len());
-    for Outgoing { record, message, confirmed } in outgoing {
-        match message {
-            Ok(message) => {
-                messages.push(message);
-                waiting.push((record, confirmed));
+impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
+    /// Of an invocation that ends at `deadline`: of what remains from now on, some is kept free for the answer.
+    #[must_use]
+    pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
+        Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
+    }
+
+    /// Sends all, tells the observer, and answers with the ids of the records whose send is not confirmed.
+    ///
+    /// What is sent has a name, for the log: `hand-off`, `re-send`, `verdict` or `final record`.
+    pub async fn send(
+        &self,
+        queue: &impl QueueSender,
+        name: &'static str,
+        outgoing: Vec<Outgoing>,
+    ) -> Vec<String> {
+        let mut failed = Vec::new();
+        let mut report_failed = |record: String, code: String| {
+            self.observer.observe(&Event::NotConfirmed(NotConfirmed {
+                sqs_message_id: record.clone(),
+                send: name,
+                code,
+            }));
+            failed.push(record);
+        };
+        let mut messages = Vec::with_capacity(outgoing.len());
+        let mut waiting = Vec::with_capacity(outgoing.len());
+        for Outgoing { record, message, confirmed } in outgoing {
+            match message {
+                Ok(message) => {
+                    messages.push(message);
+                    waiting.push((record, confirmed));
+                }
+                Err(not_sendable) => report_failed(record, not_sendable.code().to_owned()),
             }
-            Err(not_sendable) => report_failed(record, not_sendable.code().to_owned()),
         }
-    }
-    let outcomes = deliver(sends.queue, clock, deadline, messages).await;
-    for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
-        match outcome {
-            Ok(_) => observer.observe(&confirmed),
-            Err(error) => report_failed(record, error.code),
+        let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
+        for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
+            match outcome {
+                Ok(_) => self.observer.observe(&confirmed),
+                Err(error) => report_failed(record, error.code),
+            }
         }
+        failed
     }
-    failed
+}
+
+/// When to end so that `reserve` is left before `deadline`, but never more than half of what remains: a short invocation must
+/// do some work too.
+#[must_use]
+pub fn keep_free(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
+    deadline - reserve.min(until(now, deadline) / 2)
 }

@@ -88,6 +88,7 @@ async fn a_message_that_cannot_be_understood_is_left_to_come_back_and_the_others
         message("no clock", &json!({}), &json!({})),
         message("no value", &sent(), &json!({ "a": { "DataType": "Binary" } })),
         { "MessageId": "no handle", "Body": "{}", "Attributes": sent() },
+        { "MessageId": "no body", "ReceiptHandle": "handle", "Attributes": sent() },
         message("last", &sent(), &json!({})),
     ] });
     let server = Loopback::start([answer(&body)]).await;

@@ -43,9 +43,19 @@ fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
         })
         .collect();
     let observer = Observed::default();
-    let sends = Sends { queue, name: "final record" };
-    let failed = block_on(send_and_report(sends, &FakeClock::new(), &observer, at(10), outgoing));
+    let clock = FakeClock::new();
+    let reporter = Reporter::new(&clock, &observer, at(10));
+    let failed = block_on(reporter.send(queue, "final record", outgoing));
     (failed, observer.0.into_inner().unwrap())
+}
+
+#[test]
+fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
+    let reserve = Duration::from_secs(5);
+    assert_eq!(keep_free(reserve, at(0), at(30)), at(25));
+    assert_eq!(keep_free(reserve, at(0), at(10)), at(5));
+    assert_eq!(keep_free(reserve, at(0), at(4)), at(2));
+    assert_eq!(keep_free(reserve, at(4), at(0)), at(0), "a deadline that is past stays where it is");
 }
 
 #[test]
