@@ -40,6 +40,12 @@ pub fn started_by_lambda() -> Result<(), SettingsError> {
     reader.finish(Some(()))
 }
 
+/// The function's name in Lambda; `None` outside of it.
+#[must_use]
+pub fn function_name() -> Option<String> {
+    Reader::of_environment().optional("AWS_LAMBDA_FUNCTION_NAME")
+}
+
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {

@@ -11,33 +11,36 @@ use redeliver_core::ports::{Clock, Observer};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
+use crate::settings::function_name;
 
 /// Writes domain events as JSON lines in CloudWatch's embedded metric format.
 #[derive(Debug)]
 pub struct JsonLines<C, W> {
-    function: &'static str,
+    function: String,
     clock: C,
     writer: Mutex<W>,
 }
 
 impl JsonLines<SystemClock, std::io::Stdout> {
-    /// To standard output, which Lambda brings to CloudWatch.
+    /// To standard output, which Lambda brings to CloudWatch, under the name that the function has in Lambda, so that two
+    /// deployments in one account have metrics of their own; outside of Lambda `otherwise`.
     #[must_use]
-    pub fn stdout(function: &'static str) -> Self {
+    pub fn stdout(otherwise: &str) -> Self {
+        let function = function_name().unwrap_or_else(|| otherwise.to_owned());
         Self::new(function, SystemClock, std::io::stdout())
     }
 }
 
 impl<C: Clock, W: Write + Send> JsonLines<C, W> {
     /// To `writer`; `function` is the metrics' dimension.
-    pub fn new(function: &'static str, clock: C, writer: W) -> Self {
-        Self { function, clock, writer: Mutex::new(writer) }
+    pub fn new(function: impl Into<String>, clock: C, writer: W) -> Self {
+        Self { function: function.into(), clock, writer: Mutex::new(writer) }
     }
 }
 
 impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     fn observe(&self, event: &Event) {
-        let mut line = line::of(event, self.function, self.clock.now());
+        let mut line = line::of(event, &self.function, self.clock.now());
         line.push('\n');
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // A log that cannot be written must not fail the message.

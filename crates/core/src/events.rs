@@ -21,6 +21,8 @@ pub enum Event {
     DeadLettered(DeadLettered),
     /// A message reached the intermediate DLQ by SQS's redrive, not by hand-off: crash, timeout or throttle.
     ArrivedByRedrive(ArrivedByRedrive),
+    /// A message came out of the intermediate DLQ once more: it could be neither sent again nor given up before.
+    ReceivedAgain(ReceivedAgain),
     /// A record of the event could not be read at all; it is reported as failed.
     UnreadableRecord(UnreadableRecord),
 }
@@ -115,6 +117,17 @@ pub struct ArrivedByRedrive {
     pub sqs_message_id: String,
     /// `ApproximateReceiveCount`.
     pub receive_count: u32,
+}
+
+/// See [`Event::ReceivedAgain`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReceivedAgain {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message brings the source queue's receives.
+    pub receive_count: u32,
+    /// From its `SentTimestamp`, which a redrive keeps, to now.
+    pub age_seconds: f64,
 }
 
 /// See [`Event::UnreadableRecord`].

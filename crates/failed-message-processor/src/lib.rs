@@ -5,13 +5,16 @@ use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::envelope::Envelope;
-use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, RetryScheduled};
+use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Stage, of_received};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::schema::MessageSchema;
+
+/// A message that failed once or twice here is nobody's concern.
+const RECEIVES_UNTOLD: u32 = 3;
 
 /// The failed-message processor and all that it needs of the world.
 #[derive(Debug)]
@@ -57,13 +60,22 @@ enum Settled {
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
-    fn settle(&self, mut record: ReceivedMessage, now: Timestamp) -> Settled {
-        if record.redriven_from.is_some() {
-            self.observer.observe(&Event::ArrivedByRedrive(ArrivedByRedrive {
-                sqs_message_id: record.sqs_message_id.clone(),
-                receive_count: record.receive_count,
-            }));
+    fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
+        let sqs_message_id = record.sqs_message_id.clone();
+        let receive_count = record.receive_count;
+        if receive_count > RECEIVES_UNTOLD {
+            let age_seconds = until(record.sent_at, now).as_secs_f64();
+            let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
+            self.observer.observe(&Event::ReceivedAgain(again));
         }
+        if record.redriven_from.is_some() {
+            let arrived = ArrivedByRedrive { sqs_message_id, receive_count };
+            self.observer.observe(&Event::ArrivedByRedrive(arrived));
+        }
+    }
+
+    fn settle(&self, mut record: ReceivedMessage, now: Timestamp) -> Settled {
+        self.tell_arrival(&record, now);
         let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, now);
         let body = std::mem::take(&mut record.body);

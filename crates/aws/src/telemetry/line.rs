@@ -90,6 +90,13 @@ fn shape(event: &Event) -> Shape {
         Event::ArrivedByRedrive(event) => {
             Shape { metrics: vec![count("ArrivedByRedrive")], ..warn("arrived_by_redrive", event) }
         }
+        Event::ReceivedAgain(event) => Shape {
+            metrics: vec![
+                ("ReceiveCount", "Count", event.receive_count.into()),
+                seconds("MessageAgeSeconds", event.age_seconds),
+            ],
+            ..warn("received_again", event)
+        },
         Event::UnreadableRecord(event) => {
             Shape { metrics: vec![count("UnreadableRecord")], ..warn("unreadable_record", event) }
         }

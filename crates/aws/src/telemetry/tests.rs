@@ -1,6 +1,6 @@
 use redeliver_core::events::{
-    ArrivedByRedrive, DeadLettered, GivenUp, HandedOff, NotConfirmed, Processed, RetryScheduled,
-    UnreadableRecord,
+    ArrivedByRedrive, DeadLettered, GivenUp, HandedOff, NotConfirmed, Processed, ReceivedAgain,
+    RetryScheduled, UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::DelaySeconds;
@@ -109,6 +109,11 @@ fn dead_lettered() -> Event {
 
 fn arrived_by_redrive() -> Event {
     Event::ArrivedByRedrive(ArrivedByRedrive { sqs_message_id: "sqs".to_owned(), receive_count: 2 })
+}
+
+fn received_again() -> Event {
+    let sqs_message_id = "sqs".to_owned();
+    Event::ReceivedAgain(ReceivedAgain { sqs_message_id, receive_count: 5, age_seconds: 900.0 })
 }
 
 fn unreadable_record() -> Event {
@@ -224,6 +229,22 @@ fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
     );
 }
 
+#[test]
+fn the_line_of_a_message_that_keeps_coming() {
+    let fields = json!({
+        "sqs_message_id": "sqs",
+        "receive_count": 5,
+        "age_seconds": 900.0,
+        "ReceiveCount": 5,
+        "MessageAgeSeconds": 900.0,
+    });
+    let metrics = json!([count("ReceiveCount"), seconds("MessageAgeSeconds")]);
+    assert_eq!(
+        line(received_again()),
+        expected("WARN", "received_again", fields, &json!([["Function"]]), &metrics)
+    );
+}
+
 /// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 #[test]
 fn every_line_is_valid_embedded_metric_format() {
@@ -235,6 +256,7 @@ fn every_line_is_valid_embedded_metric_format() {
         given_up(None),
         dead_lettered(),
         arrived_by_redrive(),
+        received_again(),
         unreadable_record(),
     ] {
         let line = line(event);

@@ -32,6 +32,17 @@ fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
 }
 
 #[test]
+fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_fourth_receive_on() {
+    let setup = Setup::new();
+    let received = |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, body(n), &busy(n)) };
+    setup.process(vec![received(1, 3), received(2, 4)]);
+    let events = setup.world.seen.events();
+    let again = ReceivedAgain { sqs_message_id: "sqs-2".to_owned(), receive_count: 4, age_seconds: 1.0 };
+    assert_eq!(events[0], Event::ReceivedAgain(again));
+    assert_eq!(events.len(), 3, "and both retries: {events:?}");
+}
+
+#[test]
 fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
     let setup = Setup::new();
     let permanent = with(busy(1), json!({ "kind": "permanent" }));
