@@ -2,9 +2,11 @@
 //!
 //! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
 //! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
+//! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
 pub mod conformance;
+pub mod deployment;
 pub mod esm;
 pub mod http_target;
 pub mod ministack;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
@@ -24,7 +25,9 @@ const START_POLLS: u32 = 300;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PORT_TRIES: u32 = 5;
 
-/// A running ministack with SQS; dropping it ends the process.
+type Variables = Vec<(&'static str, String)>;
+
+/// A running ministack; dropping it ends the process.
 pub struct Ministack {
     process: Child,
     address: SocketAddr,
@@ -38,18 +41,41 @@ impl Ministack {
         &SHARED
     }
 
-    /// Starts one and waits until it answers.
+    /// Starts one with SQS alone and waits until it answers.
     ///
     /// # Panics
     /// If it is not installed or does not start; the message says where its log is.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(&|_| vec![("SERVICES", "sqs".to_owned())])
+    }
+
+    /// Starts one with all that a deployment needs; its functions run as its own child processes.
+    ///
+    /// # Panics
+    /// See [`Self::start`].
+    #[must_use]
+    pub fn with_all_services() -> Self {
+        Self::start_with(&|address| {
+            let programs = settings::venv_file("bin");
+            let path = settings::variable("PATH").unwrap_or_default();
+            vec![
+                ("LAMBDA_EXECUTOR", "local".to_owned()),
+                // What its functions take for AWS, and where they answer CloudFormation.
+                ("AWS_ENDPOINT_URL", format!("http://{address}")),
+                ("MINISTACK_HOST", address.ip().to_string()),
+                ("PATH", format!("{}:{path}", programs.display())),
+            ]
+        })
+    }
+
+    fn start_with(variables: &dyn Fn(SocketAddr) -> Variables) -> Self {
         let python = settings::venv_file("bin/python");
         let directory = settings::target_dir().join("ministack");
         std::fs::create_dir_all(&directory).expect("the target directory is writable");
         // Somebody may take a free port before ministack does: it then exits, and another port is tried.
         (0..PORT_TRIES)
-            .find_map(|_| Self::start_on(settings::free_address(), &python, &directory))
+            .find_map(|_| Self::start_on(settings::free_address(), &python, &directory, variables))
             .unwrap_or_else(|| panic!("ministack does not start; see {}", directory.display()))
     }
 
@@ -59,17 +85,29 @@ impl Ministack {
         format!("http://{}", self.address)
     }
 
-    fn start_on(address: SocketAddr, python: &Path, directory: &Path) -> Option<Self> {
+    /// Its port, which no other has while it runs.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    fn start_on(
+        address: SocketAddr,
+        python: &Path,
+        directory: &Path,
+        variables: &dyn Fn(SocketAddr) -> Variables,
+    ) -> Option<Self> {
         let log: PathBuf = directory.join(format!("{}.log", address.port()));
         let log = File::create(log).expect("the target directory is writable");
         let process = Command::new(python)
             .args(["-c", PROGRAM])
             .env_clear()
             .env("TMPDIR", directory)
-            .env("SERVICES", "sqs")
+            .envs(variables(address))
             .env("BIND_HOST", address.ip().to_string())
             .env("GATEWAY_PORT", address.port().to_string())
             .env("IOT_MTLS_ENABLED", "0") // else it takes the fixed port 8883
+            .process_group(0) // an interrupt from the keyboard is for us: we end it when we are done with it
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file handle can be copied"))
             .stderr(log)

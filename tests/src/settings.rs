@@ -40,7 +40,16 @@ pub fn venv_file(path: &str) -> PathBuf {
     existing(venv.join(path))
 }
 
-/// A program of the release build, e.g. `message-processor`.
+/// The program that Lambda is given for a function, e.g. `message-processor`.
+///
+/// # Panics
+/// If it has not been built.
+#[must_use]
+pub fn bundle(name: &str) -> PathBuf {
+    existing(root().join("target/lambda").join(name).join("bootstrap"))
+}
+
+/// A program of the release build, e.g. `redeliver`.
 ///
 /// # Panics
 /// If it has not been built.

@@ -1,7 +1,9 @@
 //! `cargo xtask`: the project's own tasks.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+mod bundle;
 mod report;
+mod stack;
 mod test;
 mod tools;
 mod venv;
@@ -10,6 +12,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::bundle::{Architecture, bundle};
 use crate::tools::{Failure, cargo, run};
 
 /// The project's own tasks.
@@ -33,6 +36,30 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Build the three functions for Lambda, as `target/lambda/NAME/bootstrap`, with a pinned cargo-lambda.
+    ///
+    /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
+    Bundle {
+        /// Build for x86-64; the stack needs `--context architecture=x86-64` then.
+        #[arg(long = "x86-64")]
+        x86_64: bool,
+    },
+    /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
+    ///
+    /// Example: `cargo xtask cdk deploy --context target=https://orders.example.com/hook`
+    Cdk {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        arguments: Vec<String>,
+    },
+    /// Deploy the stack to an AWS emulator on this machine, print the queues' URLs, and take it all down at the end.
+    ///
+    /// Example: `cargo xtask deploy-local --target http://127.0.0.1:8000/orders --context policy=examples/policy.json`
+    DeployLocal {
+        /// Passed on: --help lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run the conformance suite against Amazon SQS, in your account: creates queues, sends a few hundred messages, and
     /// deletes the queues at the end.
     Conformance {
@@ -49,6 +76,10 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Test => test::all(),
         Task::E2e { arguments } => test::end_to_end(&arguments),
+        Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
+        Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
+        Task::Cdk { arguments } => stack::cdk(&arguments),
+        Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };
     match done {
@@ -58,6 +89,14 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    stack::set_up()?.required()?;
+    bundle(Architecture::HOST)?;
+    let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", "deploy-local", "--"]);
+    run(command.args(arguments))
 }
 
 fn conformance(profile: &str, region: Option<&str>) -> Result<(), Failure> {

@@ -3,26 +3,15 @@
 use std::fs;
 use std::process::Command;
 
+use crate::bundle::{Architecture, bundle};
 use crate::report::{Report, forget_skipped_tests};
+use crate::stack::{self, Node};
 use crate::tools::{Failure, cargo, root, run, target_dir, variable};
-use crate::venv::{self, Emulators};
+use crate::venv::{self, Python};
 
-/// The programs that the tests run. All workspace members are selected, as they are by the README's `cargo run --release`:
-/// the same features, so nothing is built twice.
-const RELEASE_BUILD: [&str; 12] = [
-    "build",
-    "--release",
-    "--bin",
-    "message-processor",
-    "--bin",
-    "failed-message-processor",
-    "--bin",
-    "final-dlq-annotator",
-    "--bin",
-    "redeliver",
-    "--bin",
-    "scripted-processor",
-];
+/// The programs that the tests run besides the bundles. All workspace members are selected, as they are by the README's
+/// `cargo run --release`: the same features, so nothing is built twice.
+const RELEASE_BUILD: [&str; 6] = ["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"];
 
 /// Everything, in the order in which it says most for least time; stops at the first failure.
 pub(crate) fn all() -> Result<(), Failure> {
@@ -37,24 +26,27 @@ pub(crate) fn all() -> Result<(), Failure> {
 
 /// The end-to-end tests alone.
 pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
-    if let Emulators::Unavailable(remedy) = venv::set_up()? {
-        return Err(Failure(remedy.to_owned()));
-    }
+    venv::set_up(&venv::TESTS)?.required()?;
+    stack::set_up()?.required()?;
+    bundle(Architecture::HOST)?;
     run(&mut cargo(&RELEASE_BUILD))?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
 
 fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
-    let emulators = report.step("Python environment of the emulators", venv::set_up)?;
+    let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
+    let node = report.step("Node.js packages of the stack", stack::set_up)?;
     report.step("lints", || {
         run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
+    bundles(report, &python)?;
     report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
     report
         .step("unit and property tests", || run(&mut cargo(&["test", "--workspace", "--lib", "--bins"])))?;
-    system_tests(report, &emulators)?;
+    stack_tests(report, &python, &node)?;
+    system_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -62,12 +54,42 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("README commands", readme_commands)
 }
 
+/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too.
+fn bundles(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    if let Python::Unavailable(remedy) = python {
+        return report.skip("bundles", remedy);
+    }
+    // Both land in the same place: what can be run here comes last.
+    let other = Architecture::HOST.other();
+    match other.installed() {
+        Ok(()) => report.step("bundles for the other architecture", || bundle(other))?,
+        Err(Failure(remedy)) => report.skip(&format!("{} bundles", other.name()), &remedy)?,
+    }
+    report.step("bundles", || bundle(Architecture::HOST))
+}
+
+fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
+    let venv = match (python, node) {
+        (_, Node::Unavailable(remedy)) => return report.skip("tests of the stack", remedy),
+        (Python::Unavailable(remedy), Node::Ready) => {
+            report.skip("cfn-lint on the stack", remedy)?;
+            None
+        }
+        (Python::Ready(venv), Node::Ready) => Some(venv.as_path()),
+    };
+    report.step("tests of the stack", || stack::test(venv))
+}
+
 /// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.
-fn system_tests(report: &mut Report, emulators: &Emulators) -> Result<(), Failure> {
+fn system_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
     let mut command = cargo(&["test", "--workspace", "--test", "*", "--"]);
-    if let Emulators::Unavailable(remedy) = emulators {
+    if let Python::Unavailable(remedy) = python {
         report.skip("tests on ministack and aws-lambda-rie", remedy)?;
         command.args(["--skip", "ministack", "--skip", "lambda_rie"]);
+    }
+    if let Node::Unavailable(remedy) = node {
+        report.skip("tests of a deployment", remedy)?;
+        command.args(["--skip", "deployment"]);
     }
     report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
 }

@@ -44,6 +44,17 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(Failure(format!("{} failed: {status}", shown(command)))) }
 }
 
+/// Runs a program to its end, for its standard output.
+pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
+    let output =
+        command.output().map_err(|error| Failure(format!("{} does not start: {error}", shown(command))))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(Failure(format!("{} failed: {}\n{errors}", shown(command), output.status)));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args()).map(|word| word.to_string_lossy());

@@ -1,41 +1,65 @@
-//! The Python environment of the emulators: made once, and again when its pins change.
+//! Python environments under `target/`: made once, and again when their pins change.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::tools::{Failure, root, run, target_dir};
 
-/// Whether the emulators can be run.
-pub(crate) enum Emulators {
-    /// They are installed.
-    Ready,
+/// A Python environment and what belongs into it.
+pub(crate) struct Venv {
+    directory: &'static str,
+    requirements: &'static str,
+}
+
+/// The emulators and tools of the tests.
+pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/requirements.txt" };
+/// What bundles are built with.
+pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
+
+/// Whether an environment can be had.
+pub(crate) enum Python {
+    /// Its packages are installed in this directory.
+    Ready(PathBuf),
     /// Python cannot be had on this machine; what to install.
     Unavailable(&'static str),
 }
 
-/// Installs `tests/requirements.txt` under `target/venv`.
-pub(crate) fn set_up() -> Result<Emulators, Failure> {
-    let venv = target_dir().join("venv");
-    let requirements = root().join("tests/requirements.txt");
+impl Python {
+    /// The environment's directory.
+    ///
+    /// # Errors
+    /// What to install.
+    pub(crate) fn required(self) -> Result<PathBuf, Failure> {
+        match self {
+            Self::Ready(directory) => Ok(directory),
+            Self::Unavailable(remedy) => Err(Failure(remedy.to_owned())),
+        }
+    }
+}
+
+/// Installs what belongs into an environment.
+pub(crate) fn set_up(venv: &Venv) -> Result<Python, Failure> {
+    let directory = target_dir().join(venv.directory);
+    let requirements = root().join(venv.requirements);
     let pins = fs::read_to_string(&requirements)
-        .map_err(|error| Failure(format!("tests/requirements.txt: {error}")))?;
+        .map_err(|error| Failure(format!("{}: {error}", venv.requirements)))?;
     // Written last, so that a half-made environment is made again.
-    let stamp = venv.join("installed-requirements.txt");
+    let stamp = directory.join("installed-requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
-        println!("{} is up to date", venv.display());
-        return Ok(Emulators::Ready);
+        println!("{} is up to date", directory.display());
+        return Ok(Python::Ready(directory));
     }
     if !python(&["-c", "import sys; sys.exit(sys.version_info < (3, 10))"]) {
-        return Ok(Emulators::Unavailable("install Python 3.10 or later (python3)"));
+        return Ok(Python::Unavailable("install Python 3.10 or later (python3)"));
     }
     if !python(&["-c", "import ensurepip, venv"]) {
-        return Ok(Emulators::Unavailable("install Python's venv module (on Debian: python3-venv)"));
+        return Ok(Python::Unavailable("install Python's venv module (on Debian: python3-venv)"));
     }
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    run(pip(&venv).arg("--requirement").arg(&requirements))?;
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&directory))?;
+    run(pip(&directory).arg("--requirement").arg(&requirements))?;
     fs::write(&stamp, pins).map_err(|error| Failure(format!("{}: {error}", stamp.display())))?;
-    Ok(Emulators::Ready)
+    Ok(Python::Ready(directory))
 }
 
 fn python(arguments: &[&str]) -> bool {

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod crashes;
+mod deployment;
 mod hand_off;
 mod invalid;
 mod outcomes;

@@ -1,0 +1,58 @@
+import { FileSystem } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { closeSync, copyFileSync, existsSync, openSync, readSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { RedeliverPropsError } from './plan.ts';
+
+/** The name of a user's schema in a bundle; the functions run in the bundle's directory. */
+export const DATA_SCHEMA_FILE = 'data.schema.json';
+
+/** `e_machine` of an ELF file ("ELF-64 Object File Format"; "ELF for the Arm 64-bit Architecture"). */
+const MACHINES = new Map([
+  [0x3e, lambda.Architecture.X86_64],
+  [0xb7, lambda.Architecture.ARM_64],
+]);
+
+/**
+ * The deployment package in a directory, with the user's schema where there is one.
+ *
+ * @throws RedeliverPropsError if it is not there, or was built for another architecture.
+ */
+export function bundleCode(
+  directory: string,
+  architecture: lambda.Architecture,
+  dataSchema: string | undefined,
+): lambda.Code {
+  const bootstrap = join(directory, 'bootstrap');
+  const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
+  if (!existsSync(bootstrap)) {
+    throw new RedeliverPropsError([`${bootstrap} is missing; build it with \`${build}\`.`]);
+  }
+  const built = MACHINES.get(machineOf(bootstrap));
+  if (built?.name !== architecture.name) {
+    throw new RedeliverPropsError([
+      `${bootstrap} is built for ${built?.name ?? 'no architecture of Lambda'}, but the functions are to run on ` +
+        `${architecture.name}; build it with \`${build}\`, or set the architecture to what was built.`,
+    ]);
+  }
+  if (dataSchema === undefined) {
+    return lambda.Code.fromAsset(directory, { exclude: ['*', '!bootstrap'] });
+  }
+  const staged = FileSystem.mkdtemp('redeliver-bundle-');
+  copyFileSync(bootstrap, join(staged, 'bootstrap'));
+  copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
+  return lambda.Code.fromAsset(staged);
+}
+
+/** What processor an ELF file is for; 0 if it is none. */
+function machineOf(path: string): number {
+  const header = Buffer.alloc(20);
+  const file = openSync(path, 'r');
+  try {
+    readSync(file, header);
+  } finally {
+    closeSync(file);
+  }
+  return header.toString('latin1', 0, 4) === '\x7fELF' ? header.readUInt16LE(18) : 0;
+}

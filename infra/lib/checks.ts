@@ -1,0 +1,149 @@
+import { Token } from 'aws-cdk-lib';
+
+import type { Names } from './names.ts';
+import { maxAttempts, worstCaseDelaySeconds } from './policy.ts';
+import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
+import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
+import { dataSchemaProblems, policyProblems } from './schemas.ts';
+
+/** Everything that is wrong with a plan, a sentence each. */
+export function problemsOf(props: RedeliverProps, plan: Plan): string[] {
+  const policy = policyProblems(plan.policy);
+  return [
+    ...nameProblems(plan.names),
+    ...policy,
+    ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
+    ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
+    ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue) : []),
+    ...rangeProblems(plan),
+    ...timeProblems(plan),
+    // A policy that is wrong has no span.
+    ...(policy.length === 0 ? spanProblems(plan) : []),
+  ];
+}
+
+/** The names must do for queues, stacks and functions, which are the shortest: 64 characters ("CreateFunction"). */
+export function nameProblems({ prefix }: Names): string[] {
+  const room = 64 - '-failed-message-processor'.length;
+  if (/^[A-Za-z][A-Za-z0-9-]*$/.test(prefix) && prefix.length <= room) {
+    return [];
+  }
+  return [
+    `prefix and stage make the name "${prefix}", which must start with a letter and be at most ${room} letters, digits ` +
+      'and hyphens; shorten or change them.',
+  ];
+}
+
+function urlProblems({ url, allowHttp }: HttpTarget): string[] {
+  if (Token.isUnresolved(url)) {
+    return [];
+  }
+  if (!URL.canParse(url)) {
+    return ['target.url is not a URL; give the https:// URL that messages are POSTed to.'];
+  }
+  const { protocol, username, password, hostname } = new URL(url);
+  if (username !== '' || password !== '') {
+    return ['target.url has credentials in it, which would be readable by many; put them into target.headersSecret.'];
+  }
+  const loopback = hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
+  if (protocol === 'https:' || (protocol === 'http:' && (allowHttp || loopback))) {
+    return [];
+  }
+  if (protocol === 'http:') {
+    return ['target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.'];
+  }
+  return [`target.url starts with ${protocol}//; use an https:// URL.`];
+}
+
+function existingQueueProblems(props: RedeliverProps, { queueArn }: ExistingSourceQueue): string[] {
+  const problems: string[] = [];
+  if (!Token.isUnresolved(queueArn)) {
+    if (queueArn.endsWith('.fifo')) {
+      problems.push(
+        'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
+      );
+    } else if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}$/.test(queueArn)) {
+      problems.push(
+        `existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`,
+      );
+    }
+  }
+  if (props.sourceVisibilityTimeout) {
+    problems.push(
+      'sourceVisibilityTimeout cannot be set on an existing source queue; remove it here and set VisibilityTimeout ' +
+        'on the queue itself.',
+    );
+  }
+  return problems;
+}
+
+function rangeProblems(plan: Plan): string[] {
+  const whole = (name: string, value: number, min: number, max: number, why: string): string[] =>
+    Number.isInteger(value) && value >= min && value <= max
+      ? []
+      : [`${name} is ${value}; use a whole number from ${min} to ${max} (${why}).`];
+  return [
+    ...whole('maxReceiveCount', plan.maxReceiveCount, 1, 10, 'each receive counts as a retry spent'),
+    ...whole('batchSize', plan.batchSize, 1, 10, 'more would need a batching window, which delays every message'),
+    ...whole('maxConcurrentCalls', plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
+    ...whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts'),
+  ];
+}
+
+function timeProblems(plan: Plan): string[] {
+  const problems: string[] = [];
+  const timeout = plan.timeout.toSeconds();
+  const target = plan.targetTimeout?.toSeconds();
+  if (timeout < 1 || timeout > 900) {
+    problems.push(`timeout is ${timeout} s; a Lambda function can run for 1 s to 900 s.`);
+  }
+  if (target !== undefined && (target < 1 || target > 900)) {
+    problems.push(`target.timeout is ${target} s; use 1 s to 900 s.`);
+  } else if (target !== undefined && plan.batchSize >= 1 && plan.maxConcurrentCalls >= 1) {
+    const rounds = Math.ceil(plan.batchSize / plan.maxConcurrentCalls);
+    const needed = rounds * target + 5;
+    if (needed > timeout) {
+      problems.push(
+        `timeout is ${timeout} s, but a batch of ${plan.batchSize} with ${plan.maxConcurrentCalls} calls at a time ` +
+          `may take ${rounds} × ${target} s + 5 s = ${needed} s; raise timeout or maxConcurrentCalls, or lower ` +
+          'batchSize or target.timeout.',
+      );
+    }
+  }
+  const visibility = plan.sourceVisibilityTimeout.toSeconds();
+  if (visibility < VISIBILITY_FACTOR * timeout || visibility > 43_200) {
+    problems.push(
+      `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
+        `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
+    );
+  }
+  const retention = plan.sourceRetention.toSeconds();
+  const inner = plan.innerRetention.toSeconds();
+  if (retention < 60 || retention >= inner) {
+    problems.push(
+      `sourceRetention is ${retention} s; use at least 60 s and less than the ${inner} s (14 days) of the intermediate ` +
+        'DLQ, where a message keeps the age it came with.',
+    );
+  }
+  return problems;
+}
+
+/**
+ * Each re-send starts a new clock, so retries that outlast the retention are not lost by that; but nobody can tell
+ * them from messages that are stuck, and the alarm on the messages' age could not be believed.
+ */
+function spanProblems(plan: Plan): string[] {
+  const { policy, sourceRetention } = plan;
+  const attempts = maxAttempts(policy);
+  const calls = (attempts + 1) * plan.timeout.toSeconds();
+  const span = Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
+  if (span <= sourceRetention.toSeconds()) {
+    return [];
+  }
+  const days = (seconds: number): string => `${(seconds / 86_400).toFixed(1)} days`;
+  return [
+    `policy allows ${attempts} retries over ${days(span)} at worst, longer than the source queue keeps a message ` +
+      `(${days(sourceRetention.toSeconds())}); lower max_attempts or the delays, set max_age_seconds, or raise ` +
+      'sourceRetention.',
+  ];
+}

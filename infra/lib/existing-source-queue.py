@@ -1,0 +1,48 @@
+"""Checks, at deployment, the attributes of a source queue that the stack does not own and so cannot set."""
+
+import json
+import shlex
+import urllib.request
+
+import boto3
+
+
+def handler(event, _context):
+    try:
+        problem = None if event["RequestType"] == "Delete" else check(event["ResourceProperties"])
+    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits for an hour
+        problem = f"The attributes of the source queue could not be read: {error}."
+    answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
+    answer["PhysicalResourceId"] = event.get("PhysicalResourceId", event["LogicalResourceId"])
+    answer.update({"Status": "FAILED", "Reason": problem} if problem else {"Status": "SUCCESS"})
+    body = json.dumps(answer).encode()
+    request = urllib.request.Request(event["ResponseURL"], data=body, method="PUT", headers={"Content-Type": ""})
+    urllib.request.urlopen(request, timeout=30).close()
+
+
+def check(wanted):
+    """None, or one sentence that says what is missing and how to set it."""
+    url = wanted["QueueUrl"]
+    found = boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    if found.get("FifoQueue") == "true":
+        return f"The source queue {url} is a FIFO queue, which cannot delay single messages: use a standard queue."
+    redrive = json.loads(found.get("RedrivePolicy", "{}"))
+    required = json.loads(wanted["Attributes"])
+    required_redrive = json.loads(required["RedrivePolicy"])
+    missing = []
+    if redrive.get("deadLetterTargetArn") != required_redrive["deadLetterTargetArn"]:
+        missing.append("RedrivePolicy")
+    elif int(redrive.get("maxReceiveCount", 0)) != required_redrive["maxReceiveCount"]:
+        missing.append("RedrivePolicy")
+    if int(found["VisibilityTimeout"]) < int(required["VisibilityTimeout"]):
+        missing.append("VisibilityTimeout")
+    missing += [
+        name
+        for name in ("MessageRetentionPeriod", "MaximumMessageSize")
+        if int(found[name]) != int(required[name])
+    ]
+    if not missing:
+        return None
+    attributes = shlex.quote(json.dumps({name: required[name] for name in missing}))
+    command = f"aws sqs set-queue-attributes --queue-url {url} --attributes {attributes}"
+    return f"The source queue {url} lacks what redeliver needs of {' and '.join(missing)}: run {command} and deploy again."

@@ -1,0 +1,81 @@
+import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { fileURLToPath } from 'node:url';
+
+import { problemsOf } from './checks.ts';
+import { type Names, namesOf } from './names.ts';
+import type { RetryPolicy } from './policy.ts';
+import type { RedeliverProps } from './props.ts';
+
+/** What is to be deployed: the props with every default filled in, found to be sound. */
+export interface Plan {
+  readonly names: Names;
+  readonly policy: RetryPolicy;
+  readonly maxReceiveCount: number;
+  readonly sourceRetention: Duration;
+  /** Of the three other queues. A redriven message keeps its first clock, so it is longer than the source's. */
+  readonly innerRetention: Duration;
+  readonly sourceVisibilityTimeout: Duration;
+  readonly batchSize: number;
+  readonly maxConcurrentCalls: number;
+  readonly maxConcurrency: number;
+  /** The message-processor's. */
+  readonly timeout: Duration;
+  /** Of one call; a handler of your own has none but the function's. */
+  readonly targetTimeout: Duration | undefined;
+  readonly architecture: lambda.Architecture;
+  readonly bundles: string;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+}
+
+/** A wrong prop; the message is one sentence for each, saying what to change. */
+export class RedeliverPropsError extends Error {
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'RedeliverPropsError';
+  }
+}
+
+/** "Configuring a queue to use with Lambda": the visibility timeout is at least six times the function's. */
+export const VISIBILITY_FACTOR = 6;
+
+const INNER_RETENTION = Duration.days(14);
+
+/**
+ * Fills in the defaults and checks all of it.
+ *
+ * @throws RedeliverPropsError with everything that is wrong.
+ */
+export function planOf(props: RedeliverProps): Plan {
+  const { target } = props;
+  const timeout = props.timeout ?? Duration.seconds(60);
+  const plan: Plan = {
+    names: namesOf(props.prefix, props.stage),
+    policy: props.policy ?? {},
+    maxReceiveCount: props.maxReceiveCount ?? 1,
+    sourceRetention: props.sourceRetention ?? Duration.days(7),
+    innerRetention: INNER_RETENTION,
+    sourceVisibilityTimeout:
+      props.sourceVisibilityTimeout ?? Duration.seconds(VISIBILITY_FACTOR * timeout.toSeconds()),
+    batchSize: props.batchSize ?? 10,
+    maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
+    maxConcurrency: props.maxConcurrency ?? 10,
+    timeout,
+    targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
+    architecture: props.architecture ?? lambda.Architecture.ARM_64,
+    bundles: props.bundles ?? fileURLToPath(new URL('../../target/lambda', import.meta.url)),
+    logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
+    removalPolicy:
+      props.removalPolicy === RemovalPolicy.DESTROY
+        ? RemovalPolicy.DESTROY
+        : // Kept, but for a first deployment that fails: its empty queues would be in the way of the next try.
+          RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+  };
+  const problems = problemsOf(props, plan);
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  return plan;
+}

@@ -1,0 +1,114 @@
+import type { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import type * as ec2 from 'aws-cdk-lib/aws-ec2';
+import type * as kms from 'aws-cdk-lib/aws-kms';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import type * as sns from 'aws-cdk-lib/aws-sns';
+
+import type { RetryPolicy } from './policy.ts';
+
+/** What is called for every message. */
+export type Target = HttpTarget | LambdaTarget | HandlerTarget;
+
+/** POSTs the message to a URL. */
+export interface HttpTarget {
+  readonly kind: 'http';
+  /** An https:// URL without credentials in it. */
+  readonly url: string;
+  /** A secret, JSON of header names and values, sent with every call. Only the message-processor may read it. */
+  readonly headersSecret?: secretsmanager.ISecret;
+  /** Allow an http:// URL, e.g. of a service inside the VPC. Default: false. */
+  readonly allowHttp?: boolean;
+  /** How long one call may take, 1 s to 900 s. Default: 30 s. */
+  readonly timeout?: Duration;
+}
+
+/** Invokes a Lambda function and waits for its answer. */
+export interface LambdaTarget {
+  readonly kind: 'lambda';
+  /**
+   * The function. With more than about 15 retries it needs `recursiveLoop: ALLOW`, too: Lambda stops a loop that has
+   * come through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
+   */
+  readonly function: lambda.IFunction;
+  /** How long one call may take, 1 s to 900 s. Default: 30 s. */
+  readonly timeout?: Duration;
+}
+
+/** Your own Rust handler, built into a message-processor of its own. */
+export interface HandlerTarget {
+  readonly kind: 'handler';
+  /** The directory with its `bootstrap`. */
+  readonly bundle: string;
+}
+
+/** A source queue that exists already. The stack cannot set its attributes: docs/deploy.md, "Using an existing queue". */
+export interface ExistingSourceQueue {
+  /** Its ARN: a standard queue of the stack's account and region. */
+  readonly queueArn: string;
+  /** The key that it is encrypted with, if it is a customer managed one. */
+  readonly encryptionKey?: kms.IKey;
+  /**
+   * Whether the queue's attributes are checked and messages are taken from it. `false` for the very first deployment,
+   * which creates the intermediate DLQ that the queue's redrive policy has to name. Default: true.
+   */
+  readonly connected?: boolean;
+}
+
+/** A place in a VPC, for targets that can be reached only from there. It needs a way to SQS, too: NAT or an endpoint. */
+export interface VpcPlacement {
+  readonly vpc: ec2.IVpc;
+  /** Default: the VPC's private subnets. */
+  readonly subnets?: ec2.SubnetSelection;
+  /** Default: a new group that allows all traffic out. */
+  readonly securityGroups?: ec2.ISecurityGroup[];
+}
+
+/** What a retry orchestrator is made of. Only the target has no default. */
+export interface RedeliverProps {
+  /** What is called for every message. */
+  readonly target: Target;
+  /** When a failed message comes back, and when it is given up. Default: five retries, each after 0 s to 900 s. */
+  readonly policy?: RetryPolicy;
+  /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
+  readonly dataSchema?: string;
+
+  /** First part of all names. Default: `redeliver`. */
+  readonly prefix?: string;
+  /** Second part of all names, so that several can live in one account. Default: `prod`. */
+  readonly stage?: string;
+
+  /** Use this source queue. Default: a new one. */
+  readonly existingSourceQueue?: ExistingSourceQueue;
+  /** How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. */
+  readonly maxReceiveCount?: number;
+  /** How long the source queue keeps a message. Default: 7 days. */
+  readonly sourceRetention?: Duration;
+  /** Default: six times the function's timeout. */
+  readonly sourceVisibilityTimeout?: Duration;
+  /** A key for the queues. Default: keys that SQS manages (SSE-SQS). */
+  readonly encryptionKey?: kms.IKey;
+  /** What happens to queues and logs when the stack is deleted. Default: they are kept. */
+  readonly removalPolicy?: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
+
+  /** Messages of one invocation of the message-processor, 1 to 10. Default: 10. */
+  readonly batchSize?: number;
+  /** Calls to the target at the same time within one invocation. Default: 10. */
+  readonly maxConcurrentCalls?: number;
+  /** Invocations of the message-processor at the same time, 2 to 1000. Default: 10. */
+  readonly maxConcurrency?: number;
+  /** The message-processor's timeout. Default: 60 s. */
+  readonly timeout?: Duration;
+  /** Where the message-processor runs. Default: outside of any VPC. */
+  readonly vpc?: VpcPlacement;
+  /** Must be what the bundles were built for. Default: arm64. */
+  readonly architecture?: lambda.Architecture;
+  /** Where `cargo xtask bundle` has put the bundles. Default: `target/lambda` of this repository. */
+  readonly bundles?: string;
+  /** How long logs are kept. Default: a month. */
+  readonly logRetention?: RetentionDays;
+
+  /** Where alarms are sent. Default: they change their colour and tell nobody. */
+  readonly alarmTopic?: sns.ITopic;
+}

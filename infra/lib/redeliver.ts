@@ -1,0 +1,63 @@
+import type * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+
+import { createAlarms } from './alarms.ts';
+import { createDashboard } from './dashboard.ts';
+import { checkExistingSourceQueue } from './existing-source-queue.ts';
+import { createFunctions } from './functions.ts';
+import { planOf } from './plan.ts';
+import type { RedeliverProps } from './props.ts';
+import { createQueues, denyOtherSenders } from './queues.ts';
+
+/**
+ * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
+ * functions, alarms and a dashboard.
+ *
+ * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ */
+export class Redeliver extends Construct {
+  /** Where producers send to. */
+  readonly sourceQueue: sqs.IQueue;
+  /** What failed and waits for its next retry to be scheduled. */
+  readonly intermediateDlq: sqs.Queue;
+  /** What was given up and waits for its annotation. */
+  readonly annotationQueue: sqs.Queue;
+  /** What was given up, with the reason: for people. */
+  readonly finalDlq: sqs.Queue;
+  /** Calls the target. */
+  readonly messageProcessor: lambda.Function;
+  /** Schedules retries. */
+  readonly failedMessageProcessor: lambda.Function;
+  /** Annotates what was given up. */
+  readonly finalDlqAnnotator: lambda.Function;
+  /** All alarms. */
+  readonly alarms: readonly cloudwatch.Alarm[];
+
+  constructor(scope: Construct, id: string, props: RedeliverProps) {
+    super(scope, id);
+    const plan = planOf(props);
+
+    const queues = createQueues(this, plan, props.encryptionKey, props.existingSourceQueue);
+    const functions = createFunctions(this, props, plan, queues);
+    const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
+    denyOtherSenders(queues.intermediateDlq, [messageProcessor]);
+    denyOtherSenders(queues.annotation, [messageProcessor, failedMessageProcessor]);
+    denyOtherSenders(queues.finalDlq, [finalDlqAnnotator]);
+    if (props.existingSourceQueue) {
+      checkExistingSourceQueue(this, plan, queues, messageProcessor, props.existingSourceQueue);
+    }
+    const alarms = createAlarms(this, props, plan, queues, functions);
+    createDashboard(this, plan, queues, functions, alarms);
+
+    this.sourceQueue = queues.source;
+    this.intermediateDlq = queues.intermediateDlq;
+    this.annotationQueue = queues.annotation;
+    this.finalDlq = queues.finalDlq;
+    this.messageProcessor = messageProcessor;
+    this.failedMessageProcessor = failedMessageProcessor;
+    this.finalDlqAnnotator = finalDlqAnnotator;
+    this.alarms = alarms;
+  }
+}

@@ -1,0 +1,40 @@
+import { type App, CfnOutput, Stack } from 'aws-cdk-lib';
+
+import { nameProblems } from './checks.ts';
+import { propsOfContext } from './context.ts';
+import { namesOf } from './names.ts';
+import { RedeliverPropsError } from './plan.ts';
+import { Redeliver } from './redeliver.ts';
+
+/** The app's one stack: an orchestrator made from the context values, with the queues' URLs as outputs. */
+export class RedeliverStack extends Stack {
+  /**
+   * @param directory what paths among the context values are relative to.
+   * @throws RedeliverPropsError if a context value is wrong.
+   */
+  constructor(app: App, directory: string) {
+    super(app, 'Redeliver', {
+      stackName: stackNameOf(app),
+      description: 'redeliver: delayed, jittered retries for SQS and Lambda',
+    });
+    const redeliver = new Redeliver(this, 'Redeliver', propsOfContext(this, directory));
+    this.output('SourceQueueUrl', redeliver.sourceQueue.queueUrl, 'Send messages here.');
+    this.output('IntermediateDlqUrl', redeliver.intermediateDlq.queueUrl, 'Failed, until their retry is scheduled.');
+    this.output('AnnotationQueueUrl', redeliver.annotationQueue.queueUrl, 'Given up, until annotated.');
+    this.output('FinalDlqUrl', redeliver.finalDlq.queueUrl, 'Given up, with the reason. Read it.');
+  }
+
+  private output(id: string, value: string, description: string): void {
+    new CfnOutput(this, id, { value, description });
+  }
+}
+
+/** As the construct names its queues: one stack for each prefix and stage. */
+function stackNameOf(app: App): string {
+  const names = namesOf(app.node.tryGetContext('prefix'), app.node.tryGetContext('stage'));
+  const problems = nameProblems(names);
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  return names.prefix;
+}

@@ -1,0 +1,30 @@
+import * as iam from 'aws-cdk-lib/aws-iam';
+
+const NETWORK_INTERFACE_ACTIONS = [
+  'ec2:AssignPrivateIpAddresses',
+  'ec2:CreateNetworkInterface',
+  'ec2:DeleteNetworkInterface',
+  'ec2:DescribeNetworkInterfaces',
+  'ec2:DescribeSubnets',
+  'ec2:UnassignPrivateIpAddresses',
+];
+
+/**
+ * Lets the Lambda service attach a function to a VPC, and forbids the function's own code to use the same permissions
+ * ("Giving Lambda functions access to resources in an Amazon VPC", "Security best practices"). These actions know no
+ * narrower resource when the interface does not exist yet.
+ */
+export function allowNetworkInterfaces(role: iam.Role, functionArn: string): void {
+  role.addToPolicy(
+    new iam.PolicyStatement({ sid: 'AttachToVpc', actions: NETWORK_INTERFACE_ACTIONS, resources: ['*'] }),
+  );
+  role.addToPolicy(
+    new iam.PolicyStatement({
+      sid: 'ButNotFromTheFunction',
+      effect: iam.Effect.DENY,
+      actions: NETWORK_INTERFACE_ACTIONS,
+      resources: ['*'],
+      conditions: { ArnEquals: { 'lambda:SourceFunctionArn': functionArn } },
+    }),
+  );
+}

@@ -1,0 +1,71 @@
+//! Deploys the stack to an emulator on this machine, and takes it down at the end.
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Parser;
+use redeliver_tests::deployment::{CdkFailed, Cloud, Outputs, local_context};
+use tokio::signal::ctrl_c;
+use tokio::sync::oneshot;
+
+/// Deploy the stack to an AWS emulator on this machine, and print the queues' URLs.
+///
+/// The emulator listens on 127.0.0.1 alone and keeps everything in memory. Runs until Enter, Ctrl-C or the end of its
+/// standard input; the stack is destroyed then.
+#[derive(Parser)]
+#[command(name = "cargo xtask deploy-local", bin_name = "cargo xtask deploy-local")]
+struct Arguments {
+    /// What is called for every message: a URL that POSTs go to, http:// for one on this machine.
+    #[arg(long, value_name = "URL")]
+    target: String,
+    /// A further context value of the stack, e.g. policy=examples/policy.json; docs/deploy.md lists them.
+    #[arg(long, value_name = "NAME=VALUE")]
+    context: Vec<String>,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    let Arguments { target, context } = Arguments::parse();
+    let context: Vec<_> =
+        [format!("target={target}")].into_iter().chain(local_context()).chain(context).collect();
+    match run(&context).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(context: &[String]) -> Result<(), CdkFailed> {
+    eprintln!("starting an emulator and bootstrapping it ...");
+    let cloud = Cloud::start().await?;
+    eprintln!("deploying ...");
+    let outputs = cloud.deploy(context).await?;
+    println!("{}", shown(&cloud, &outputs));
+    eprintln!("press Enter to destroy the stack");
+    tokio::select! {
+        () = enter() => {}
+        _ = ctrl_c() => {}
+    }
+    eprintln!("destroying ...");
+    cloud.destroy(context).await
+}
+
+/// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
+async fn enter() {
+    let (pressed, enter) = oneshot::channel();
+    thread::spawn(move || {
+        let _or_its_end = std::io::stdin().read_line(&mut String::new());
+        let _nobody_waits = pressed.send(());
+    });
+    let _pressed = enter.await;
+}
+
+fn shown(cloud: &Cloud, outputs: &Outputs) -> String {
+    let queues = outputs.iter().map(|(name, url)| format!("{name}={url}"));
+    let variables =
+        cloud.client_variables().into_iter().map(|(name, value)| format!("export {name}={value}"));
+    queues.chain(variables).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,60 @@
+"""SQS through boto3, which shares no code with redeliver.
+
+create NAME         creates a queue with SQS's defaults and prints its ARN
+set-attributes URL  sets the attributes on standard input, a JSON object
+list                prints the names of all queues
+send URL            sends each line of standard input as a message and prints the ids
+receive URL COUNT   prints so many messages as JSON lines; waits two minutes for them
+"""
+
+import json
+import sys
+import time
+
+import boto3
+
+SECONDS_MAX = 120
+
+
+def create(sqs, name):
+    url = sqs.create_queue(QueueName=name)["QueueUrl"]
+    print(sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"])
+
+
+def set_attributes(sqs, url):
+    sqs.set_queue_attributes(QueueUrl=url, Attributes=json.load(sys.stdin))
+
+
+def list_(sqs):
+    for url in sqs.list_queues().get("QueueUrls", []):
+        print(url.rsplit("/", 1)[1])
+
+
+def send(sqs, url):
+    for line in sys.stdin:
+        print(sqs.send_message(QueueUrl=url, MessageBody=line.rstrip("\n"))["MessageId"])
+
+
+def receive(sqs, url, count):
+    deadline = time.monotonic() + SECONDS_MAX
+    found = 0
+    while found < int(count):
+        if time.monotonic() > deadline:
+            sys.exit(f"only {found} of {count} messages came within {SECONDS_MAX} s")
+        answer = sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=10,
+            WaitTimeSeconds=2,
+            VisibilityTimeout=3600,
+            MessageAttributeNames=["All"],
+            MessageSystemAttributeNames=["All"],
+        )
+        for message in answer.get("Messages", []):
+            print(json.dumps(message))
+            found += 1
+
+
+ACTIONS = {"create": create, "set-attributes": set_attributes, "list": list_, "send": send, "receive": receive}
+
+if __name__ == "__main__":
+    ACTIONS[sys.argv[1]](boto3.client("sqs"), *sys.argv[2:])

@@ -1,0 +1,93 @@
+//! `cargo xtask bundle`: the functions' deployment packages.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::tools::{Failure, output, root, run, variable};
+use crate::venv;
+
+/// What a function runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Architecture {
+    Arm64,
+    X86_64,
+}
+
+const FUNCTIONS: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
+
+/// Builds `target/lambda/<name>/bootstrap` for each function.
+///
+/// # Errors
+/// The Rust target or Python is missing, or the build fails.
+pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
+    architecture.installed()?;
+    let venv = venv::set_up(&venv::BUNDLE)?.required()?;
+    let mut build = Command::new(venv.join("bin/cargo-lambda"));
+    build.args(["lambda", "build", "--release", "--locked", "--target", architecture.target()]);
+    // The release profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
+    build.args(["--disable-optimizations", "--skip-target-check"]);
+    build.args(FUNCTIONS.iter().flat_map(|name| ["--bin", name]));
+    build.arg("--lambda-dir").arg(directory());
+    run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
+    for name in FUNCTIONS {
+        println!("{}", directory().join(name).join("bootstrap").display());
+    }
+    Ok(())
+}
+
+/// Where the stack looks for bundles.
+fn directory() -> PathBuf {
+    root().join("target/lambda")
+}
+
+impl Architecture {
+    /// What this machine can run itself: the tests' and the local deployment's.
+    pub(crate) const HOST: Self = if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::X86_64 };
+
+    /// The one that this machine cannot run.
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Arm64 => Self::X86_64,
+            Self::X86_64 => Self::Arm64,
+        }
+    }
+
+    /// As Lambda writes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "arm64",
+            Self::X86_64 => "x86-64",
+        }
+    }
+
+    fn target(self) -> &'static str {
+        match self {
+            Self::Arm64 => "aarch64-unknown-linux-gnu",
+            Self::X86_64 => "x86_64-unknown-linux-gnu",
+        }
+    }
+
+    /// Whether Rust can build for it here. cargo-lambda would fetch what is missing without asking.
+    ///
+    /// # Errors
+    /// What to install.
+    pub(crate) fn installed(self) -> Result<(), Failure> {
+        let target = self.target();
+        let rustc = variable("RUSTC").unwrap_or_else(|| "rustc".into());
+        let libraries = output(Command::new(rustc).args(["--print", "target-libdir", "--target", target]))?;
+        if Path::new(libraries.trim()).is_dir() {
+            return Ok(());
+        }
+        Err(Failure(format!(
+            "Rust's target {target} is missing: run `rustup target add {target}`, or bundle for {}",
+            self.other().name()
+        )))
+    }
+}
+
+/// zig is found by way of the environment's Python.
+fn path_with(first: &Path) -> Result<std::ffi::OsString, Failure> {
+    let rest = variable("PATH").unwrap_or_default();
+    let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));
+    std::env::join_paths(all).map_err(|error| Failure(format!("PATH: {error}")))
+}
