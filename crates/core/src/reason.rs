@@ -34,6 +34,12 @@ impl DeadLetterReason {
         Self::OrchestrationFailed,
     ];
 
+    /// The reason of a code; `None` for what is none of ours.
+    #[must_use]
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == code)
+    }
+
     /// The code.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -57,6 +63,7 @@ mod tests {
     fn the_code_in_json_is_the_code_in_the_attribute() {
         for reason in DeadLetterReason::ALL {
             assert_eq!(serde_json::to_string(&reason).unwrap(), format!("\"{}\"", reason.as_str()));
+            assert_eq!(DeadLetterReason::from_code(reason.as_str()), Some(reason));
         }
     }
 }

@@ -6,10 +6,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_config::environment::EnvironmentVariableCredentialsProvider;
-use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
-use aws_sdk_sqs::config::{ConfigBag, Credentials, Intercept, Region, RuntimeComponents};
+use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
@@ -17,6 +15,7 @@ use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
 use super::run::{self, Plan, World};
+use crate::connection::emulator_credentials;
 
 pub(super) async fn run(
     plan: Plan,
@@ -45,13 +44,6 @@ pub(super) async fn run(
         requests: &requests,
     };
     Ok(run::run(plan, world, output, interrupted()).await?)
-}
-
-/// An emulator on this machine believes anybody: nobody should have to look for credentials for it.
-fn emulator_credentials() -> CredentialsProviderChain {
-    let anybody = Credentials::new("test", "test", None, None, "emulator");
-    CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
-        .or_else("Emulator", anybody)
 }
 
 /// Ctrl-C from now on: the run ends, and its queues are deleted all the same.

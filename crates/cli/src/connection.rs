@@ -1,0 +1,205 @@
+//! Which account, region and queue: as in the AWS CLI, or by the stack's name.
+
+use std::collections::BTreeMap;
+
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_sqs::config::Credentials;
+use aws_sdk_sqs::types::QueueAttributeName;
+use clap::Args;
+use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
+use redeliver_aws::targets::{TargetAddress, is_loopback};
+use thiserror::Error;
+
+/// Where AWS is.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Connection {
+    /// A profile of the AWS configuration files; for single sign-on, export its credentials first
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The AWS region; by default the profile's, or `AWS_REGION`
+    #[arg(long, value_name = "REGION")]
+    region: Option<String>,
+    /// Another endpoint than AWS's, e.g. an emulator's; by default `AWS_ENDPOINT_URL`
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+}
+
+/// Why a queue cannot be used. The command ends with exit code 2.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// The endpoint is no URL.
+    #[error("--endpoint-url {0}")]
+    Endpoint(String),
+    /// SQS refuses or does not answer.
+    #[error("{url}: {reason}; check the URL, the region and your permission for sqs:GetQueueAttributes")]
+    Queue {
+        /// The queue's URL.
+        url: String,
+        /// What SQS says.
+        reason: String,
+    },
+    /// CloudFormation refuses or does not answer.
+    #[error(
+        "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
+    )]
+    Stack {
+        /// The stack's name.
+        name: String,
+        /// What CloudFormation says.
+        reason: String,
+    },
+    /// The stack is another one than ours.
+    #[error(
+        "stack {name} has no output {output}: is it a redeliver stack? Otherwise give the queues' URLs themselves"
+    )]
+    Output {
+        /// The stack's name.
+        name: String,
+        /// The output that is missing.
+        output: &'static str,
+    },
+}
+
+/// A queue that exists, and what SQS says of it.
+#[derive(Clone, Debug)]
+pub struct KnownQueue {
+    /// The queue.
+    pub queue: SqsQueue,
+    /// All its attributes.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl Connection {
+    /// Credentials, region and endpoint.
+    ///
+    /// # Errors
+    /// If the endpoint is no URL.
+    pub async fn sdk_config(&self) -> Result<SdkConfig, ConnectionError> {
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(profile) = &self.profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = &self.region {
+            loader = loader.region(Region::new(region.clone()));
+        }
+        if let Some(url) = &self.endpoint_url {
+            let address = TargetAddress::parse(url, true)
+                .map_err(|reason| ConnectionError::Endpoint(reason.to_string()))?;
+            loader = loader.endpoint_url(url);
+            if matches!(&address, TargetAddress::Url(url) if is_loopback(url)) {
+                loader = loader.credentials_provider(emulator_credentials());
+            }
+        }
+        let config = loader.load().await;
+        Ok(match config.region() {
+            Some(_) => config,
+            None => config.into_builder().region(Region::from_static("us-east-1")).build(),
+        })
+    }
+
+    /// A queue by its URL.
+    ///
+    /// # Errors
+    /// If SQS does not know it, or does not answer.
+    pub async fn queue(&self, url: &str) -> Result<KnownQueue, ConnectionError> {
+        let config = client_config(&self.sdk_config().await?, POLL_TIMEOUT).build();
+        let client = aws_sdk_sqs::Client::from_conf(config);
+        let failed = |reason: String| ConnectionError::Queue { url: url.to_owned(), reason };
+        let answer = client
+            .get_queue_attributes()
+            .queue_url(url)
+            .attribute_names(QueueAttributeName::All)
+            .send()
+            .await
+            .map_err(|error| failed(said(&error)))?;
+        let attributes: BTreeMap<_, _> = answer
+            .attributes
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(name, value)| (name.as_str().to_owned(), value))
+            .collect();
+        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN".to_owned()))?;
+        Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
+    }
+
+    /// The outputs of a stack.
+    ///
+    /// # Errors
+    /// If CloudFormation does not know it, or does not answer.
+    pub async fn stack(&self, name: &str) -> Result<Stack, ConnectionError> {
+        let client = aws_sdk_cloudformation::Client::new(&self.sdk_config().await?);
+        let failed = |reason: String| ConnectionError::Stack { name: name.to_owned(), reason };
+        let answer = client.describe_stacks().stack_name(name).send().await;
+        let stacks = answer.map_err(|error| failed(said(&error)))?.stacks.unwrap_or_default();
+        let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack".to_owned()))?;
+        let outputs = stack.outputs.unwrap_or_default().into_iter();
+        let outputs = outputs.filter_map(|output| Some((output.output_key?, output.output_value?))).collect();
+        Ok(Stack { name: name.to_owned(), outputs })
+    }
+}
+
+/// A stack of ours.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    name: String,
+    outputs: BTreeMap<String, String>,
+}
+
+impl Stack {
+    /// The URL of the queue that producers send to.
+    ///
+    /// # Errors
+    /// If the stack has no such output.
+    pub fn source_queue_url(&self) -> Result<&str, ConnectionError> {
+        self.output("SourceQueueUrl")
+    }
+
+    /// The URL of the queue where failed messages wait for their retry to be scheduled.
+    ///
+    /// # Errors
+    /// If the stack has no such output.
+    pub fn intermediate_dlq_url(&self) -> Result<&str, ConnectionError> {
+        self.output("IntermediateDlqUrl")
+    }
+
+    /// The URL of the queue where given-up messages wait for their annotation.
+    ///
+    /// # Errors
+    /// If the stack has no such output.
+    pub fn annotation_queue_url(&self) -> Result<&str, ConnectionError> {
+        self.output("AnnotationQueueUrl")
+    }
+
+    /// The URL of the queue of what was given up.
+    ///
+    /// # Errors
+    /// If the stack has no such output.
+    pub fn final_dlq_url(&self) -> Result<&str, ConnectionError> {
+        self.output("FinalDlqUrl")
+    }
+
+    fn output(&self, output: &'static str) -> Result<&str, ConnectionError> {
+        let missing = || ConnectionError::Output { name: self.name.clone(), output };
+        self.outputs.get(output).map(String::as_str).ok_or_else(missing)
+    }
+}
+
+/// An emulator on this machine believes anybody: nobody should have to look for credentials for it.
+pub(crate) fn emulator_credentials() -> CredentialsProviderChain {
+    let anybody = Credentials::new("test", "test", None, None, "emulator");
+    CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("Emulator", anybody)
+}
+
+/// An AWS error in words: the service's code and text where it answered, else the whole chain of causes.
+fn said(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}

@@ -1,0 +1,9 @@
+//! Reading dead letters without consuming them, and telling them apart: what `audit`, `redrive` and `purge` share.
+
+mod filter;
+mod reader;
+mod record;
+
+pub use filter::{Filter, FilterError};
+pub use reader::{Coverage, Reader, ReaderError};
+pub use record::{DeadLetterRecord, UNANNOTATED};

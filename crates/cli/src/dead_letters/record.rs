@@ -1,0 +1,145 @@
+//! A dead letter, as people and filters see it.
+
+use std::collections::BTreeMap;
+
+use chrono::SecondsFormat;
+use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
+use redeliver_core::envelope::Envelope;
+use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::MessageSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
+pub const UNANNOTATED: &str = "UNANNOTATED";
+
+/// A message of a DLQ, ours or not.
+#[derive(Clone, Debug)]
+pub struct DeadLetterRecord {
+    /// As it was received.
+    pub message: ReceivedMessage,
+    /// `ErrorType`, or [`UNANNOTATED`].
+    pub error_type: String,
+    /// `ErrorDetails`; empty where there are none.
+    pub error_details: String,
+    /// Our document, where there is one.
+    pub dead_letter: Option<DeadLetter>,
+    /// What groups it with its like.
+    pub fingerprint: String,
+    /// What its body says, where the body is one of our messages.
+    pub metadata: Option<Told>,
+}
+
+/// What a message's metadata says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// `message_id` as it is written.
+    pub message_id: String,
+    /// `redrive_generation`; 0 where there is none.
+    pub generation: u32,
+    /// `retry_attempt`; 0 where there is none.
+    pub retry_attempt: u32,
+}
+
+/// What a filter works on.
+#[derive(Serialize)]
+struct Document<'a> {
+    message_id: &'a str,
+    sent_at: String,
+    error_type: &'a str,
+    error_details: &'a str,
+    attempts: Option<u32>,
+    fingerprint: &'a str,
+    attributes: BTreeMap<&'a str, String>,
+    body: Body<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body<'a> {
+    Json(&'a RawValue),
+    Text(&'a str),
+}
+
+impl DeadLetterRecord {
+    /// Reads what there is to read.
+    #[must_use]
+    pub fn new(message: ReceivedMessage) -> Self {
+        let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
+        // Anybody may name an attribute `ErrorType`: ours has one of seven values.
+        let error_type = text(ERROR_TYPE).filter(|code| DeadLetterReason::from_code(code).is_some());
+        let error_details = error_type.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned();
+        let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
+        let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
+        let fingerprint = match &dead_letter {
+            Some(ours) => ours.fingerprint.clone(),
+            None => fingerprint(&error_type, "", &error_details),
+        };
+        let metadata = MessageSchema::default().parse(&message.body).ok().map(|envelope| told(&envelope));
+        Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
+    }
+
+    /// Retries made, where that is known.
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
+        ours.or_else(|| self.metadata.as_ref().map(|told| told.retry_attempt))
+    }
+
+    /// When it was first sent, as far as is known: by our document, else by SQS.
+    #[must_use]
+    pub fn first_sent(&self) -> Timestamp {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
+        ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
+    }
+
+    /// The message's id: its own where it has one, else SQS's.
+    #[must_use]
+    pub fn message_id(&self) -> &str {
+        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |told| &told.message_id)
+    }
+
+    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
+    /// fingerprint, attributes, body}`.
+    #[must_use]
+    pub fn document(&self) -> String {
+        let attributes = self.message.attributes.iter();
+        let document = Document {
+            message_id: self.message_id(),
+            sent_at: self.message.sent_at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            error_type: &self.error_type,
+            error_details: &self.error_details,
+            attempts: self.attempts(),
+            fingerprint: &self.fingerprint,
+            attributes: attributes
+                .map(|(name, attribute)| (name.as_str(), plain(&attribute.value)))
+                .collect(),
+            body: match serde_json::from_str(&self.message.body) {
+                Ok(json) => Body::Json(json),
+                Err(_) => Body::Text(&self.message.body),
+            },
+        };
+        serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
+    }
+}
+
+/// An attribute's value as text; bytes in base64.
+pub(crate) fn plain(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::Text(text) => text.clone(),
+        AttributeValue::Binary(bytes) => {
+            use base64::Engine as _;
+            base64::engine::general_purpose::STANDARD.encode(bytes)
+        }
+    }
+}
+
+fn told(envelope: &Envelope<'_>) -> Told {
+    let metadata = &envelope.metadata;
+    Told {
+        message_id: metadata.message_id_text.clone(),
+        generation: metadata.generation(),
+        retry_attempt: metadata.retry_attempt,
+    }
+}
