@@ -26,6 +26,22 @@ pub struct Connection {
     endpoint_url: Option<String>,
 }
 
+/// Which DLQ.
+#[derive(Clone, Debug, Args)]
+pub struct DeadLetterQueue {
+    /// The URL of a DLQ, of this project or not
+    #[arg(long, value_name = "URL", required_unless_present = "stack", conflicts_with = "stack")]
+    queue_url: Option<String>,
+    /// The name of a redeliver stack: its final DLQ
+    #[arg(long, value_name = "NAME")]
+    stack: Option<String>,
+    /// Read the queue although it has a redrive policy: reading counts as receiving, and may move its messages on
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    connection: Connection,
+}
+
 /// Why a queue cannot be used. The command ends with exit code 2.
 #[derive(Debug, Error)]
 pub enum ConnectionError {
@@ -39,6 +55,15 @@ pub enum ConnectionError {
         url: String,
         /// What SQS says.
         reason: String,
+    },
+    /// It is not where messages end.
+    #[error(
+        "{url} has a redrive policy: each read counts as a receive, and after enough of them SQS moves its messages on; \
+         name a queue without one, or read it all the same with --force"
+    )]
+    WouldMove {
+        /// The queue's URL.
+        url: String,
     },
     /// CloudFormation refuses or does not answer.
     #[error(
@@ -69,6 +94,41 @@ pub struct KnownQueue {
     pub queue: SqsQueue,
     /// All its attributes.
     pub attributes: BTreeMap<String, String>,
+}
+
+impl DeadLetterQueue {
+    /// Finds the queue.
+    ///
+    /// # Errors
+    /// If there is none, or it may not be read.
+    pub async fn open(&self) -> Result<KnownQueue, ConnectionError> {
+        let url = match (&self.queue_url, self.stack().await?) {
+            (_, Some(stack)) => stack.final_dlq_url()?.to_owned(),
+            (url, None) => url.clone().unwrap_or_default(),
+        };
+        let queue = self.connection.queue(&url).await?;
+        if queue.attributes.contains_key("RedrivePolicy") && !self.force {
+            return Err(ConnectionError::WouldMove { url });
+        }
+        Ok(queue)
+    }
+
+    /// The stack, if one is named.
+    ///
+    /// # Errors
+    /// If CloudFormation does not know it.
+    pub async fn stack(&self) -> Result<Option<Stack>, ConnectionError> {
+        match &self.stack {
+            Some(name) => self.connection.stack(name).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where AWS is.
+    #[must_use]
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
 }
 
 impl Connection {
