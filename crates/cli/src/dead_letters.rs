@@ -6,4 +6,5 @@ mod record;
 
 pub use filter::{Filter, FilterError};
 pub use reader::{Coverage, Reader, ReaderError};
+pub(crate) use record::plain;
 pub use record::{DeadLetterRecord, UNANNOTATED};

@@ -1,5 +1,6 @@
 //! The commands of the `redeliver` program, each with its arguments and its exit codes.
 
+pub mod audit;
 pub mod check;
 pub mod connection;
 pub mod dead_letters;

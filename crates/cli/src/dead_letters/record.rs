@@ -1,11 +1,13 @@
 //! A dead letter, as people and filters see it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use chrono::SecondsFormat;
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::envelope::Envelope;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::PastFailure;
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
 use serde::Serialize;
@@ -13,6 +15,9 @@ use serde_json::value::RawValue;
 
 /// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
+
+/// Compiled once: a DLQ may hold a hundred thousand messages.
+static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
 /// A message of a DLQ, ours or not.
 #[derive(Clone, Debug)]
@@ -32,7 +37,7 @@ pub struct DeadLetterRecord {
 }
 
 /// What a message's metadata says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Told {
     /// `message_id` as it is written.
     pub message_id: String,
@@ -40,6 +45,8 @@ pub struct Told {
     pub generation: u32,
     /// `retry_attempt`; 0 where there is none.
     pub retry_attempt: u32,
+    /// The last failures, newest last.
+    pub retry_history: Vec<PastFailure>,
 }
 
 /// What a filter works on.
@@ -73,10 +80,10 @@ impl DeadLetterRecord {
         let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
         let fingerprint = match &dead_letter {
-            Some(ours) => ours.fingerprint.clone(),
-            None => fingerprint(&error_type, "", &error_details),
+            Some(ours) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
+            _ => fingerprint(&error_type, "", &error_details),
         };
-        let metadata = MessageSchema::default().parse(&message.body).ok().map(|envelope| told(&envelope));
+        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope));
         Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
     }
 
@@ -135,11 +142,17 @@ pub(crate) fn plain(value: &AttributeValue) -> String {
     }
 }
 
+/// As the schema of `DeadLetter` has it; what anybody else wrote there may be of any length.
+fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn told(envelope: &Envelope<'_>) -> Told {
     let metadata = &envelope.metadata;
     Told {
         message_id: metadata.message_id_text.clone(),
         generation: metadata.generation(),
         retry_attempt: metadata.retry_attempt,
+        retry_history: metadata.retry_history.clone(),
     }
 }

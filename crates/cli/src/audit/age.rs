@@ -1,0 +1,90 @@
+//! How long messages have been here, and when SQS will delete them.
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use redeliver_core::message::Timestamp;
+use serde::{Serialize, Serializer};
+
+use super::groups::written;
+
+const HOUR: i64 = 3600;
+const DAY: i64 = 24 * HOUR;
+/// Upper limits of the classes of age; the last class has none.
+const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
+/// Their names, for people.
+pub(super) const NAMES: [&str; 7] =
+    ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
+
+/// By SQS's own clock (`SentTimestamp`), by which it deletes messages at the end of the retention. A message that was
+/// moved here by a redrive keeps the clock of its first queue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Age {
+    /// When the oldest was sent.
+    #[serde(serialize_with = "if_any")]
+    pub oldest: Option<Timestamp>,
+    /// When the newest was sent.
+    #[serde(serialize_with = "if_any")]
+    pub newest: Option<Timestamp>,
+    /// How old the oldest is.
+    pub oldest_seconds: i64,
+    /// Under 1 hour, 6 hours, 1 day, 3 days, 7 days, 14 days, and older.
+    pub classes: [u64; 7],
+    /// When SQS deletes the oldest; nothing where the queue's retention is not known.
+    #[serde(serialize_with = "if_any")]
+    pub first_expires_at: Option<Timestamp>,
+    /// What SQS deletes within a day.
+    pub expires_within_a_day: u64,
+}
+
+impl Age {
+    pub(super) fn add(&mut self, sent_at: Timestamp, now: Timestamp, retention: Option<Duration>) {
+        let seconds = (now - sent_at).num_seconds();
+        self.oldest = Some(self.oldest.map_or(sent_at, |oldest| oldest.min(sent_at)));
+        self.newest = Some(self.newest.map_or(sent_at, |newest| newest.max(sent_at)));
+        self.oldest_seconds = self.oldest_seconds.max(seconds);
+        let class = LIMITS.iter().position(|limit| seconds < *limit).unwrap_or(LIMITS.len());
+        self.classes[class] += 1;
+        let expires_at = retention
+            .and_then(|retention| TimeDelta::from_std(retention).ok())
+            .and_then(|retention| sent_at.checked_add_signed(retention));
+        if let Some(expires_at) = expires_at {
+            self.first_expires_at =
+                Some(self.first_expires_at.map_or(expires_at, |first| first.min(expires_at)));
+            self.expires_within_a_day += u64::from((expires_at - now).num_seconds() < DAY);
+        }
+    }
+}
+
+fn if_any<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    moment.map(written).serialize(serializer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_timestamp(seconds, 0).unwrap()
+    }
+
+    #[test]
+    fn each_message_is_in_one_class_and_the_oldest_expires_first() {
+        let now = at(20 * DAY);
+        let mut age = Age::default();
+        for old in [-1, 0, HOUR - 1, HOUR, 3 * DAY, 13 * DAY + 1, 14 * DAY] {
+            age.add(at(20 * DAY - old), now, Some(Duration::from_secs(14 * 86_400)));
+        }
+        assert_eq!(age.classes, [3, 1, 0, 0, 1, 1, 1]);
+        assert_eq!((age.oldest, age.newest), (Some(at(6 * DAY)), Some(at(20 * DAY + 1))));
+        assert_eq!((age.oldest_seconds, age.first_expires_at), (14 * DAY, Some(now)));
+        assert_eq!(age.expires_within_a_day, 2, "13 days and a second, and 14 days");
+    }
+
+    #[test]
+    fn without_a_known_retention_nothing_expires() {
+        let mut age = Age::default();
+        age.add(at(0), at(DAY), None);
+        assert_eq!((age.first_expires_at, age.expires_within_a_day), (None, 0));
+    }
+}

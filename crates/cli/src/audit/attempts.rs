@@ -1,0 +1,127 @@
+//! How many retries were made, and which of them nothing is known of.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::metadata::HISTORY_MAX;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::dead_letters::DeadLetterRecord;
+
+/// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
+const ATTEMPTS_MAX: u32 = 1000;
+/// Ids that are named.
+const EXAMPLES_MAX: usize = 10;
+
+/// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attempts {
+    /// Dead letters by retries made.
+    pub known: BTreeMap<u32, u64>,
+    /// Dead letters that do not say.
+    pub unknown: u64,
+}
+
+impl Attempts {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+        match record.attempts() {
+            Some(attempts) => *self.known.entry(attempts.min(ATTEMPTS_MAX)).or_default() += 1,
+            None => self.unknown += 1,
+        }
+    }
+}
+
+impl Serialize for Attempts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (attempts, count) in &self.known {
+            map.serialize_entry(attempts, count)?;
+        }
+        if self.unknown > 0 {
+            map.serialize_entry("unknown", &self.unknown)?;
+        }
+        map.end()
+    }
+}
+
+/// Attempts that were counted, but of which `retry_history` has no failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SkippedAttempts {
+    /// Dead letters with such attempts.
+    pub messages: u64,
+    /// Such attempts.
+    pub attempts: u64,
+    /// Some of the dead letters.
+    pub examples: Vec<String>,
+}
+
+impl SkippedAttempts {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+        let skipped = skipped(record).len() as u64;
+        if skipped > 0 {
+            self.messages += 1;
+            self.attempts += skipped;
+            if self.examples.len() < EXAMPLES_MAX {
+                self.examples.push(record.message_id().to_owned());
+            }
+        }
+    }
+}
+
+/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of five
+/// begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the size limit a
+/// history is shortened too: then these are attempts that were made, but are no longer told of.)
+pub(super) fn skipped(record: &DeadLetterRecord) -> Vec<u32> {
+    let Some(told) = &record.metadata else {
+        return Vec::new();
+    };
+    let history = &told.retry_history;
+    let first = match history.first() {
+        Some(oldest) if history.len() >= HISTORY_MAX => oldest.attempt,
+        _ => 0,
+    };
+    (first..told.retry_attempt)
+        .filter(|attempt| history.iter().all(|past| past.attempt != *attempt))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::examples::{foreign, retried};
+
+    #[test]
+    fn attempts_are_counted_and_unknown_ones_are_said_to_be() {
+        let mut attempts = Attempts::default();
+        for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
+            attempts.add(&record);
+        }
+        assert_eq!(serde_json::to_string(&attempts).unwrap(), r#"{"0":1,"5":2,"10":1,"unknown":1}"#);
+    }
+
+    #[test]
+    fn an_attempt_without_a_failure_is_skipped_unless_it_was_shed() {
+        for (retry_attempt, history, expected) in [
+            (0, &[][..], &[][..]),
+            (2, &[0, 1], &[]),
+            (3, &[0, 2], &[1]),
+            (3, &[1, 2], &[0]),
+            (2, &[], &[0, 1]),
+            (7, &[2, 3, 4, 5, 6], &[]),
+            (7, &[1, 3, 4, 5, 6], &[2]),
+            (2, &[0, 0, 1], &[]), // a snooze is a failure without an attempt of its own
+        ] {
+            assert_eq!(skipped(&retried(retry_attempt, history)), expected, "{retry_attempt} {history:?}");
+        }
+        assert_eq!(skipped(&foreign("plain", 1)), Vec::<u32>::new());
+    }
+
+    #[test]
+    fn skipped_attempts_are_counted_by_message_and_by_attempt() {
+        let mut skipped = SkippedAttempts::default();
+        for record in [retried(2, &[]), retried(3, &[0, 2]), retried(1, &[0])] {
+            skipped.add(&record);
+        }
+        assert_eq!((skipped.messages, skipped.attempts, skipped.examples.len()), (2, 3, 2));
+    }
+}

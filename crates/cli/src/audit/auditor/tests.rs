@@ -1,0 +1,165 @@
+use std::cell::Cell;
+use std::future::{pending, ready};
+use std::path::Path;
+
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+use super::*;
+use crate::audit::examples::{body, context, id};
+use crate::audit::view::{Json, JsonLines};
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    queue: EmbeddedQueue,
+}
+
+/// A queue with messages 1..=`count`.
+fn world(count: u32) -> World {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let queue = clock.block_on(async {
+        let queue = sqs.create_queue("final-dlq", &QueueSettings::default()).await.unwrap();
+        let content = |number| Content { body: body(number, 2, &[0, 1]), ..Content::default() };
+        let messages: Vec<_> =
+            (1..=count).map(|number| OutgoingMessage::new(content(number)).unwrap()).collect();
+        for batch in pack(&messages) {
+            assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+        queue
+    });
+    World { clock, sqs, queue }
+}
+
+impl World {
+    fn audit(&self, wanted: Wanted, view: Box<dyn View>) -> (Result<Audited, AuditError>, String) {
+        self.audit_until(wanted, view, None, pending())
+    }
+
+    fn audit_until(
+        &self,
+        wanted: Wanted,
+        view: Box<dyn View>,
+        archive: Option<&Path>,
+        stop: impl Future<Output = ()>,
+    ) -> (Result<Audited, AuditError>, String) {
+        let mut output = Vec::new();
+        let archive = archive.map(|path| (path.to_owned(), Archive::create(path).unwrap()));
+        let auditor = Auditor { wanted, tally: Tally::new(context()), archive, view, output: &mut output };
+        let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_, _| {}));
+        (audited, String::from_utf8(output).unwrap())
+    }
+
+    /// Visible, in flight.
+    fn depth(&self) -> (u64, u64) {
+        let depth = self.clock.block_on(self.queue.depth()).unwrap();
+        (depth.visible, depth.in_flight)
+    }
+}
+
+#[test]
+fn an_audit_sees_every_message_and_consumes_none() {
+    let world = world(345);
+    let (audited, output) = world.audit(Wanted::All, Box::new(Json));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.complete), (345, true));
+    assert_eq!(output, format!("{}\n", report.json()));
+    assert_eq!(world.depth(), (345, 0));
+}
+
+#[test]
+fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
+    let world = world(30);
+    let filter = Filter::new(r#".body.data.card == "secret-7""#).unwrap();
+    let (audited, output) = world.audit(Wanted::Matching(filter), Box::new(JsonLines));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.coverage.seen), (1, 30));
+    assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, id(7))), "{output}");
+    assert_eq!(output.lines().count(), 1);
+}
+
+#[test]
+fn a_filter_that_fails_ends_the_audit_and_everything_is_given_back() {
+    let world = world(30);
+    let filter = Filter::new(".body.data.card + {}").unwrap();
+    let (audited, _) = world.audit(Wanted::Matching(filter), Box::new(Json));
+    assert!(matches!(audited, Err(AuditError::Filter(_))), "{audited:?}");
+    assert_eq!(world.depth(), (30, 0));
+}
+
+#[test]
+fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
+    let world = world(100);
+    let rule = FaultRule {
+        action: Action::ReceiveMessage,
+        queue: None,
+        scope: Scope::Request,
+        when: When::Numbers(vec![3]),
+        injection: Injection::Sender,
+    };
+    world.sqs.set_faults(FaultPlan::new(1).with(rule));
+    let (audited, _) = world.audit(Wanted::All, Box::new(Json));
+    assert!(matches!(audited, Err(AuditError::Reader(_))), "{audited:?}");
+    assert_eq!(world.depth(), (100, 0));
+}
+
+#[test]
+fn an_interrupted_audit_says_so_and_gives_everything_back() {
+    let world = world(100);
+    let (audited, _) = world.audit_until(Wanted::All, Box::new(Json), None, ready(()));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.coverage.seen, report.coverage.approximate), (0, 0, 100));
+    assert!(!report.complete && report.interrupted);
+    assert_eq!(world.depth(), (100, 0));
+}
+
+/// An output whose reader leaves after the first line.
+struct Closed(Cell<bool>);
+
+impl View for Closed {
+    fn add(&mut self, _: &DeadLetterRecord, _: &mut dyn Write) -> io::Result<()> {
+        match self.0.replace(true) {
+            false => Ok(()),
+            true => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+#[test]
+fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
+    let world = world(100);
+    let (audited, _) = world.audit(Wanted::All, Box::new(Closed(Cell::new(false))));
+    assert!(!audited.unwrap().report.complete);
+    assert_eq!(world.depth(), (100, 0));
+}
+
+#[test]
+fn an_archive_holds_each_message_that_was_asked_for() {
+    let world = world(25);
+    let path = std::env::temp_dir().join(format!("redeliver-auditor-{}.jsonl", std::process::id()));
+    let _absent = std::fs::remove_file(&path);
+    let (audited, _) = world.audit_until(Wanted::All, Box::new(Json), Some(&path), pending());
+    assert_eq!(audited.unwrap().report.total, 25);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut bodies: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str::<crate::audit::ArchivedMessage>(line).unwrap().body)
+        .collect();
+    let mut expected: Vec<_> = (1..=25).map(|number| body(number, 2, &[0, 1])).collect();
+    bodies.sort();
+    expected.sort();
+    assert_eq!(bodies, expected);
+}
+
+#[test]
+fn one_message_is_found_by_its_id() {
+    let world = world(30);
+    let (audited, output) = world.audit(Wanted::One(id(9)), Box::new(JsonLines));
+    assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
+}

@@ -1,0 +1,40 @@
+//! Why an audit has no outcome.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::connection::ConnectionError;
+use crate::dead_letters::{FilterError, ReaderError};
+
+/// Why an audit has no outcome. The command ends with exit code 2.
+#[derive(Debug, Error)]
+pub enum AuditError {
+    /// There is no such queue, or it may not be read.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// The filter is wrong, or fails.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+    /// The queue cannot be read on.
+    #[error(transparent)]
+    Reader(#[from] ReaderError),
+    /// A file cannot be written.
+    #[error("{} cannot be written: {error}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The output cannot be written.
+    #[error("the output cannot be written: {0}")]
+    Output(io::Error),
+    /// The program cannot start its work.
+    #[error("the program cannot start: {0}")]
+    Start(io::Error),
+    /// It was interrupted before anything was read.
+    #[error("interrupted before anything was read")]
+    Interrupted,
+}

@@ -1,0 +1,154 @@
+//! JSON text laid out anew without reading its values: numbers, names, order and escapes stay as they came.
+
+use serde_json::value::RawValue;
+
+use super::text::is_unsafe;
+
+/// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
+const INDENTED_LEVELS: usize = 32;
+
+/// How a text is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// On one line without spaces.
+    Compact,
+    /// Indented by two spaces.
+    Pretty,
+}
+
+/// Which values are replaced by their kind, as in `"<masked string>"`; names of members never are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mask {
+    /// None.
+    Nothing,
+    /// All outside of the top-level member `metadata`.
+    AllButMetadata,
+    /// All.
+    Everything,
+}
+
+/// A text laid out, and whether its end is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LaidOut {
+    pub(super) text: String,
+    pub(super) is_cut: bool,
+}
+
+/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` where it is no JSON. Control characters in strings are
+/// escaped, which does not change their value.
+pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
+    // This does not go deeper with the text, whatever its depth.
+    let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
+    let mut printer = Printer { layout, mask, out: String::new(), open: Vec::new(), in_metadata: false };
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if printer.out.len() > bytes_max {
+            return Some(LaidOut { text: printer.out, is_cut: true });
+        }
+        let token = token_length(rest, first);
+        printer.token(first, &rest[..token], rest[token..].trim_start());
+        rest = rest[token..].trim_start();
+    }
+    Some(LaidOut { text: printer.out, is_cut: false })
+}
+
+fn token_length(rest: &str, first: char) -> usize {
+    match first {
+        '"' => {
+            let mut escaped = false;
+            let end = rest.bytes().skip(1).position(|byte| match byte {
+                _ if escaped => {
+                    escaped = false;
+                    false
+                }
+                b'\\' => {
+                    escaped = true;
+                    false
+                }
+                byte => byte == b'"',
+            });
+            end.map_or(rest.len(), |end| end + 2)
+        }
+        '{' | '}' | '[' | ']' | ',' | ':' => 1,
+        _ => rest.find([',', ']', '}', ' ', '\t', '\n', '\r']).unwrap_or(rest.len()),
+    }
+}
+
+struct Printer {
+    layout: Layout,
+    mask: Mask,
+    out: String,
+    open: Vec<char>,
+    in_metadata: bool,
+}
+
+impl Printer {
+    fn token(&mut self, first: char, token: &str, next: &str) {
+        match first {
+            '{' | '[' => {
+                self.out.push(first);
+                self.open.push(first);
+                if !next.starts_with(['}', ']']) {
+                    self.new_line();
+                }
+            }
+            '}' | ']' => {
+                self.open.pop();
+                if !self.out.ends_with(['{', '[']) {
+                    self.new_line();
+                }
+                self.out.push(first);
+            }
+            ',' => {
+                self.out.push(',');
+                self.new_line();
+            }
+            ':' => self.out.push_str(if self.layout == Layout::Pretty { ": " } else { ":" }),
+            '"' if next.starts_with(':') => {
+                if self.open.len() == 1 {
+                    self.in_metadata =
+                        serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");
+                }
+                self.string(token);
+            }
+            _ if self.is_masked() => {
+                self.out.push_str(match first {
+                    '"' => "\"<masked string>\"",
+                    't' | 'f' => "\"<masked boolean>\"",
+                    'n' => "\"<masked null>\"",
+                    _ => "\"<masked number>\"",
+                });
+            }
+            _ => self.string(token),
+        }
+    }
+
+    fn is_masked(&self) -> bool {
+        match self.mask {
+            Mask::Nothing => false,
+            Mask::AllButMetadata => !self.in_metadata,
+            Mask::Everything => true,
+        }
+    }
+
+    fn new_line(&mut self) {
+        if self.layout == Layout::Pretty {
+            self.out.push('\n');
+            self.out.push_str(&"  ".repeat(self.open.len().min(INDENTED_LEVELS)));
+        }
+    }
+
+    fn string(&mut self, token: &str) {
+        use std::fmt::Write as _;
+        for character in token.chars() {
+            if is_unsafe(character) {
+                let _ = write!(self.out, "\\u{:04x}", u32::from(character));
+            } else {
+                self.out.push(character);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! When messages came: counts by error type in spans of time, whose width grows so that there are never too many.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use super::groups::millis;
+
+/// Spans that people count in, in seconds; wider ones double.
+const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
+/// Spans kept while reading.
+const SPANS_WHILE_READING: usize = 2048;
+/// Spans in the report, empty ones in between included.
+const SPANS_MAX: i64 = 48;
+
+/// Counts by error type.
+type Counts = BTreeMap<String, u64>;
+
+/// Dead letters by the time they were sent to this queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OverTime {
+    /// How long each span is.
+    pub span_seconds: i64,
+    /// The spans in order, from the first with a dead letter to the last, without those that have none.
+    pub spans: Vec<Span>,
+}
+
+/// Dead letters of one span.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// Its start.
+    #[serde(serialize_with = "millis")]
+    pub start: Timestamp,
+    /// By `ErrorType`.
+    pub by_error_type: Counts,
+}
+
+/// Collects them.
+#[derive(Debug)]
+pub(super) struct Times {
+    width: i64,
+    spans: BTreeMap<i64, Counts>,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { width: WIDTHS[0], spans: BTreeMap::new() }
+    }
+}
+
+impl Times {
+    pub(super) fn add(&mut self, sent_at: Timestamp, error_type: &str) {
+        let counts = self.spans.entry(sent_at.timestamp().div_euclid(self.width)).or_default();
+        match counts.get_mut(error_type) {
+            Some(count) => *count += 1,
+            None => {
+                counts.insert(error_type.to_owned(), 1);
+            }
+        }
+        while self.spans.len() > SPANS_WHILE_READING {
+            self.widen();
+        }
+    }
+
+    pub(super) fn into_over_time(mut self) -> OverTime {
+        while self.extent() > SPANS_MAX {
+            self.widen();
+        }
+        let spans = self.spans.into_iter().map(|(index, by_error_type)| Span {
+            start: Timestamp::from_timestamp(index * self.width, 0).unwrap_or_default(),
+            by_error_type,
+        });
+        OverTime { span_seconds: self.width, spans: spans.collect() }
+    }
+
+    fn extent(&self) -> i64 {
+        match (self.spans.first_key_value(), self.spans.last_key_value()) {
+            (Some((first, _)), Some((last, _))) => last - first + 1,
+            _ => 0,
+        }
+    }
+
+    fn widen(&mut self) {
+        let wider = WIDTHS.into_iter().find(|width| *width > self.width).unwrap_or(self.width * 2);
+        let narrow = std::mem::take(&mut self.spans);
+        for (index, counts) in narrow {
+            let wide = self.spans.entry((index * self.width).div_euclid(wider)).or_default();
+            for (error_type, count) in counts {
+                *wide.entry(error_type).or_default() += count;
+            }
+        }
+        self.width = wider;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over_time(seconds: impl IntoIterator<Item = i64>) -> OverTime {
+        let mut times = Times::default();
+        for second in seconds {
+            times.add(Timestamp::from_timestamp(second, 0).unwrap(), "A");
+        }
+        times.into_over_time()
+    }
+
+    fn starts_and_counts(over_time: &OverTime) -> Vec<(i64, u64)> {
+        over_time.spans.iter().map(|span| (span.start.timestamp(), span.by_error_type["A"])).collect()
+    }
+
+    #[test]
+    fn a_short_time_is_told_by_the_minute() {
+        let short = over_time([0, 59, 60, 300]);
+        assert_eq!(short.span_seconds, 60);
+        assert_eq!(starts_and_counts(&short), [(0, 2), (60, 1), (300, 1)]);
+        assert_eq!(over_time([]), OverTime { span_seconds: 60, spans: Vec::new() });
+    }
+
+    #[test]
+    fn a_long_time_has_wider_spans_and_loses_no_message() {
+        let fortnight = over_time((0..14 * 24 * 60).map(|minute| minute * 60));
+        assert_eq!(fortnight.span_seconds, 86_400);
+        assert_eq!(
+            starts_and_counts(&fortnight),
+            (0..14).map(|day| (day * 86_400, 1440)).collect::<Vec<_>>()
+        );
+        let decades = over_time([-1, 4_000_000_000]);
+        assert!(decades.spans.len() == 2 && decades.span_seconds > 60 * 86_400, "{decades:?}");
+    }
+}

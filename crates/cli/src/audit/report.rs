@@ -1,0 +1,156 @@
+//! What an audit finds: a value, made from records, of bounded size.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use super::age::Age;
+use super::attempts::{Attempts, SkippedAttempts};
+use super::copies::{Copies, Duplicates};
+use super::groups::{Group, GroupTable, millis};
+use super::over_time::{OverTime, Times};
+use crate::dead_letters::{Coverage, DeadLetterRecord};
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Dead letters that were asked for: all that were seen, or those that the filter let through.
+    pub total: u64,
+    /// How much of the queue was seen.
+    pub coverage: Coverage,
+    /// By `ErrorType`.
+    pub by_error_type: BTreeMap<String, u64>,
+    /// By fingerprint, largest first.
+    pub groups: Vec<Group>,
+    /// By retries made.
+    pub attempts: Attempts,
+    /// By time in the queue.
+    pub age: Age,
+    /// By time of arrival.
+    pub over_time: OverTime,
+    /// The same message more than once.
+    pub duplicates: Duplicates,
+    /// Attempts without a known failure.
+    pub skipped_attempts: SkippedAttempts,
+    /// Whether all of the queue was seen.
+    pub complete: bool,
+    /// Whether the audit was interrupted.
+    pub interrupted: bool,
+    /// The queue.
+    pub queue: String,
+    /// When it was read.
+    #[serde(serialize_with = "millis")]
+    pub audited_at: Timestamp,
+    /// The filter, where there is one.
+    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    pub filter: Option<String>,
+}
+
+impl Report {
+    /// One line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("numbers, strings and maps with plain keys always serialise")
+    }
+
+    /// What is missing, in a sentence; `None` where all was seen.
+    #[must_use]
+    pub fn incompleteness(&self) -> Option<String> {
+        let Coverage { seen, approximate, .. } = self.coverage;
+        if self.complete {
+            return None;
+        }
+        let seen = format!("Not all was seen: {seen} of about {approximate} messages");
+        Some(match self.interrupted {
+            true => format!("{seen}; the audit was interrupted."),
+            false => format!(
+                "{seen}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
+            ),
+        })
+    }
+}
+
+/// What is being looked at, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Context {
+    /// The queue's name.
+    pub queue: String,
+    /// How long it keeps messages, where that is known.
+    pub retention: Option<Duration>,
+    /// The moment of the audit.
+    pub now: Timestamp,
+    /// The filter, where there is one.
+    pub filter: Option<String>,
+}
+
+/// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
+#[derive(Debug)]
+pub struct Tally {
+    context: Context,
+    total: u64,
+    by_error_type: BTreeMap<String, u64>,
+    groups: GroupTable,
+    attempts: Attempts,
+    age: Age,
+    times: Times,
+    copies: Copies,
+    skipped_attempts: SkippedAttempts,
+}
+
+impl Tally {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        Self {
+            context,
+            total: 0,
+            by_error_type: BTreeMap::new(),
+            groups: GroupTable::default(),
+            attempts: Attempts::default(),
+            age: Age::default(),
+            times: Times::default(),
+            copies: Copies::default(),
+            skipped_attempts: SkippedAttempts::default(),
+        }
+    }
+
+    /// Counts one.
+    pub fn add(&mut self, record: &DeadLetterRecord) {
+        let sent_at = record.message.sent_at;
+        self.total += 1;
+        // One of seven codes, or none.
+        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        self.groups.add(record);
+        self.attempts.add(record);
+        self.age.add(sent_at, self.context.now, self.context.retention);
+        self.times.add(sent_at, &record.error_type);
+        self.copies.add(record);
+        self.skipped_attempts.add(record);
+    }
+
+    /// What was found.
+    #[must_use]
+    pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
+        Report {
+            total: self.total,
+            coverage,
+            by_error_type: self.by_error_type,
+            groups: self.groups.into_groups(),
+            attempts: self.attempts,
+            age: self.age,
+            over_time: self.times.into_over_time(),
+            duplicates: self.copies.into_duplicates(),
+            skipped_attempts: self.skipped_attempts,
+            complete: coverage.complete,
+            interrupted,
+            queue: self.context.queue,
+            audited_at: self.context.now,
+            filter: self.context.filter,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

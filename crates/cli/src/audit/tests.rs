@@ -1,0 +1,48 @@
+use clap::Parser;
+
+use super::examples::{record, report};
+use super::*;
+use crate::dead_letters::Coverage;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
+    Program::try_parse_from(["audit"].iter().chain(arguments))
+}
+
+#[test]
+fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
+    let code = |report: &Report| format!("{:?}", exit_code(report));
+    let expected = |code: u8| format!("{:?}", ExitCode::from(code));
+    let (empty, found) = (report(&[]), report(&[record("NON_RETRYABLE_ERROR", "x", 1)]));
+    assert_eq!((code(&empty), code(&found)), (expected(0), expected(3)));
+    let incomplete = |report: Report| Report {
+        coverage: Coverage { complete: false, ..report.coverage },
+        complete: false,
+        ..report
+    };
+    assert_eq!((code(&incomplete(empty)), code(&incomplete(found))), (expected(4), expected(4)));
+}
+
+#[test]
+fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
+    let url = ["--queue-url", "http://127.0.0.1:1/q"];
+    assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
+    assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
+    assert!(parse(&[url[0], url[1], "--show", "x", "--reveal"]).is_ok());
+    for other in [["--format", "json"], ["--where", "."], ["--archive", "a"]] {
+        assert!(parse(&[url[0], url[1], "--show", "x", other[0], other[1]]).is_err(), "{other:?}");
+    }
+}
+
+#[test]
+fn the_help_has_examples_and_exit_codes() {
+    let help = <Program as clap::CommandFactory>::command().render_long_help().to_string();
+    for expected in ["Examples:", "Exit codes:", "  0  no dead letters", "  4  not all of the queue"] {
+        assert!(help.contains(expected), "{help}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Text that others wrote, made harmless for a terminal.
+
+use std::fmt::Write as _;
+
+/// Characters that would move the cursor, change colours, or turn the direction of what follows.
+pub(super) fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
+}
+
+/// Unsafe characters written out, as `\n` or `\u{1b}`, on one line.
+pub(super) fn escaped(text: &str) -> String {
+    escaped_except(text, |_| false)
+}
+
+/// The same with line breaks and tabs left as they are.
+pub(super) fn escaped_lines(text: &str) -> String {
+    escaped_except(text, |character| matches!(character, '\n' | '\t'))
+}
+
+fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            _ if !is_unsafe(character) || keep(character) => escaped.push(character),
+            '\n' | '\r' | '\t' => escaped.extend(character.escape_default()),
+            _ => {
+                let _ = write!(escaped, "{}", character.escape_unicode());
+            }
+        }
+    }
+    escaped
+}
+
+/// At most so many characters, with an ellipsis where it was cut.
+pub(super) fn shortened(text: &str, characters_max: usize) -> String {
+    match text.char_indices().nth(characters_max) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(characters_max.saturating_sub(1)).chain(['…']).collect(),
+    }
+}
+
+/// 1234567 as `1,234,567`.
+pub(super) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1 message`, `2,000 messages`.
+pub(super) fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// A span in its two largest units: `3 d 4 h`, `5 min`, `12 s`.
+pub(super) fn duration(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, _, 0) => format!("{hours} h"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        (_, 0, _) => format!("{days} d"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moves_a_cursor_or_turns_text_is_written_out() {
+        assert_eq!(escaped("a\u{1b}[31mb\u{9b}1m\u{7f}"), r"a\u{1b}[31mb\u{9b}1m\u{7f}");
+        assert_eq!(escaped("a\nb\tc\r"), r"a\nb\tc\r");
+        assert_eq!(escaped_lines("a\nb\tc\r\u{202e}"), "a\nb\tc\\r\\u{202e}");
+        assert_eq!(escaped("Ärger 😀 — fin"), "Ärger 😀 — fin");
+    }
+
+    #[test]
+    fn text_is_cut_by_characters_numbers_are_grouped_and_spans_have_two_units() {
+        assert_eq!((shortened("äöü", 3).as_str(), shortened("äöüß", 3).as_str()), ("äöü", "äö…"));
+        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
+        let spans = [-5, 59, 60, 3600, 3660, 86_400, 90_000].map(duration);
+        assert_eq!(spans, ["0 s", "59 s", "1 min", "1 h", "1 h 1 min", "1 d", "1 d 1 h"]);
+    }
+}
