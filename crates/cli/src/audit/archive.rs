@@ -111,7 +111,12 @@ impl Archive {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = BufWriter::new(options.open(path)?);
+        let file = BufWriter::new(options.open(path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                io::Error::new(error.kind(), "it is there already, and an archive is not overwritten")
+            }
+            _ => error,
+        })?);
         sync_directory_of(path)?;
         Ok(Self { file })
     }

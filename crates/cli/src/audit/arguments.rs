@@ -23,6 +23,7 @@ Examples:
 
 A filter works on one object a message:
   {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}
+Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` where there are both.
 
 JSON: {total, coverage: {seen, approximate}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, count, first, last,
 error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}

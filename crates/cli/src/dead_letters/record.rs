@@ -19,6 +19,9 @@ pub const UNANNOTATED: &str = "UNANNOTATED";
 /// Compiled once: a DLQ may hold a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
+/// Levels of a body that a filter can walk through without the end of its stack; our own messages have at most 128.
+const FILTERED_LEVELS_MAX: usize = 1000;
+
 /// A message of a DLQ, ours or not.
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
@@ -108,7 +111,7 @@ impl DeadLetterRecord {
     }
 
     /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
-    /// fingerprint, attributes, body}`.
+    /// fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in earnest, is text.
     #[must_use]
     pub fn document(&self) -> String {
         let attributes = self.message.attributes.iter();
@@ -123,8 +126,8 @@ impl DeadLetterRecord {
                 .map(|(name, attribute)| (name.as_str(), plain(&attribute.value)))
                 .collect(),
             body: match serde_json::from_str(&self.message.body) {
-                Ok(json) => Body::Json(json),
-                Err(_) => Body::Text(&self.message.body),
+                Ok(json) if levels_at_most(&self.message.body) <= FILTERED_LEVELS_MAX => Body::Json(json),
+                _ => Body::Text(&self.message.body),
             },
         };
         serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
@@ -147,6 +150,20 @@ fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// How deep the text is nested, or deeper: brackets in strings are counted too.
+fn levels_at_most(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open = open.saturating_sub(1),
+            _ => continue,
+        }
+        most = most.max(open);
+    }
+    most
+}
+
 fn told(envelope: &Envelope<'_>) -> Told {
     let metadata = &envelope.metadata;
     Told {
@@ -156,3 +173,6 @@ fn told(envelope: &Envelope<'_>) -> Told {
         retry_history: metadata.retry_history.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests;
