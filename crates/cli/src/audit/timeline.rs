@@ -35,18 +35,14 @@ pub(super) enum Kind {
     Failed(u32),
     /// It was given up.
     GivenUp,
-    /// It came to this queue; who gave it up did not say.
-    Arrived,
+    /// SQS moved it to this queue, nobody knows when.
+    Redriven,
+    /// It was sent to this queue, nobody says why.
+    SentHere,
 }
 
 impl Timeline {
     pub(super) fn of(record: &DeadLetterRecord) -> Self {
-        let sent = Event {
-            kind: Kind::Sent,
-            at: Some(record.first_sent()),
-            error_type: String::new(),
-            error_details: String::new(),
-        };
         let history = record.metadata.iter().flat_map(|told| &told.retry_history);
         let failures = history.map(|past| Event {
             kind: Kind::Failed(past.attempt),
@@ -54,24 +50,35 @@ impl Timeline {
             error_type: past.error_type.clone(),
             error_details: past.error_details.clone(),
         });
-        let end = match &record.dead_letter {
-            Some(ours) => Event {
-                kind: Kind::GivenUp,
-                at: parse_rfc3339(&ours.dead_lettered_at),
-                error_type: ours.cause.error_type.clone(),
-                error_details: ours.cause.message.clone(),
-            },
-            None => Event {
-                kind: Kind::Arrived,
-                at: Some(record.message.sent_at),
-                error_type: record.error_type.clone(),
-                error_details: record.error_details.clone(),
-            },
+        let without_error = |kind, at| Event {
+            kind,
+            at,
+            error_type: String::new(),
+            error_details: record.error_details.clone(),
         };
-        Self {
-            events: std::iter::once(sent).chain(failures).chain([end]).collect(),
-            skipped: skipped(record),
-        }
+        let message = &record.message;
+        let (start, end) = match (&record.dead_letter, &message.redriven_from) {
+            (Some(ours), _) => {
+                let given_up = Event {
+                    kind: Kind::GivenUp,
+                    at: parse_rfc3339(&ours.dead_lettered_at),
+                    error_type: ours.cause.error_type.clone(),
+                    error_details: ours.cause.message.clone(),
+                };
+                (Some(record.first_sent()), given_up)
+            }
+            // A redrive keeps the clock of the first queue.
+            (None, Some(_)) => (Some(message.sent_at), without_error(Kind::Redriven, None)),
+            (None, None) => (None, without_error(Kind::SentHere, Some(message.sent_at))),
+        };
+        let sent = start.map(|at| Event {
+            kind: Kind::Sent,
+            at: Some(at),
+            error_type: String::new(),
+            error_details: String::new(),
+        });
+        let events = sent.into_iter().chain(failures).chain([end]).collect();
+        Self { events, skipped: skipped(record) }
     }
 
     /// The attempts that nothing is known of, in a sentence.
@@ -90,7 +97,8 @@ impl Kind {
             Self::Sent => "first sent".to_owned(),
             Self::Failed(attempt) => format!("attempt {} failed", attempt.saturating_add(1)),
             Self::GivenUp => "given up".to_owned(),
-            Self::Arrived => "in this queue".to_owned(),
+            Self::Redriven => "moved here".to_owned(),
+            Self::SentHere => "sent here".to_owned(),
         }
     }
 }
@@ -128,9 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_message_was_sent_and_is_here_and_gaps_are_told() {
-        let kinds: Vec<_> = Timeline::of(&foreign("x", 1)).events.iter().map(|event| event.kind).collect();
-        assert_eq!(kinds, [Kind::Sent, Kind::Arrived]);
+    fn of_a_foreign_message_little_is_known() {
+        let story = |record: &DeadLetterRecord| {
+            let events = Timeline::of(record).events.into_iter();
+            events.map(|event| (event.kind, event.at.map(|at| at.timestamp()))).collect::<Vec<_>>()
+        };
+        let mut record = foreign("x", 1);
+        assert_eq!(story(&record), [(Kind::SentHere, Some(0))]);
+        record.message.redriven_from = Some("arn:source".to_owned());
+        assert_eq!(story(&record), [(Kind::Sent, Some(0)), (Kind::Redriven, None)]);
+        assert_eq!(story(&retried(1, &[0])), [(Kind::Failed(0), Some(60)), (Kind::SentHere, Some(0))]);
+    }
+
+    #[test]
+    fn gaps_are_told() {
         let gap = Timeline::of(&retried(3, &[1])).gap();
         assert_eq!(gap.as_deref(), Some("Nothing is known of attempt 1, 3."));
     }

@@ -33,9 +33,10 @@ pub(super) fn story(record: &DeadLetterRecord, reveal: bool) -> String {
     let message = &record.message;
     let _ = writeln!(
         markup,
-        "<p class=\"remark\">SQS message id <code>{}</code>, received {}</p>",
+        "<p class=\"remark\">SQS message id <code>{}</code>, received {}{}</p>",
         escape(&message.sqs_message_id),
         counted(message.receive_count.into(), "time"),
+        message.redriven_from.as_ref().map(|arn| format!(", moved from {}", escape(arn))).unwrap_or_default(),
     );
     markup.push_str(&attributes(record, reveal));
     let body = body_for_people(record, reveal, BODY_BYTES_MAX);
@@ -60,8 +61,9 @@ fn retries(count: u32) -> String {
 /// A line with a mark for each event, where it was in time, as far as the marks leave each other room.
 fn drawn(timeline: &Timeline) -> String {
     let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
-    let Some(first) = events.iter().map(|(_, at)| *at).min() else {
-        return String::new();
+    let first = match events.iter().map(|(_, at)| *at).min() {
+        Some(first) if events.len() > 1 => first,
+        _ => return String::new(),
     };
     let seconds = |at| float_seconds(at - first);
     let longest = events.iter().map(|(_, at)| seconds(*at)).fold(1.0, f64::max);
@@ -89,7 +91,7 @@ fn drawn(timeline: &Timeline) -> String {
                 "<circle class=\"failed\" cx=\"{x:.1}\" cy=\"16\" r=\"11\"/><text x=\"{x:.1}\" y=\"16\">{}</text>",
                 attempt.saturating_add(1)
             ),
-            Kind::GivenUp | Kind::Arrived => {
+            Kind::GivenUp | Kind::Redriven | Kind::SentHere => {
                 format!(
                     "<rect class=\"end\" x=\"{:.1}\" y=\"6\" width=\"20\" height=\"20\" rx=\"3\"/><text x=\"{x:.1}\" y=\"16\">×</text>",
                     x - 10.0

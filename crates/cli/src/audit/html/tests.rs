@@ -64,10 +64,10 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
     ));
     for (count, part) in [
         (4, "<svg class=\"chart\""),
-        (3, "<svg class=\"timeline\""),
+        (2, "<svg class=\"timeline\""),
         (4, "<circle class=\"failed\""),
         (2, "<td>attempt 2 failed</td>"),
-        (1, "<td>in this queue</td>"),
+        (1, "<td>sent here</td>"),
         (1, &format!("<a href=\"#g-{}\">2</a>", report.groups[0].fingerprint)),
         (1, &format!("<h3 id=\"g-{}\">", report.groups[0].fingerprint)),
         (1, "RETRY_ATTEMPT_EXCEEDED: 2</title>"),
