@@ -52,7 +52,9 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     line("message_id", record.message_id());
     line("SQS message id", &message.sqs_message_id);
     line("error type", &record.error_type);
-    line("error details", &record.error_details);
+    if !record.error_details.is_empty() {
+        line("error details", &record.error_details);
+    }
     line("fingerprint", &record.fingerprint);
     line("sent", &written(message.sent_at));
     line("received", &format!("{} times", message.receive_count));
