@@ -4,4 +4,6 @@ pub mod check;
 pub mod connection;
 pub mod dead_letters;
 mod files;
+mod interrupt;
 pub mod local;
+pub mod redrive;
