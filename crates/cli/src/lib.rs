@@ -6,4 +6,5 @@ pub mod dead_letters;
 mod files;
 mod interrupt;
 pub mod local;
+pub mod purge;
 pub mod redrive;

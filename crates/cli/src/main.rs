@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use redeliver::{check, local, redrive};
+use redeliver::{check, local, purge, redrive};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -18,6 +18,7 @@ enum Command {
     Local(Box<local::Arguments>),
     Check(check::Arguments),
     Redrive(Box<redrive::Arguments>),
+    Purge(purge::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -25,5 +26,6 @@ fn main() -> ExitCode {
         Command::Local(arguments) => local::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Redrive(arguments) => redrive::main(&arguments),
+        Command::Purge(arguments) => purge::main(&arguments),
     }
 }
