@@ -254,7 +254,7 @@ pub(crate) fn emulator_credentials() -> CredentialsProviderChain {
 }
 
 /// An AWS error in words: the service's code and text where it answered, else the whole chain of causes.
-fn said(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn said(error: &(dyn std::error::Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

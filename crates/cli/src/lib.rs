@@ -4,4 +4,7 @@ pub mod check;
 pub mod connection;
 pub mod dead_letters;
 mod files;
+pub mod format;
+mod lines;
 pub mod local;
+pub mod send;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use redeliver::{check, local};
+use redeliver::{check, local, send};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -17,11 +17,13 @@ struct Arguments {
 enum Command {
     Local(Box<local::Arguments>),
     Check(check::Arguments),
+    Send(Box<send::Arguments>),
 }
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Local(arguments) => local::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
+        Command::Send(arguments) => send::main(&arguments),
     }
 }
