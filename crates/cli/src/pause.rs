@@ -109,7 +109,9 @@ async fn run(which: &Which, wanted: Wanted) -> Result<Vec<(Reading, Outcome)>, B
         }
         readings.extend(mappings.into_iter().map(|mapping| Reading { queue: queue.clone(), mapping }));
     }
-    eprintln!("waiting until {} of {} are {}…", readings.len(), which.stack, wanted.state());
+    if readings.iter().any(|reading| reading.mapping.state != wanted.state()) {
+        eprintln!("waiting until Lambda says {}…", wanted.state());
+    }
     let outcomes = readings.iter().map(|reading| switch(&sources, &SystemClock, &reading.mapping, wanted));
     let outcomes = join_all(outcomes).await;
     Ok(readings.into_iter().zip(outcomes).collect())

@@ -45,7 +45,7 @@ fn each_command_has_a_manual_page_with_its_examples() {
     for command in COMMANDS {
         let page = directory.join("man1").join(format!("redeliver-{command}.1"));
         let page = std::fs::read_to_string(page).expect("it was written");
-        assert!(page.contains("Examples:") && page.contains("Exit codes:"), "{page}");
+        assert!(page.contains(".SH EXAMPLES") && page.contains(".SH \"EXIT STATUS\""), "{page}");
     }
     assert!(directory.join("man1/redeliver.1").exists());
     std::fs::remove_dir_all(directory).expect("it is ours");

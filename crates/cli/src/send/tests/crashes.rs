@@ -1,5 +1,6 @@
 //! Crashes: what is in the queue and what is in the journal need not agree, and a second run finishes the job.
 
+use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redeliver_core::message::{Content, OutgoingMessage};
