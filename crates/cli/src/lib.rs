@@ -1,10 +1,20 @@
 //! The commands of the `redeliver` program, each with its arguments and its exit codes.
 
 pub mod check;
+pub mod completions;
 pub mod connection;
 pub mod dead_letters;
+pub mod event_sources;
 mod files;
+pub mod format;
 mod interrupt;
+mod lines;
 pub mod local;
+#[cfg(test)]
+mod loopback;
+pub mod man;
+pub mod pause;
 pub mod purge;
 pub mod redrive;
+pub mod send;
+pub mod status;

@@ -15,13 +15,13 @@ pub use journal::{Journal, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
 pub use report::Report;
 
-use arguments::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 
 use crate::dead_letters::Filter;
 use crate::files::read_schema;
+use crate::format::Format;
 use crate::interrupt::Interrupt;
 
 type Failure = Box<dyn std::error::Error>;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::connection::DeadLetterQueue;
+use crate::format::Format;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as they are.
 ///
@@ -71,12 +72,4 @@ pub struct Arguments {
     /// How to show the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
