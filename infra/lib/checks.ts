@@ -9,14 +9,17 @@ import { dataSchemaProblems, policyProblems } from './schemas.ts';
 /** Everything that is wrong with a plan, a sentence each. */
 export function problemsOf(props: RedeliverProps, plan: Plan): string[] {
   const policy = policyProblems(plan.policy);
+  const ranges = rangeProblems(plan);
   return [
     ...nameProblems(plan.names),
     ...policy,
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue) : []),
-    ...rangeProblems(plan),
+    ...ranges,
     ...timeProblems(plan),
+    // Numbers that are wrong take no time.
+    ...(ranges.length === 0 ? batchProblems(plan) : []),
     // A policy that is wrong has no span.
     ...(policy.length === 0 ? spanProblems(plan) : []),
   ];
@@ -99,16 +102,6 @@ function timeProblems(plan: Plan): string[] {
   }
   if (target !== undefined && (target < 1 || target > 900)) {
     problems.push(`target.timeout is ${target} s; use 1 s to 900 s.`);
-  } else if (target !== undefined && plan.batchSize >= 1 && plan.maxConcurrentCalls >= 1) {
-    const rounds = Math.ceil(plan.batchSize / plan.maxConcurrentCalls);
-    const needed = rounds * target + 5;
-    if (needed > timeout) {
-      problems.push(
-        `timeout is ${timeout} s, but a batch of ${plan.batchSize} with ${plan.maxConcurrentCalls} calls at a time ` +
-          `may take ${rounds} × ${target} s + 5 s = ${needed} s; raise timeout or maxConcurrentCalls, or lower ` +
-          'batchSize or target.timeout.',
-      );
-    }
   }
   const visibility = plan.sourceVisibilityTimeout.toSeconds();
   if (visibility < VISIBILITY_FACTOR * timeout || visibility > 43_200) {
@@ -126,6 +119,24 @@ function timeProblems(plan: Plan): string[] {
     );
   }
   return problems;
+}
+
+/** A batch must be done before the function's time is up, with some seconds for what cannot be done in time. */
+function batchProblems(plan: Plan): string[] {
+  if (plan.targetTimeout === undefined) {
+    return [];
+  }
+  const [timeout, target] = [plan.timeout.toSeconds(), plan.targetTimeout.toSeconds()];
+  const rounds = Math.ceil(plan.batchSize / plan.maxConcurrentCalls);
+  const needed = rounds * target + 5;
+  if (needed <= timeout) {
+    return [];
+  }
+  return [
+    `timeout is ${timeout} s, but a batch of ${plan.batchSize} with ${plan.maxConcurrentCalls} calls at a time may take ` +
+      `${rounds} × ${target} s + 5 s = ${needed} s; raise timeout or maxConcurrentCalls, or lower batchSize or ` +
+      'target.timeout.',
+  ];
 }
 
 /**

@@ -10,7 +10,7 @@ mod venv;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 use crate::bundle::{Architecture, bundle};
 use crate::tools::{Failure, cargo, run};
@@ -60,6 +60,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Measure something against its like, in one run, and print the ratio.
+    Bench {
+        /// What.
+        #[arg(value_enum)]
+        what: Bench,
+    },
     /// Run the conformance suite against Amazon SQS, in your account: creates queues, sends a few hundred messages, and
     /// deletes the queues at the end.
     Conformance {
@@ -72,6 +78,12 @@ enum Task {
     },
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Bench {
+    /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
+    Audit,
+}
+
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Test => test::all(),
@@ -80,6 +92,7 @@ fn main() -> ExitCode {
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
+        Task::Bench { what: Bench::Audit } => bench_audit(),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };
     match done {
@@ -97,6 +110,12 @@ fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
     bundle(Architecture::HOST)?;
     let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", "deploy-local", "--"]);
     run(command.args(arguments))
+}
+
+fn bench_audit() -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
+    run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
 }
 
 fn conformance(profile: &str, region: Option<&str>) -> Result<(), Failure> {

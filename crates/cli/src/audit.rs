@@ -1,7 +1,6 @@
 //! `redeliver audit`: what died, why and when, read from a DLQ without consuming it.
 
 mod age;
-mod archive;
 mod arguments;
 mod attempts;
 mod auditor;
@@ -33,7 +32,6 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
 pub use age::Age;
-pub use archive::{ArchivedAttribute, ArchivedMessage};
 pub use arguments::{Arguments, Format};
 pub use attempts::{Attempts, SkippedAttempts};
 pub use copies::Duplicates;
@@ -42,12 +40,11 @@ pub use groups::{Group, OTHER};
 pub use over_time::{OverTime, Span};
 pub use report::{Context, Report, Tally};
 
-use archive::Archive;
 use auditor::{Audited, Auditor, Wanted};
 use view::View;
 
 use crate::connection::KnownQueue;
-use crate::dead_letters::Filter;
+use crate::dead_letters::{Archive, Filter};
 
 /// Reads the queue and prints what is in it.
 #[must_use]
@@ -108,13 +105,7 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
             now: SystemClock.now(),
             filter: arguments.filter.clone(),
         };
-        let archive = match &arguments.archive {
-            Some(path) => {
-                let archive = Archive::create(path);
-                Some((path.clone(), archive.map_err(|error| AuditError::File { path: path.clone(), error })?))
-            }
-            None => None,
-        };
+        let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
         let mut output = output(arguments)?;
         let bar = progress_bar();
         let progress = |seen, approximate: u64| {

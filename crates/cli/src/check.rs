@@ -91,19 +91,21 @@ fn check_messages(path: &Path, text: &str, schema: &MessageSchema) -> Vec<String
     let mut findings = Vec::new();
     for (index, line) in lines.into_iter().enumerate() {
         let place = format!("{}:{}", path.display(), index + 1);
-        match schema.parse(line) {
-            Ok(_) => {}
-            Err(Invalid::Format(malformed)) => {
-                findings.push(format!("{place}: INVALID_MESSAGE_FORMAT {malformed}"));
-            }
-            Err(Invalid::Schema(violations)) => {
-                findings.extend(
-                    violations.iter().map(|violation| format!("{place}: INVALID_MESSAGE_SCHEMA {violation}")),
-                );
-            }
+        if let Err(invalid) = schema.parse(line) {
+            findings.extend(described(&invalid).into_iter().map(|finding| format!("{place}: {finding}")));
         }
     }
     findings
+}
+
+/// Each violation with its code.
+pub(crate) fn described(invalid: &Invalid) -> Vec<String> {
+    match invalid {
+        Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
+        Invalid::Schema(violations) => {
+            violations.iter().map(|violation| format!("INVALID_MESSAGE_SCHEMA {violation}")).collect()
+        }
+    }
 }
 
 fn is_one_document(text: &str) -> bool {

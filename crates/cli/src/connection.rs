@@ -6,6 +6,7 @@ use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_sqs::config::Credentials;
+use aws_sdk_sqs::error::ProvideErrorMetadata;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
@@ -254,7 +255,18 @@ pub(crate) fn emulator_credentials() -> CredentialsProviderChain {
 }
 
 /// An AWS error in words: the service's code and text where it answered, else the whole chain of causes.
-fn said(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn said<E>(error: &E) -> String
+where
+    E: ProvideErrorMetadata + std::error::Error,
+{
+    match (error.code(), error.message()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => causes(error),
+    }
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -1,9 +1,13 @@
 //! Reading dead letters without consuming them, and telling them apart: what `audit`, `redrive` and `purge` share.
 
+mod archive;
+mod delete;
 mod filter;
 mod reader;
 mod record;
 
+pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
+pub use delete::delete;
 pub use filter::{Filter, FilterError};
 pub use reader::{Coverage, Reader, ReaderError};
 pub(crate) use record::plain;

@@ -2,7 +2,20 @@
 
 pub mod audit;
 pub mod check;
+pub mod completions;
 pub mod connection;
 pub mod dead_letters;
+pub mod event_sources;
 mod files;
+pub mod format;
+mod interrupt;
+mod lines;
 pub mod local;
+#[cfg(test)]
+mod loopback;
+pub mod man;
+pub mod pause;
+pub mod purge;
+pub mod redrive;
+pub mod send;
+pub mod status;

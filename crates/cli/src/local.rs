@@ -25,8 +25,9 @@ pub use tally::Tally;
 pub use target::{Failing, Recorded, Target};
 pub use topology::Topology;
 
-use arguments::Format;
 use run::Plan;
+
+use crate::format::Format;
 
 /// Runs the loop and prints what came of it.
 #[must_use]

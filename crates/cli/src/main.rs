@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use redeliver::{audit, check, local};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, status};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -18,6 +18,14 @@ enum Command {
     Local(Box<local::Arguments>),
     Check(check::Arguments),
     Audit(Box<audit::Arguments>),
+    Redrive(Box<redrive::Arguments>),
+    Purge(purge::Arguments),
+    Send(Box<send::Arguments>),
+    Status(status::Arguments),
+    Pause(pause::PauseArguments),
+    Resume(pause::ResumeArguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -25,5 +33,13 @@ fn main() -> ExitCode {
         Command::Local(arguments) => local::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Audit(arguments) => audit::main(&arguments),
+        Command::Redrive(arguments) => redrive::main(&arguments),
+        Command::Purge(arguments) => purge::main(&arguments),
+        Command::Send(arguments) => send::main(&arguments),
+        Command::Status(arguments) => status::main(&arguments),
+        Command::Pause(arguments) => pause::pause(&arguments),
+        Command::Resume(arguments) => pause::resume(&arguments),
+        Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),
+        Command::Man(arguments) => man::main(&arguments, Arguments::command()),
     }
 }

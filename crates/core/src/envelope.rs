@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use crate::metadata::{Metadata, RetryMetadata};
+use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 pub(crate) use members::{Member, members};
 
 /// Objects and arrays inside one another, the body's own object included.
@@ -40,7 +40,18 @@ impl<'a> Envelope<'a> {
     /// keeps its place; a new one comes last.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
-        let mut ours = retry.members();
+        self.with_ours(retry.members())
+    }
+
+    /// The body as it is sent back from the final DLQ: a fresh start with `redrive_generation` + 1, and every other byte as
+    /// it came.
+    #[must_use]
+    pub fn with_next_generation(&self) -> String {
+        let generation = self.metadata.clone().into_next_generation().generation();
+        self.with_ours(fresh_members(generation))
+    }
+
+    fn with_ours(&self, mut ours: OurMembers) -> String {
         let mut segments: Vec<Cow<'_, str>> = Vec::with_capacity(self.members.len() + ours.len());
         for member in &self.members {
             let segment = &self.body[member.segment.clone()];

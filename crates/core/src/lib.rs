@@ -10,6 +10,7 @@ pub mod attributes;
 pub mod backoff;
 pub mod decision;
 pub mod delivery;
+pub mod edit;
 pub mod envelope;
 pub mod events;
 pub mod failure;

@@ -130,9 +130,26 @@ pub struct RetryMetadata {
     pub redrive_generation: Option<u32>,
 }
 
+/// Each of our members with its JSON text; `None` for one that the body must not have.
+pub(crate) type OurMembers = [(&'static str, Option<String>); 6];
+
+/// The members of a message that starts afresh.
+pub(crate) fn fresh_members(generation: u32) -> OurMembers {
+    let [attempt, next, first, history, snoozes, redrive_generation] = OUR_MEMBERS;
+    let generation = Some(generation.to_string());
+    [
+        (attempt, None),
+        (next, None),
+        (first, None),
+        (history, None),
+        (snoozes, None),
+        (redrive_generation, generation),
+    ]
+}
+
 impl RetryMetadata {
     /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
-    pub(crate) fn members(&self) -> [(&'static str, Option<String>); 6] {
+    pub(crate) fn members(&self) -> OurMembers {
         let [attempt, next, first, history, snoozes, generation] = OUR_MEMBERS;
         [
             (attempt, Some(self.retry_attempt.to_string())),

@@ -7,6 +7,7 @@ mod hand_off;
 mod invalid;
 mod outcomes;
 mod output;
+mod redrive;
 
 use std::path::PathBuf;
 

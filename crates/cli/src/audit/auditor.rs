@@ -1,17 +1,15 @@
 //! The audit itself: each message of the queue through the filter, into the tally, the archive and the view.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 
-use super::archive::Archive;
 use super::error::AuditError;
 use super::report::{Report, Tally};
 use super::show::is_meant;
 use super::view::View;
-use crate::dead_letters::{Coverage, DeadLetterRecord, Filter, Reader};
+use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Filter, Reader};
 
 /// Which messages are asked for.
 #[derive(Debug)]
@@ -25,7 +23,7 @@ pub(super) enum Wanted {
 pub(super) struct Auditor<'a> {
     pub(super) wanted: Wanted,
     pub(super) tally: Tally,
-    pub(super) archive: Option<(PathBuf, Archive)>,
+    pub(super) archive: Option<Archive>,
     pub(super) view: Box<dyn View>,
     pub(super) output: &'a mut dyn Write,
 }
@@ -77,7 +75,7 @@ impl Auditor<'_> {
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
         let coverage = reader.finish().await;
-        let archived = self.finish_archive();
+        let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
         let interrupted = match end {
             Some(End::Failed(error)) => return Err(error),
             Some(End::Interrupted | End::OutputClosed) => true,
@@ -105,18 +103,10 @@ impl Auditor<'_> {
             return Ok(());
         }
         self.tally.add(record);
-        if let Some((path, archive)) = &mut self.archive {
-            let failed = |error| End::Failed(AuditError::File { path: path.clone(), error });
-            archive.add(&record.message).map_err(failed)?;
+        if let Some(archive) = &mut self.archive {
+            archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
         }
         self.view.add(record, self.output).map_err(of_output)
-    }
-
-    fn finish_archive(&mut self) -> Result<(), AuditError> {
-        match self.archive.take() {
-            Some((path, archive)) => archive.finish().map_err(|error| AuditError::File { path, error }),
-            None => Ok(()),
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::connection::ConnectionError;
-use crate::dead_letters::{FilterError, ReaderError};
+use crate::dead_letters::{ArchiveError, FilterError, ReaderError};
 
 /// Why an audit has no outcome. The command ends with exit code 2.
 #[derive(Debug, Error)]
@@ -20,6 +20,9 @@ pub enum AuditError {
     /// The queue cannot be read on.
     #[error(transparent)]
     Reader(#[from] ReaderError),
+    /// The messages cannot be archived.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
     /// A file cannot be written.
     #[error("{} cannot be written: {error}", .path.display())]
     File {

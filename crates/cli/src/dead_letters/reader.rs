@@ -19,8 +19,8 @@ const WAIT: Duration = Duration::from_secs(1);
 /// Long enough for 120,000 messages; short enough that nobody misses them when this program is killed.
 const HIDDEN_SECONDS: u64 = 600;
 /// A failed request is tried again so often, with pauses that double.
-const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
+pub(super) const TRIES: u32 = 5;
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 

@@ -1,11 +1,12 @@
 //! The input: one message body a line, and anything may be on a line.
 
-use std::io::{IsTerminal as _, Read as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead};
+use std::path::Path;
 
-use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::message::OutgoingMessage;
 
 use crate::files::FileError;
+use crate::lines::{Lines, open, unreadable};
 
 /// The lines of a file as messages, and those that SQS would refuse.
 #[derive(Debug, Default)]
@@ -27,41 +28,20 @@ pub struct RefusedLine {
 
 /// Reads a file, or standard input where the name is `-`.
 pub(crate) fn read(path: &Path) -> Result<Input, FileError> {
-    let mut bytes = Vec::new();
-    let read = if path == Path::new("-") {
-        if std::io::stdin().is_terminal() {
-            eprintln!("reading messages from standard input, one a line; end with Ctrl-D");
-        }
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    let name = if path == Path::new("-") { PathBuf::from("standard input") } else { path.to_owned() };
-    read.map_err(|error| FileError::new(&name, format_args!("cannot be read: {error}")))?;
-    Ok(parse(&bytes))
+    parse(open(path)?).map_err(|error| unreadable(path, &error))
 }
 
-fn parse(bytes: &[u8]) -> Input {
+fn parse(reader: impl BufRead) -> io::Result<Input> {
     let mut input = Input::default();
-    let mut lines: Vec<_> = bytes.split(|byte| *byte == b'\n').collect();
-    if lines.last().is_some_and(|last| last.is_empty()) {
-        lines.pop(); // what follows the last line's end is no line
-    }
-    for (index, line) in lines.into_iter().enumerate() {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        match message(line) {
+    for line in Lines::new(reader) {
+        let line = line?;
+        let number = line.number;
+        match line.message() {
             Ok(message) => input.messages.push(message),
-            Err(reason) => input.refused.push(RefusedLine { line: index + 1, reason }),
+            Err(reason) => input.refused.push(RefusedLine { line: number, reason }),
         }
     }
-    input
-}
-
-fn message(line: &[u8]) -> Result<OutgoingMessage, String> {
-    let body = std::str::from_utf8(line)
-        .map_err(|error| format!("not UTF-8 at byte {}", error.valid_up_to()))?
-        .to_owned();
-    OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|error| error.to_string())
+    Ok(input)
 }
 
 #[cfg(test)]
@@ -70,7 +50,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_message_or_is_refused_with_its_number() {
-        let input = parse(b"{}\r\n\nnot JSON\n\xFF\n\x07\n");
+        let input = parse(&b"{}\r\n\nnot JSON\n\xFF\n\x07\n"[..]).unwrap();
         let bodies: Vec<_> = input.messages.iter().map(|message| message.content().body.as_str()).collect();
         assert_eq!(bodies, ["{}", "not JSON"]);
         let refused: Vec<_> =
@@ -87,7 +67,8 @@ mod tests {
 
     #[test]
     fn a_last_line_needs_no_end_and_an_empty_file_has_no_lines() {
-        assert_eq!(parse(b"{}").messages.len(), 1);
-        assert_eq!(parse(b"").messages.len() + parse(b"").refused.len(), 0);
+        assert_eq!(parse(&b"{}"[..]).unwrap().messages.len(), 1);
+        let empty = parse(&b""[..]).unwrap();
+        assert_eq!(empty.messages.len() + empty.refused.len(), 0);
     }
 }

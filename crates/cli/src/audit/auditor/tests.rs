@@ -49,7 +49,7 @@ impl World {
         stop: impl Future<Output = ()>,
     ) -> (Result<Audited, AuditError>, String) {
         let mut output = Vec::new();
-        let archive = archive.map(|path| (path.to_owned(), Archive::create(path).unwrap()));
+        let archive = archive.map(|path| Archive::create(path).unwrap());
         let auditor = Auditor { wanted, tally: Tally::new(context()), archive, view, output: &mut output };
         let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_, _| {}));
         (audited, String::from_utf8(output).unwrap())
@@ -149,7 +149,7 @@ fn an_archive_holds_each_message_that_was_asked_for() {
     std::fs::remove_file(&path).unwrap();
     let mut bodies: Vec<_> = text
         .lines()
-        .map(|line| serde_json::from_str::<crate::audit::ArchivedMessage>(line).unwrap().body)
+        .map(|line| serde_json::from_str::<crate::dead_letters::ArchivedMessage>(line).unwrap().body)
         .collect();
     let mut expected: Vec<_> = (1..=25).map(|number| body(number, 2, &[0, 1])).collect();
     bodies.sort();

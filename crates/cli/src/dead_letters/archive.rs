@@ -1,0 +1,96 @@
+//! Dead letters in a file, a line each: all that is needed to send one again.
+
+mod line;
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use redeliver_core::message::ReceivedMessage;
+use thiserror::Error;
+
+pub use line::{ArchivedAttribute, ArchivedMessage};
+
+/// A new file of dead letters, for its owner's eyes only: it holds whole messages.
+#[derive(Debug)]
+pub struct Archive {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+/// Why messages cannot be archived.
+#[derive(Debug, Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct ArchiveError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl Archive {
+    /// Starts a file.
+    ///
+    /// # Errors
+    /// If it is there already, or cannot be written.
+    pub fn create(path: &Path) -> Result<Self, ArchiveError> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let created = options.open(path).and_then(|file| sync_directory_of(path).map(|()| file));
+        match created {
+            Ok(file) => Ok(Self { path: path.to_owned(), file: BufWriter::new(file) }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(ArchiveError {
+                path: path.to_owned(),
+                reason: "is there already; name another file, so that nothing is overwritten".to_owned(),
+            }),
+            Err(error) => Err(at(path, &error)),
+        }
+    }
+
+    /// Writes messages and waits until they are on disk.
+    ///
+    /// # Errors
+    /// If the disk refuses: they must not be deleted then.
+    pub fn write<'m>(
+        &mut self,
+        messages: impl IntoIterator<Item = &'m ReceivedMessage>,
+    ) -> Result<(), ArchiveError> {
+        messages.into_iter().try_for_each(|message| self.append(message))?;
+        self.sync()
+    }
+
+    /// Writes a message that may not be on disk before [`Archive::sync`].
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), ArchiveError> {
+        let line = serde_json::to_string(&ArchivedMessage::new(message))
+            .expect("strings and maps with string keys always serialise");
+        writeln!(self.file, "{line}").map_err(|error| at(&self.path, &error))
+    }
+
+    /// Waits until all that was written is on disk.
+    ///
+    /// # Errors
+    /// If the disk refuses.
+    pub fn sync(&mut self) -> Result<(), ArchiveError> {
+        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+        synced.map_err(|error| at(&self.path, &error))
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> ArchiveError {
+    ArchiveError { path: path.to_owned(), reason: error.to_string() }
+}
+
+/// A new file's name is on the disk only when its directory is.
+fn sync_directory_of(path: &Path) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

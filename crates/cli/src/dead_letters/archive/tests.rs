@@ -1,0 +1,58 @@
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Timestamp};
+
+use super::*;
+
+fn received(body: &str, attributes: Attributes) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: "sqs-7".to_owned(),
+        receipt_handle: "handle".to_owned(),
+        body: body.to_owned(),
+        attributes,
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: Timestamp::from_timestamp(5, 0),
+        receive_count: 3,
+        message_group_id: Some("tenant".to_owned()),
+        trace_header: Some("Root=1".to_owned()),
+        redriven_from: Some("arn:source".to_owned()),
+        queue_arn: "arn:dlq".to_owned(),
+    }
+}
+
+#[test]
+fn a_message_is_restored_from_its_line_as_it_was() {
+    let binary =
+        Attribute { data_type: "Binary.png".to_owned(), value: AttributeValue::Binary(vec![0, 255, 10, 13]) };
+    let number =
+        Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("1e400".to_owned()) };
+    let attributes: Attributes = [("image".to_owned(), binary), ("n".to_owned(), number)].into();
+    let body = "{ \"a\" :\t1e400,\r\n \"\\u00e9\":\"é\u{7f}😀\u{2028}\" }\n";
+    let message = received(body, attributes.clone());
+    let line = serde_json::to_string(&ArchivedMessage::new(&message)).unwrap();
+    assert!(!line.contains('\n'));
+    assert!(line.contains(r#""image":{"DataType":"Binary.png","BinaryValue":"AP8KDQ=="}"#), "{line}");
+    assert!(line.contains(r#""n":{"DataType":"Number.int","StringValue":"1e400"}"#), "{line}");
+    let archived: ArchivedMessage = serde_json::from_str(&line).unwrap();
+    assert_eq!(archived, ArchivedMessage::new(&message));
+    assert_eq!((archived.body.as_str(), archived.restored_attributes()), (body, Some(attributes)));
+    assert_eq!(archived.first_received_at.as_deref(), Some("1970-01-01T00:00:05.000000Z"));
+    let system = [archived.message_group_id, archived.trace_header, archived.redriven_from];
+    assert_eq!(system.map(Option::unwrap), ["tenant", "Root=1", "arn:source"]);
+}
+
+#[test]
+fn an_archive_is_a_new_file_that_others_cannot_read() {
+    let path = std::env::temp_dir().join(format!("redeliver-archive-{}.jsonl", std::process::id()));
+    let _absent = std::fs::remove_file(&path);
+    let mut archive = Archive::create(&path).unwrap();
+    archive.append(&received("a", Attributes::new())).unwrap();
+    archive.append(&received("b", Attributes::new())).unwrap();
+    archive.sync().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
+    assert!(Archive::create(&path).unwrap_err().to_string().contains("is there already"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    std::fs::remove_file(&path).unwrap();
+}

@@ -1,0 +1,132 @@
+//! Event source mappings: what lets Lambda read a queue.
+
+use std::fmt::Display;
+
+use aws_config::SdkConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::http::HttpResponse;
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::types::ScalingConfig;
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::connection::said;
+
+/// Lambda's event source mappings.
+#[derive(Clone, Debug)]
+pub struct EventSources {
+    client: Client,
+}
+
+/// One mapping.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mapping {
+    /// Its id.
+    pub uuid: String,
+    /// The function's name, with its version or alias where it has one.
+    pub function: String,
+    /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
+    pub state: String,
+    /// Messages of one invocation at most.
+    pub batch_size: Option<i32>,
+    /// Invocations at the same time at most, where it is limited.
+    pub maximum_concurrency: Option<i32>,
+}
+
+/// Lambda refuses or does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{words}")]
+pub struct LambdaError {
+    code: String,
+    words: String,
+}
+
+impl LambdaError {
+    /// Whether the same request may succeed later: the mapping is being changed, or there were too many requests.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        const PASSING: [&str; 4] = [
+            "ResourceInUseException",
+            "ResourceConflictException",
+            "TooManyRequestsException",
+            "ServiceException",
+        ];
+        PASSING.contains(&self.code.as_str())
+    }
+}
+
+impl EventSources {
+    /// Those of an account and a region.
+    #[must_use]
+    pub fn new(config: &SdkConfig) -> Self {
+        Self { client: Client::new(config) }
+    }
+
+    /// The mappings that read a queue.
+    ///
+    /// # Errors
+    /// If Lambda refuses or does not answer.
+    pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
+        let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
+        let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
+        let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
+        let mappings = mappings.into_iter().map(|found| {
+            mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config)
+        });
+        Ok(mappings.collect())
+    }
+
+    /// One mapping, as it is now.
+    ///
+    /// # Errors
+    /// If Lambda refuses or does not answer.
+    pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
+        let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
+        let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
+        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
+    }
+
+    /// Asks for a mapping to be enabled or disabled; its state is on the way there.
+    ///
+    /// # Errors
+    /// If Lambda refuses or does not answer.
+    pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
+        let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
+        let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;
+        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
+    }
+}
+
+/// Three answers have the same members, and types of their own.
+fn mapping(
+    uuid: Option<String>,
+    function_arn: Option<String>,
+    state: Option<String>,
+    batch_size: Option<i32>,
+    scaling: Option<ScalingConfig>,
+) -> Mapping {
+    let function_arn = function_arn.unwrap_or_default();
+    Mapping {
+        uuid: uuid.unwrap_or_default(),
+        function: function_name(&function_arn).to_owned(),
+        state: state.unwrap_or_else(|| "unknown".to_owned()),
+        batch_size,
+        maximum_concurrency: scaling.and_then(|scaling| scaling.maximum_concurrency),
+    }
+}
+
+/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, perhaps with `:QUALIFIER`.
+fn function_name(arn: &str) -> &str {
+    arn.split_once(":function:").map_or(arn, |(_, name)| name)
+}
+
+fn failed<E>(action: impl Display, error: &SdkError<E, HttpResponse>) -> LambdaError
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+{
+    let code = error.code().unwrap_or_default().to_owned();
+    LambdaError { code, words: format!("{action}: {}", said(error)) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order. Requests
+//! after the last answer are hung up on.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_lambda::config::{Credentials, SharedCredentialsProvider};
+use serde_json::Value;
+
+/// `GET /path?query HTTP/1.1`, and the body.
+type Request = (String, String);
+
+pub(crate) struct Loopback {
+    url: String,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Loopback {
+    /// Starts it: it ends with the test's process.
+    pub(crate) fn start(answers: impl IntoIterator<Item = (u16, Value)>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&requests);
+        let answers: Vec<_> = answers.into_iter().collect();
+        std::thread::spawn(move || {
+            let mut answers = answers.into_iter();
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                noted.lock().unwrap().push(read(&stream));
+                let Some((status, body)) = answers.next() else { continue };
+                let body = body.to_string();
+                let length = body.len();
+                let head = format!(
+                    "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n"
+                );
+                let _ = write!(stream, "{head}content-type: application/json\r\n\r\n{body}");
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    /// What AWS clients need to call this server.
+    pub(crate) fn sdk_config(&self) -> SdkConfig {
+        let credentials = Credentials::new("key", "secret", None, None, "loopback");
+        SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::from_static("eu-central-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(&self.url)
+            .build()
+    }
+}
+
+fn read(stream: &TcpStream) -> Request {
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    reader.read_line(&mut first).unwrap();
+    let mut length = 0;
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).unwrap();
+        match header.trim_end().split_once(':') {
+            None => break,
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
+                length = value.trim().parse().unwrap();
+            }
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    (first, String::from_utf8(body).unwrap())
+}

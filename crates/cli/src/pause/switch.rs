@@ -1,0 +1,102 @@
+//! Brings a mapping to the state that is wanted, and waits until it is there.
+
+use std::time::Duration;
+
+use redeliver_core::ports::Clock;
+
+use crate::event_sources::{EventSources, LambdaError, Mapping};
+
+/// Between two looks at a mapping that is on its way.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+/// How long a mapping may take; most take less than a minute.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// The state that is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// `pause`.
+    Disabled,
+    /// `resume`.
+    Enabled,
+}
+
+impl Wanted {
+    /// As Lambda calls it.
+    #[must_use]
+    pub const fn state(self) -> &'static str {
+        match self {
+            Self::Disabled => "Disabled",
+            Self::Enabled => "Enabled",
+        }
+    }
+
+    const fn opposite(self) -> Self {
+        match self {
+            Self::Disabled => Self::Enabled,
+            Self::Enabled => Self::Disabled,
+        }
+    }
+}
+
+/// What became of a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was in that state.
+    Already,
+    /// It is now; what it was before.
+    Changed(String),
+    /// It is not; what was tried and what came of it.
+    Failed(String),
+}
+
+/// Brings a mapping to the wanted state, within three minutes.
+pub async fn switch(
+    sources: &EventSources,
+    clock: &impl Clock,
+    mapping: &Mapping,
+    wanted: Wanted,
+) -> Outcome {
+    if mapping.state == wanted.state() {
+        return Outcome::Already;
+    }
+    match bring(sources, clock, mapping, wanted).await {
+        Ok(state) if state == wanted.state() => Outcome::Changed(mapping.state.clone()),
+        Ok(state) => {
+            Outcome::Failed(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs()))
+        }
+        Err(error) => Outcome::Failed(error.to_string()),
+    }
+}
+
+/// The state at the end.
+async fn bring(
+    sources: &EventSources,
+    clock: &impl Clock,
+    mapping: &Mapping,
+    wanted: Wanted,
+) -> Result<String, LambdaError> {
+    let deadline = clock.now() + PATIENCE;
+    let mut state = mapping.state.clone();
+    loop {
+        // Anything else than the opposite is on its way somewhere: Lambda takes no change meanwhile.
+        if state == wanted.opposite().state() {
+            match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
+                Ok(changed) => state = changed.state,
+                Err(error) if error.may_pass() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
+            return Ok(state);
+        }
+        clock.sleep(BETWEEN_LOOKS).await;
+        match sources.get(&mapping.uuid).await {
+            Ok(now) => state = now.state,
+            Err(error) if error.may_pass() => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+use std::path::Path;
+use std::time::Duration;
+
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// 60 messages `{"n":0..60}` with a binary attribute.
+fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let queue = clock.block_on(async {
+        let queue = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
+        let bytes = Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) };
+        let messages: Vec<_> = (0..60)
+            .map(|n| {
+                let attributes = Attributes::from([("bytes".to_owned(), bytes.clone())]);
+                let content =
+                    Content { body: json!({ "n": n }).to_string(), attributes, ..Content::default() };
+                OutgoingMessage::new(content).unwrap()
+            })
+            .collect();
+        for batch in pack(&messages) {
+            queue.send_batch(batch).await;
+        }
+        queue
+    });
+    (clock, sqs, queue)
+}
+
+fn file(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("purge-{}-{name}", std::process::id()));
+    let _of_an_earlier_run = std::fs::remove_file(&path);
+    path
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {
+    let (clock, _, queue) = world;
+    let mut backup = Archive::create(path).unwrap();
+    let filter = Filter::new(filter).unwrap();
+    clock.block_on(purge(queue, clock, &filter, Some(&mut backup), &|| false)).unwrap()
+}
+
+#[test]
+fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
+    let (world, path) = (world(), file("picked"));
+    let purged = apply(&world, ".body.n < 15", &path);
+    assert_eq!((purged.picked, purged.deleted, purged.coverage.unwrap().complete), (15, 15, true));
+    let depth = world.0.block_on(world.2.depth()).unwrap();
+    assert_eq!((depth.visible, depth.in_flight), (45, 0));
+    let lines = lines(&path);
+    assert_eq!(lines.len(), 15);
+    assert_eq!(lines[0]["attributes"], json!({ "bytes": { "DataType": "Binary", "BinaryValue": "AP8=" } }));
+    assert_eq!(lines[0]["sent_at"], "1970-01-01T00:00:00.000000Z");
+    assert!(lines.iter().all(|line| line["body"].as_str().unwrap().starts_with(r#"{"n":"#)));
+}
+
+#[test]
+fn without_a_backup_nothing_is_deleted() {
+    let (clock, _, queue) = world();
+    let filter = Filter::new("true").unwrap();
+    let purged = clock.block_on(purge(&queue, &clock, &filter, None, &|| false)).unwrap();
+    assert_eq!((purged.picked, purged.deleted), (60, 0));
+    assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
+}
+
+#[test]
+fn what_cannot_be_deleted_stays_and_is_told() {
+    let (world, path) = (world(), file("stays"));
+    let rule = FaultRule {
+        action: Action::DeleteMessageBatch,
+        queue: None,
+        scope: Scope::Entry,
+        when: When::Numbers(vec![3]),
+        injection: Injection::Sender,
+    };
+    world.1.set_faults(FaultPlan::new(1).with(rule));
+    let purged = apply(&world, "true", &path);
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (60, 59, 1));
+    world.1.set_faults(FaultPlan::new(1));
+    let depth = world.0.block_on(async {
+        world.0.sleep(Duration::from_secs(1)).await;
+        world.2.depth().await
+    });
+    assert_eq!(depth.unwrap().visible, 1);
+    assert_eq!(lines(&path).len(), 60, "in the backup all the same");
+}
+
+#[test]
+fn a_backup_is_never_overwritten() {
+    let path = file("there");
+    std::fs::write(&path, "precious").unwrap();
+    let error = Archive::create(&path).unwrap_err().to_string();
+    assert!(
+        error.ends_with("is there already; name another file, so that nothing is overwritten"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+}

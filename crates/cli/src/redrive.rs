@@ -1,0 +1,141 @@
+//! `redeliver redrive`: from the DLQ back to the source queue, without losing anything on the way.
+
+mod apply;
+mod arguments;
+mod journal;
+mod plan;
+mod report;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub use apply::{Limits, Redrive, RedriveError};
+pub use arguments::Arguments;
+pub use journal::{Journal, JournalError, plan_id};
+pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
+pub use report::Report;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Queue as _;
+
+use crate::dead_letters::Filter;
+use crate::files::read_schema;
+use crate::format::Format;
+use crate::interrupt::Interrupt;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Plans, and with `--apply` does it.
+#[must_use]
+pub fn main(arguments: &Arguments) -> ExitCode {
+    let outcome = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::from)
+        .and_then(|runtime| runtime.block_on(run(arguments)));
+    match outcome {
+        Ok(report) => print(arguments, &report),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn run(arguments: &Arguments) -> Result<Report, Failure> {
+    let plan = plan_of(arguments)?;
+    let from = arguments.from.open().await?;
+    let stack = arguments.from.stack().await?;
+    let to = match (&arguments.to, &stack) {
+        (Some(url), _) => url.clone(),
+        (None, Some(stack)) => stack.source_queue_url()?.to_owned(),
+        (None, None) => return Err("--to is missing".into()),
+    };
+    if to == from.queue.url() {
+        return Err("--to names the DLQ itself; name the source queue".into());
+    }
+    let to = arguments.from.connection().queue(&to).await?;
+    let interrupt = Interrupt::listen();
+    let bar = progress_bar();
+    let redrive = Redrive {
+        dlq: &from.queue,
+        source: &to.queue,
+        clock: &SystemClock,
+        plan: &plan,
+        limits: Limits {
+            rate: arguments.rate,
+            max: arguments.max,
+            stop_after_failures_percent: arguments.stop_after_failures,
+        },
+        interrupted: &|| interrupt.came(),
+        progress: &|sent| bar.set_position(sent),
+    };
+    let report = if arguments.apply {
+        let (from, to) = (from.queue.arn(), to.queue.arn());
+        let id = id_of(arguments, from, to);
+        let path = arguments
+            .journal
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
+        eprintln!("journal: {}", path.display());
+        redrive.apply(&mut Journal::open(&path, &id, from, to)?).await?
+    } else {
+        redrive.dry_run().await?
+    };
+    bar.finish_and_clear();
+    Ok(report)
+}
+
+fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
+    Ok(Plan {
+        filter: arguments.filter.as_deref().map(Filter::new).transpose()?,
+        ids: arguments.ids.iter().cloned().collect(),
+        group: arguments.group.clone(),
+        edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
+        max_generation: arguments.max_generation,
+        schema: read_schema(arguments.data_schema.as_deref())?,
+    })
+}
+
+/// What is sent decides; how fast and how much does not.
+fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut ids = arguments.ids.clone();
+    ids.sort();
+    let selection =
+        [or_none(&arguments.filter), ids.join(","), or_none(&arguments.group), or_none(&arguments.edit)];
+    let [filter, ids, group, edit] = &selection;
+    plan_id(&[from, to, filter, ids, group, edit])
+}
+
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {pos} sent back, {elapsed}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}
+
+#[expect(clippy::print_stdout, reason = "the report is this command's output")]
+fn print(arguments: &Arguments, report: &Report) -> ExitCode {
+    match arguments.format {
+        Format::Table => print!("{}", report.table(arguments.apply)),
+        Format::Json => println!("{:#}", report.json()),
+    }
+    if !arguments.apply && report.planned > 0 {
+        eprintln!("nothing was done: add --apply");
+    }
+    ExitCode::from(exit_code(report, arguments.max))
+}
+
+fn exit_code(report: &Report, max: u64) -> u8 {
+    if report.interrupted {
+        eprintln!("interrupted: run it again to finish");
+        130
+    } else if report.stopped {
+        eprintln!("stopped: {} of {} came straight back", report.came_back_count(), report.sent);
+        5
+    } else if !report.is_covered() && report.sent < max {
+        4
+    } else {
+        u8::from(report.staying_count() > 0)
+    }
+}

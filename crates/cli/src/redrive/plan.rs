@@ -1,0 +1,199 @@
+//! What would be sent back, and what not: one decision a message, pure.
+
+use std::collections::BTreeSet;
+
+use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::attributes::arrived;
+use redeliver_core::edit::splice;
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::{Attributes, Content, OutgoingMessage};
+use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
+use redeliver_core::schema::MessageSchema;
+use serde_json::Value;
+
+use crate::dead_letters::{DeadLetterRecord, Filter, FilterError, UNANNOTATED};
+
+/// Which messages, and what is done to them.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Only those that the filter picks.
+    pub filter: Option<Filter>,
+    /// Only those with one of these ids, `message_id` or SQS's.
+    pub ids: BTreeSet<String>,
+    /// Only those with this fingerprint.
+    pub group: Option<String>,
+    /// What is changed.
+    pub edit: Option<Edit>,
+    /// What was sent back so often is not sent back again.
+    pub max_generation: u32,
+    /// What the edited message must be, besides a message.
+    pub schema: MessageSchema,
+}
+
+/// What becomes of one message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It is not selected.
+    NotSelected,
+    /// It is sent back.
+    Send(Box<SendBack>),
+    /// It is selected but stays; a sentence says why.
+    Stays(Reason),
+}
+
+/// A message on its way back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendBack {
+    /// As it is sent.
+    pub message: OutgoingMessage,
+    /// Its own id.
+    pub message_id: String,
+    /// Its new generation.
+    pub generation: u32,
+    /// Whether `--edit` changed it.
+    pub edited: bool,
+}
+
+/// Why a selected message stays.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It would be dead-lettered again at once.
+    NotAMessage(String),
+    /// It comes back again and again.
+    Parked(u32),
+    /// The edit must not be made.
+    EditRefused(String),
+    /// SQS would refuse it.
+    NotSendable(String),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAMessage(why) => write!(formatter, "would be dead-lettered again at once: {why}"),
+            Self::Parked(generation) => {
+                write!(formatter, "parked: was sent back {generation} times already (--max-generation)")
+            }
+            Self::EditRefused(why) => write!(formatter, "the edit is refused: {why}"),
+            Self::NotSendable(why) => write!(formatter, "SQS would refuse it: {why}"),
+        }
+    }
+}
+
+/// `--edit`.
+#[derive(Debug)]
+pub struct Edit {
+    change: Filter,
+    /// The same document through the same writer, unchanged.
+    identity: Filter,
+}
+
+impl Edit {
+    /// Compiles a filter.
+    ///
+    /// # Errors
+    /// With the place where it is wrong.
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { change: Filter::new(text)?, identity: Filter::new(".")? })
+    }
+}
+
+impl Plan {
+    /// What becomes of a message.
+    ///
+    /// # Errors
+    /// If a filter fails on it.
+    pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
+        if !self.selects(record)? {
+            return Ok(Verdict::NotSelected);
+        }
+        let generation = record.metadata.as_ref().map_or(0, |told| told.generation);
+        if generation >= self.max_generation.min(GENERATION_MAX) {
+            return Ok(Verdict::Stays(Reason::Parked(generation)));
+        }
+        let body = match &self.edit {
+            None => record.message.body.clone(),
+            Some(edit) => match edited(edit, record)? {
+                Ok(body) => body,
+                Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
+            },
+        };
+        Ok(self.send_back(record, &body))
+    }
+
+    fn selects(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
+        let sqs_message_id = &record.message.sqs_message_id;
+        let by_id = self.ids.is_empty()
+            || self.ids.contains(record.message_id())
+            || self.ids.contains(sqs_message_id);
+        let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
+        match &self.filter {
+            Some(filter) if by_id && by_group => filter.matches(sqs_message_id, record.document()),
+            _ => Ok(by_id && by_group),
+        }
+    }
+
+    fn send_back(&self, record: &DeadLetterRecord, body: &str) -> Verdict {
+        let envelope = match self.schema.parse(body) {
+            Ok(envelope) => envelope,
+            Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
+        };
+        let content = Content {
+            body: envelope.with_next_generation(),
+            attributes: producer_attributes(record),
+            message_group_id: record.message.message_group_id.clone(),
+            trace_header: record.message.trace_header.clone(),
+            delay: DelaySeconds::ZERO,
+        };
+        match OutgoingMessage::new(content) {
+            Ok(message) => Verdict::Send(Box::new(SendBack {
+                message,
+                message_id: envelope.metadata.message_id_text.clone(),
+                generation: envelope.metadata.generation() + 1,
+                edited: body != record.message.body,
+            })),
+            Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
+        }
+    }
+}
+
+/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off by
+/// their names.
+fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
+    let arrived = arrived(record.message.attributes.clone());
+    let mut producer = arrived.producer;
+    if !arrived.came_back && record.error_type != UNANNOTATED {
+        producer.remove(ERROR_TYPE);
+        producer.remove(ERROR_DETAILS);
+    }
+    producer
+}
+
+/// The body with what the edit changed in it; the inner error says why the edit must not be made.
+fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
+    let id = &record.message.sqs_message_id;
+    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let before = read(&edit.identity.edit(id, record.document())?);
+    let after = read(&edit.change.edit(id, record.document())?);
+    let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {
+        return Ok(Err("its output is not an object; change .body and keep the rest".to_owned()));
+    };
+    let body = changed.remove("body").unwrap_or_default();
+    if let Some(name) =
+        document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
+    {
+        return Ok(Err(format!("it changes .{name}; only .body can be changed")));
+    }
+    if !(body.is_object() && document["body"].is_object()) {
+        return Ok(Err("the body is not a JSON object, before or after".to_owned()));
+    }
+    let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
+    let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
+    if let Some(name) = kept.into_iter().find(|name| ours(&body, name) != ours(&document["body"], name)) {
+        return Ok(Err(format!("it changes /metadata/{name}, which stays as it is")));
+    }
+    Ok(Ok(splice(&record.message.body, &document["body"], &body)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! What a redrive has done, or would do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use redeliver_core::ports::EntryError;
+use serde_json::{Value, json};
+
+use super::plan::{Reason, Verdict};
+use crate::dead_letters::{Coverage, DeadLetterRecord};
+
+/// Examples that are shown of each reason.
+const EXAMPLES: usize = 3;
+/// Reasons that are told apart; a reason names places in the message, so there may be as many as messages.
+const REASONS: usize = 100;
+
+/// Counts, and examples of what stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Would be sent back.
+    pub planned: u64,
+    /// Sent back and confirmed.
+    pub sent: u64,
+    /// Of these, changed by `--edit`.
+    pub edited: u64,
+    /// Sent back by an earlier run that could not delete them any more: deleted.
+    pub deleted_only: u64,
+    /// Of those sent, perhaps for the second time: an earlier run ended while it sent them.
+    pub possible_copies: u64,
+    /// Not selected.
+    pub not_selected: u64,
+    /// How much of the DLQ was seen.
+    pub coverage: Option<Coverage>,
+    /// Too many came straight back.
+    pub stopped: bool,
+    /// Ctrl-C.
+    pub interrupted: bool,
+    /// The pilot was waited for.
+    pub(super) looked: bool,
+    by_error_type: BTreeMap<String, u64>,
+    /// Why, how many, and which for example.
+    staying: BTreeMap<String, (u64, Vec<String>)>,
+    came_back: BTreeSet<String>,
+}
+
+impl Report {
+    pub(super) fn planned(&mut self, record: &DeadLetterRecord, verdict: &Verdict, max: u64) {
+        match verdict {
+            Verdict::NotSelected => self.not_selected += 1,
+            Verdict::Send(send_back) if self.planned < max => {
+                self.planned += 1;
+                self.edited += u64::from(send_back.edited);
+                *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+            }
+            Verdict::Send(_) => self.not_selected += 1,
+            Verdict::Stays(reason) => self.stays(&record.message.sqs_message_id, reason),
+        }
+    }
+
+    pub(super) fn sent(&mut self, record: &DeadLetterRecord, edited: bool) {
+        self.sent += 1;
+        self.edited += u64::from(edited);
+        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+    }
+
+    pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
+        self.stay(sqs_message_id, format!("not sent: {error}"));
+    }
+
+    pub(super) fn came_back(&mut self, message_id: &str) {
+        self.came_back.insert(message_id.to_owned());
+    }
+
+    /// What stays is counted by the last pass: it sees all of it again.
+    pub(super) fn start_pass(&mut self) {
+        self.not_selected = 0;
+        self.staying.clear();
+    }
+
+    pub(super) fn is_covered(&self) -> bool {
+        self.coverage.is_some_and(|coverage| coverage.complete)
+    }
+
+    /// Messages that this run sent and that are in the DLQ again.
+    #[must_use]
+    pub fn came_back_count(&self) -> u64 {
+        self.came_back.len() as u64
+    }
+
+    /// Selected messages that stay.
+    #[must_use]
+    pub fn staying_count(&self) -> u64 {
+        self.staying.values().map(|(count, _)| count).sum()
+    }
+
+    fn stays(&mut self, sqs_message_id: &str, reason: &Reason) {
+        self.stay(sqs_message_id, reason.to_string());
+    }
+
+    fn stay(&mut self, sqs_message_id: &str, reason: String) {
+        let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
+        let reason = if known { reason } else { "other reasons".to_owned() };
+        let (count, examples) = self.staying.entry(reason).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES {
+            examples.push(sqs_message_id.to_owned());
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn table(&self, applied: bool) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, count: u64| {
+            let _infallible = writeln!(text, " {name:<38} {count:>8}");
+        };
+        if applied {
+            line("sent back", self.sent);
+        } else {
+            line("would be sent back", self.planned);
+        }
+        for (error_type, count) in &self.by_error_type {
+            line(&format!("  {error_type}"), *count);
+        }
+        for (name, count) in [
+            ("  edited", self.edited),
+            ("  perhaps a second time", self.possible_copies),
+            ("sent by an earlier run, now deleted", self.deleted_only),
+            ("came straight back", self.came_back_count()),
+        ] {
+            if count > 0 {
+                line(name, count);
+            }
+        }
+        line("stay", self.staying_count());
+        line("not selected", self.not_selected);
+        for (reason, (count, examples)) in &self.staying {
+            let _infallible = writeln!(text, "{count} stay: {reason} (e.g. {})", examples.join(", "));
+        }
+        if let Some(coverage) = self.coverage.filter(|coverage| !coverage.complete) {
+            let Coverage { seen, approximate, .. } = coverage;
+            let _infallible =
+                writeln!(text, "{seen} of about {approximate} messages were seen: run it again for the rest");
+        }
+        text
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let staying = self.staying.iter().map(
+            |(reason, (count, examples))| json!({ "reason": reason, "count": count, "examples": examples }),
+        );
+        json!({
+            "planned": self.planned,
+            "sent": self.sent,
+            "by_error_type": self.by_error_type,
+            "edited": self.edited,
+            "possible_copies": self.possible_copies,
+            "deleted_only": self.deleted_only,
+            "came_back": self.came_back_count(),
+            "staying": staying.collect::<Vec<_>>(),
+            "not_selected": self.not_selected,
+            "coverage": self.coverage,
+            "complete": self.is_covered(),
+            "stopped": self.stopped,
+            "interrupted": self.interrupted,
+        })
+    }
+}

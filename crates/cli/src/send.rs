@@ -1,0 +1,49 @@
+//! `redeliver send`: producers' helper. Lines are read and checked ([`Rules`]), cut into batches, sent, and recorded in a
+//! [`Journal`] as they are confirmed, so that a second run goes on where the first one ended.
+
+mod arguments;
+mod batches;
+mod confirmed;
+mod journal;
+mod pace;
+mod reader;
+mod run;
+mod sender;
+mod summary;
+
+use std::process::ExitCode;
+
+pub use arguments::Arguments;
+pub use confirmed::{Confirmed, Digest};
+pub use journal::{Journal, JournalError, JournalFileError, Known};
+pub use reader::{Checked, Numbered, Rules, Step};
+pub use sender::{Sender, Watcher};
+pub use summary::{Stopped, Summary};
+
+use crate::format::Format;
+
+/// Sends the file and prints what came of it.
+#[must_use]
+pub fn main(arguments: &Arguments) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let sent = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run::run(arguments)));
+    match sent {
+        Ok(summary) => print(arguments, &summary),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the summary is this command's output")]
+fn print(arguments: &Arguments, summary: &Summary) -> ExitCode {
+    match arguments.format {
+        Format::Table => println!("{}", summary.table()),
+        Format::Json => println!("{}", summary.json()),
+    }
+    ExitCode::from(summary.exit_code())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! The arguments of `redeliver send`.
+
+use std::ffi::OsString;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::format::Format;
+use crate::lines::is_standard_input;
+
+/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is left.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver send orders.jsonl --stack redeliver-prod
+  redeliver send orders.jsonl --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders --rate 100
+  redeliver send orders.jsonl --stack redeliver-prod --data-schema order.schema.json --format json
+  make-orders | redeliver send - --stack redeliver-prod
+
+Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is
+recorded there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and
+lines may be added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.
+
+Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with
+the same message_id. Standard input has no journal.
+
+Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
+
+Exit codes:
+  0    all lines are sent, now or before
+  1    a line is invalid or was not confirmed, or the send stopped early; the others were sent
+  2    bad usage, an unreadable file, a queue that cannot be used, or a journal of something else: nothing was sent
+  130  interrupted by Ctrl-C, the journal complete")]
+pub struct Arguments {
+    /// JSON Lines, one message body a line; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The URL of the source queue
+    #[arg(long, value_name = "URL", required_unless_present = "stack", conflicts_with = "stack")]
+    pub queue_url: Option<String>,
+    /// The name of a redeliver stack: its source queue
+    #[arg(long, value_name = "NAME")]
+    pub stack: Option<String>,
+    /// A JSON Schema for `data`
+    #[arg(long, value_name = "FILE")]
+    pub data_schema: Option<PathBuf>,
+    /// Messages a second at most; by default as fast as SQS takes them
+    #[arg(long, value_name = "N")]
+    pub rate: Option<NonZeroU32>,
+    /// Where to record what is sent, instead of FILE.sent
+    #[arg(long, value_name = "FILE")]
+    pub journal: Option<PathBuf>,
+    /// Only go on with what was begun: without a journal, nothing is sent
+    #[arg(long)]
+    pub resume: bool,
+    /// How to print the summary
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Where AWS is
+    #[command(flatten)]
+    pub connection: Connection,
+}
+
+impl Arguments {
+    /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
+    ///
+    /// # Errors
+    /// If a journal is asked for where there can be none, or it is the input itself.
+    pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
+        if is_standard_input(&self.file) || !self.file.is_file() {
+            return match self.journal.is_some() || self.resume {
+                true => Err("only a file can be gone on with: write the lines to one first".to_owned()),
+                false => Ok(None),
+            };
+        }
+        let beside = || {
+            let mut name = OsString::from(&self.file);
+            name.push(".sent");
+            PathBuf::from(name)
+        };
+        let journal = self.journal.clone().unwrap_or_else(beside);
+        if journal == self.file {
+            return Err("--journal names the input itself".to_owned());
+        }
+        Ok(Some(journal))
+    }
+}

@@ -1,0 +1,149 @@
+//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before the
+//! next batch is begun after it. What a crash leaves half-written at its end does not count.
+
+mod file;
+
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::confirmed::{Confirmed, Digest, ranges};
+pub use file::JournalFileError;
+pub(super) use file::open;
+
+const VERSION: u32 = 1;
+/// How every journal begins.
+const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
+
+/// The first record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Header {
+    /// The version of this format.
+    redeliver_send: u32,
+    /// The queue's ARN.
+    queue: String,
+}
+
+/// Each other record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Batch {
+    /// First and last line of each range.
+    lines: Vec<(usize, usize)>,
+    digest: Digest,
+}
+
+/// What a journal says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The queue's ARN; `None` in a journal that is empty.
+    pub queue: Option<String>,
+    /// The lines that were sent there.
+    pub confirmed: Confirmed,
+    /// Bytes of whole records.
+    pub bytes: u64,
+}
+
+/// Why a journal cannot be understood.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// The file's answer.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// It was not written by this program, or changed since.
+    #[error("record {record} is not of a journal of `redeliver send`")]
+    Damaged {
+        /// 1 for the first.
+        record: usize,
+    },
+}
+
+/// Reads what a journal says.
+///
+/// # Errors
+/// If it cannot be read, or is no journal.
+pub(super) fn read(mut reader: impl BufRead) -> Result<Known, JournalError> {
+    let mut known = Known::default();
+    for record in 1.. {
+        let mut bytes = Vec::new();
+        let length = reader.read_until(b'\n', &mut bytes)?;
+        if !bytes.ends_with(b"\n") {
+            // The end, or what a crash has left half-written: it will be cut off, so it must not be somebody else's.
+            let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
+            if record == 1 && !ours {
+                return Err(JournalError::Damaged { record });
+            }
+            break;
+        }
+        let damaged = |_| JournalError::Damaged { record };
+        if record == 1 {
+            let header: Header = serde_json::from_slice(&bytes).map_err(damaged)?;
+            if header.redeliver_send != VERSION {
+                return Err(JournalError::Damaged { record });
+            }
+            known.queue = Some(header.queue);
+        } else {
+            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            if lines.iter().any(|(first, last)| first > last) {
+                return Err(JournalError::Damaged { record });
+            }
+            known.confirmed.add(&lines, digest);
+        }
+        known.bytes += length as u64;
+    }
+    Ok(known)
+}
+
+/// A journal that is being written.
+#[derive(Debug)]
+pub struct Journal<W> {
+    output: W,
+}
+
+impl<W: Write> Journal<W> {
+    /// Begins one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn begin(output: W, queue: &str) -> io::Result<Self> {
+        let mut journal = Self { output };
+        journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;
+        Ok(journal)
+    }
+
+    /// Goes on with one that ends after a whole record.
+    #[must_use]
+    pub fn resume(output: W) -> Self {
+        Self { output }
+    }
+
+    /// Records lines that are confirmed, in ascending order.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn confirm(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
+        let mut digest = Digest::default();
+        for (_, of_line) in lines {
+            digest ^= *of_line;
+        }
+        self.append(&Batch { lines: ranges(lines.iter().map(|(number, _)| *number)), digest })
+    }
+
+    /// What it is written to.
+    #[must_use]
+    pub fn into_output(self) -> W {
+        self.output
+    }
+
+    fn append(&mut self, record: &impl Serialize) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(record)?;
+        bytes.push(b'\n');
+        self.output.write_all(&bytes)?;
+        self.output.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+use super::*;
+
+fn written() -> Vec<u8> {
+    let mut journal = Journal::begin(Vec::new(), "arn:queue").unwrap();
+    journal.confirm(&[(1, Digest::of(1, b"a")), (2, Digest::of(2, b"b"))]).unwrap();
+    journal.confirm(&[(4, Digest::of(4, b"d"))]).unwrap();
+    journal.into_output()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let bytes = written();
+    let known = read(&*bytes).unwrap();
+    assert_eq!(known.queue.as_deref(), Some("arn:queue"));
+    assert_eq!(known.bytes, bytes.len() as u64);
+    let numbers: Vec<_> = (0..9).filter(|number| known.confirmed.contains(*number)).collect();
+    assert_eq!(numbers, [1, 2, 4]);
+    let lines = crate::lines::Lines::new(&b"a\nb\nanother\nd\n"[..]);
+    assert!(known.confirmed.is_of(lines).unwrap());
+}
+
+#[test]
+fn what_a_crash_leaves_half_written_does_not_count() {
+    let bytes = written();
+    for cut in 0..bytes.len() {
+        let known = read(&bytes[..cut]).unwrap();
+        let whole = bytes[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        assert_eq!(known, read(&bytes[..whole]).unwrap());
+        assert_eq!(known.bytes, whole as u64);
+    }
+}
+
+#[test]
+fn another_file_is_no_journal() {
+    let header = r#"{"redeliver_send":1,"queue":"q"}"#;
+    for (bytes, bad) in [
+        ("{\"metadata\":{},\"data\":{}}\n".to_owned(), 1),
+        ("\n".to_owned(), 1),
+        ("notes of somebody".to_owned(), 1),
+        (format!("{}\n", header.replace('1', "2")), 1),
+        (format!("{header}\n{header}\n"), 2),
+        (format!("{header}\n{{\"lines\":[[2,1]],\"digest\":\"0\"}}\n"), 2),
+        (format!("{header}\n{{\"lines\":[[1,1]],\"digest\":\"x\"}}\n"), 2),
+    ] {
+        match read(bytes.as_bytes()) {
+            Err(JournalError::Damaged { record }) => assert_eq!(record, bad, "{bytes}"),
+            other => panic!("{bytes}: {other:?}"),
+        }
+    }
+}

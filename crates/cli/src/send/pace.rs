@@ -1,0 +1,71 @@
+//! So many messages a second, evenly.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use redeliver_core::delivery::until;
+use redeliver_core::limits::BATCH_ENTRIES_MAX;
+use redeliver_core::message::Timestamp;
+
+/// When the next batch may leave. What was not used of the rate is not made up for later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    rate: Option<NonZeroU32>,
+    free_at: Option<Timestamp>,
+}
+
+impl Pace {
+    /// So many messages a second; `None`: as fast as it goes.
+    #[must_use]
+    pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
+        Self { rate, free_at: None }
+    }
+
+    /// Messages of a batch at most: those of one second.
+    #[must_use]
+    pub(super) fn batch(&self) -> usize {
+        let rate = self.rate.and_then(|rate| usize::try_from(rate.get()).ok());
+        rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))
+    }
+
+    /// How long `count` messages must wait, counted as sent then.
+    pub(super) fn reserve(&mut self, now: Timestamp, count: usize) -> Duration {
+        let Some(rate) = self.rate else {
+            return Duration::ZERO;
+        };
+        let start = self.free_at.map_or(now, |free_at| free_at.max(now));
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let taken = TimeDelta::microseconds(count.saturating_mul(1_000_000) / i64::from(rate.get()));
+        self.free_at = start.checked_add_signed(taken);
+        until(now, start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + TimeDelta::milliseconds(millis)
+    }
+
+    #[test]
+    fn messages_leave_at_their_rate_and_a_pause_is_not_made_up_for() {
+        let mut pace = Pace::new(NonZeroU32::new(20));
+        assert_eq!(pace.batch(), 10);
+        assert_eq!(pace.reserve(at(0), 10), Duration::ZERO);
+        assert_eq!(pace.reserve(at(100), 10), Duration::from_millis(400));
+        assert_eq!(pace.reserve(at(500), 5), Duration::from_millis(500));
+        assert_eq!(pace.reserve(at(60_000), 10), Duration::ZERO);
+        assert_eq!(pace.reserve(at(60_000), 10), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn a_batch_is_at_most_a_seconds_messages_and_without_a_rate_nothing_waits() {
+        assert_eq!(Pace::new(NonZeroU32::new(3)).batch(), 3);
+        let mut pace = Pace::new(None);
+        assert_eq!(pace.batch(), 10);
+        assert_eq!((pace.reserve(at(0), 10), pace.reserve(at(0), 10)), (Duration::ZERO, Duration::ZERO));
+    }
+}

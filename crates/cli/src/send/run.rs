@@ -1,0 +1,136 @@
+//! `redeliver send` at the edge: file, queue, journal, terminal, Ctrl-C.
+
+use std::error::Error;
+use std::path::Path;
+
+use futures_util::{Stream, stream};
+use indicatif::{ProgressBar, ProgressStyle};
+use redeliver_aws::SystemClock;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::ports::Queue as _;
+use tokio::sync::mpsc;
+
+use super::reader::{Rules, Step};
+use super::sender::{Sender, Watcher};
+use super::summary::Summary;
+use super::{Arguments, journal};
+use crate::connection::{ConnectionError, KnownQueue};
+use crate::files::read_schema;
+use crate::lines;
+
+/// Lines that are read ahead: a megabyte each at most.
+const READ_AHEAD: usize = 32;
+
+pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>> {
+    let schema = read_schema(arguments.data_schema.as_deref())?;
+    let journal_path = arguments.journal()?;
+    let input = lines::open(&arguments.file)?;
+    if arguments.file.is_dir() {
+        return Err(format!("{}: is a directory", arguments.file.display()).into());
+    }
+    let KnownQueue { queue, attributes } = source_queue(arguments).await?;
+    let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
+    let journal = journal_path
+        .as_ref()
+        .map(|path| journal::open(path, &arguments.file, queue.arn(), arguments.resume))
+        .transpose()?;
+    let (mut journal, confirmed) = journal.unzip();
+    let rules = Rules {
+        schema,
+        largest: largest.unwrap_or(MESSAGE_BYTES_MAX),
+        confirmed: confirmed.unwrap_or_default(),
+    };
+    let terminal = Terminal::new(&arguments.file);
+    let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
+    let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), interrupted()).await;
+    terminal.bar.finish_and_clear();
+    if let Some(why) = &summary.stopped {
+        eprintln!("error: {why}");
+    }
+    if let Some(path) = journal_path.filter(|_| summary.exit_code() != 0) {
+        eprintln!("what was sent is recorded in {}: the same command goes on with the rest", path.display());
+    }
+    Ok(summary)
+}
+
+async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Box<dyn Error>> {
+    let connection = &arguments.connection;
+    let stack = match &arguments.stack {
+        Some(name) => Some(connection.stack(name).await?),
+        None => None,
+    };
+    let url = match &stack {
+        Some(stack) => stack.source_queue_url()?,
+        None => arguments.queue_url.as_deref().unwrap_or_default(),
+    };
+    if url.ends_with(".fifo") {
+        return Err(format!(
+            "{url} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
+        )
+        .into());
+    }
+    connection.queue(url).await.map_err(|error: ConnectionError| error.into())
+}
+
+/// Reads and checks on a thread of its own: an input that has nothing to say yet must not hold up what is on its way.
+fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item = Step> {
+    let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        for step in steps {
+            if sender.blocking_send(step).is_err() {
+                break; // nobody wants more
+            }
+        }
+    });
+    stream::poll_fn(move |context| receiver.poll_recv(context))
+}
+
+/// Completes at Ctrl-C; at the second one the program ends.
+fn interrupted() -> impl Future<Output = ()> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_err() {
+            return std::future::pending().await;
+        }
+        eprintln!("interrupted: waiting for the batches on their way; Ctrl-C again does not wait");
+        let _ = sender.send(());
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(130);
+        }
+    });
+    async {
+        if receiver.await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Standard error: problems, and a bar where it is a terminal.
+struct Terminal<'a> {
+    bar: ProgressBar,
+    input: std::path::Display<'a>,
+}
+
+impl<'a> Terminal<'a> {
+    fn new(input: &'a Path) -> Self {
+        let length = std::fs::metadata(input).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+        let (bar, template) = match length {
+            Some(length) => (ProgressBar::new(length), "{bar:40} {percent}% read, {msg}, {elapsed}"),
+            None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
+        };
+        let style = ProgressStyle::with_template(template);
+        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar, input: input.display() }
+    }
+}
+
+impl Watcher for Terminal<'_> {
+    fn problem(&self, line: usize, what: &str) {
+        self.bar.suspend(|| eprintln!("{}:{line}: {what}", self.input));
+    }
+
+    fn progress(&self, bytes: u64, so_far: &Summary) {
+        self.bar.set_position(bytes);
+        self.bar.set_message(format!("{} sent", so_far.sent + so_far.sent_before));
+    }
+}

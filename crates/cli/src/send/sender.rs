@@ -1,0 +1,185 @@
+//! The send itself: several batches on their way at once, each confirmed line journalled before it counts as sent.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::num::NonZeroU32;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::stream::abortable;
+use futures_util::{Stream, StreamExt as _};
+use redeliver_core::delivery::deliver;
+use redeliver_core::ports::{Clock, EntryOutcome, QueueSender};
+
+use super::batches::{Batch, batches};
+use super::confirmed::{Digest, ranges};
+use super::journal::Journal;
+use super::pace::Pace;
+use super::reader::{Checked, Numbered, Step};
+use super::summary::{Stopped, Summary};
+
+/// Batches on their way at the same time.
+const CONCURRENT_BATCHES: usize = 8;
+/// How long one batch is tried.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
+/// So many batches in a row without one confirmed line: the next would not fare better.
+const FRUITLESS_BATCHES: u32 = 3;
+
+/// Who is told how it goes.
+pub trait Watcher {
+    /// A line was not sent, or not confirmed.
+    fn problem(&self, line: usize, what: &str);
+    /// So many bytes of the input were read.
+    fn progress(&self, bytes: u64, so_far: &Summary);
+}
+
+/// Sends the lines of one input to one queue.
+#[derive(Debug)]
+pub struct Sender<'a, Q, C, T> {
+    /// Where to.
+    pub queue: &'a Q,
+    /// The time.
+    pub clock: &'a C,
+    /// Messages a second.
+    pub rate: Option<NonZeroU32>,
+    /// Who is told how it goes.
+    pub watcher: &'a T,
+}
+
+impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
+    /// Sends all valid lines, until `stop` completes, SQS confirms nothing any more, or the journal cannot be written.
+    /// Batches that are on their way then are brought to their end.
+    pub async fn send(
+        &self,
+        steps: impl Stream<Item = Step>,
+        journal: Option<&mut Journal<impl Write>>,
+        stop: impl Future<Output = ()>,
+    ) -> Summary {
+        let summary = RefCell::new(Summary::default());
+        let complete = RefCell::new(false);
+        let valid = steps.filter_map(|step| {
+            *complete.borrow_mut() |= matches!(step.checked, Checked::End);
+            std::future::ready(self.sort(step, &summary))
+        });
+        let (batches, brake) = abortable(batches(valid.fuse(), self.clock, Pace::new(self.rate)));
+        let stop = async {
+            stop.await;
+            end(&summary, Stopped::Interrupted);
+        };
+        let answers = batches.take_until(stop).map(|batch| self.deliver(batch));
+        let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
+        let mut record = Record { journal, failed: None, unknown: Vec::new() };
+        let mut fruitless = 0;
+        while let Some((lines, outcomes)) = answers.next().await {
+            let (confirmed, last_error) = self.settle(&lines, outcomes, &summary);
+            fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
+            if !record.confirm(&confirmed) {
+                brake.abort();
+            }
+            if fruitless >= FRUITLESS_BATCHES {
+                end(&summary, Stopped::Refused(last_error.unwrap_or_default()));
+                brake.abort();
+            }
+        }
+        let mut summary = summary.borrow().clone();
+        summary.stopped = record.failure().or(summary.stopped);
+        if summary.stopped.is_none() && !*complete.borrow() {
+            summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
+        }
+        summary
+    }
+
+    /// Counts a line; what is to be sent goes on.
+    fn sort(&self, step: Step, summary: &RefCell<Summary>) -> Option<Numbered> {
+        let valid = match step.checked {
+            Checked::Valid(line) => Some(line),
+            Checked::Invalid { number, findings } => {
+                summary.borrow_mut().invalid += 1;
+                for finding in findings {
+                    self.watcher.problem(number, &finding);
+                }
+                None
+            }
+            Checked::Confirmed => {
+                summary.borrow_mut().sent_before += 1;
+                None
+            }
+            Checked::Unreadable(word) => {
+                end(summary, Stopped::Unreadable(word));
+                None
+            }
+            Checked::End => None,
+        };
+        self.watcher.progress(step.bytes, &summary.borrow());
+        valid
+    }
+
+    async fn deliver(&self, batch: Batch) -> (Vec<(usize, Digest)>, Vec<EntryOutcome<String>>) {
+        let deadline = self.clock.now() + BATCH_TIMEOUT;
+        (batch.lines, deliver(self.queue, self.clock, deadline, batch.messages).await)
+    }
+
+    /// The lines that are confirmed, and SQS's last word on the others.
+    fn settle(
+        &self,
+        lines: &[(usize, Digest)],
+        outcomes: Vec<EntryOutcome<String>>,
+        summary: &RefCell<Summary>,
+    ) -> (Vec<(usize, Digest)>, Option<String>) {
+        let mut confirmed = Vec::new();
+        let mut last_error = None;
+        for (line, outcome) in lines.iter().zip(outcomes) {
+            match outcome {
+                Ok(_) => confirmed.push(*line),
+                Err(error) => {
+                    self.watcher.problem(line.0, &format!("not confirmed by SQS: {error}"));
+                    last_error = Some(error.to_string());
+                }
+            }
+        }
+        let mut summary = summary.borrow_mut();
+        summary.sent += confirmed.len() as u64;
+        summary.unconfirmed += (lines.len() - confirmed.len()) as u64;
+        (confirmed, last_error)
+    }
+}
+
+/// The journal, and what it does not know of.
+struct Record<'a, W> {
+    journal: Option<&'a mut Journal<W>>,
+    failed: Option<io::Error>,
+    unknown: Vec<usize>,
+}
+
+impl<W: Write> Record<'_, W> {
+    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that is
+    /// torn may only be the last.
+    fn confirm(&mut self, lines: &[(usize, Digest)]) -> bool {
+        let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
+            return true;
+        };
+        if self.failed.is_none() {
+            self.failed = journal.confirm(lines).err();
+        }
+        if self.failed.is_some() {
+            self.unknown.extend(lines.iter().map(|(number, _)| *number));
+        }
+        self.failed.is_none()
+    }
+
+    fn failure(mut self) -> Option<Stopped> {
+        let error = self.failed?;
+        self.unknown.sort_unstable();
+        let lines: Vec<_> =
+            ranges(self.unknown).iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        Some(Stopped::Journal(format!(
+            "{error}; lines {} were sent and will be sent again",
+            lines.join(", ")
+        )))
+    }
+}
+
+/// The first reason counts.
+fn end(summary: &RefCell<Summary>, why: Stopped) {
+    summary.borrow_mut().stopped.get_or_insert(why);
+}

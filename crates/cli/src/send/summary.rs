@@ -1,0 +1,87 @@
+//! What came of a send.
+
+use std::fmt;
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+
+/// What came of a send.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Lines that SQS has confirmed.
+    pub sent: u64,
+    /// Lines that were confirmed in an earlier run.
+    pub sent_before: u64,
+    /// Lines that are no message that the queue should get; never sent.
+    pub invalid: u64,
+    /// Lines that were sent, and not confirmed.
+    pub unconfirmed: u64,
+    /// Why not all lines were tried, if they were not.
+    pub stopped: Option<Stopped>,
+}
+
+/// Why a send ended before its input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "reason", content = "details")]
+pub enum Stopped {
+    /// Ctrl-C.
+    Interrupted,
+    /// SQS confirms nothing any more; its last word.
+    Refused(String),
+    /// The journal cannot be written; the lines that are sent and not in it.
+    Journal(String),
+    /// The input cannot be read on.
+    Unreadable(String),
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => f.write_str("interrupted"),
+            Self::Refused(word) => write!(f, "stopped, since SQS confirms nothing any more: {word}"),
+            Self::Journal(word) => write!(f, "stopped, since the journal cannot be written: {word}"),
+            Self::Unreadable(word) => write!(f, "stopped, since the input cannot be read on: {word}"),
+        }
+    }
+}
+
+impl Summary {
+    /// The program's exit code.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self.stopped {
+            Some(Stopped::Interrupted) => 130,
+            Some(_) => 1,
+            None if self.invalid + self.unconfirmed > 0 => 1,
+            None => 0,
+        }
+    }
+
+    /// One line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings always serialise")
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn table(&self) -> String {
+        let mut table = Table::new();
+        table.load_style(NOTHING);
+        table.add_row(["sent".to_owned(), self.sent.to_string()]);
+        for (name, count) in [
+            ("sent before", self.sent_before),
+            ("invalid, not sent", self.invalid),
+            ("not confirmed by SQS", self.unconfirmed),
+        ] {
+            if count > 0 {
+                table.add_row([name.to_owned(), count.to_string()]);
+            }
+        }
+        if let Some(column) = table.column_mut(1) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table.to_string()
+    }
+}

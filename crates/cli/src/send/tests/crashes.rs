@@ -1,0 +1,128 @@
+//! Crashes: what is in the queue and what is in the journal need not agree, and a second run finishes the job.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueSender as _;
+
+use super::*;
+
+const LINES: usize = 95;
+
+/// The journal that a run of all lines leaves, and how it looks after a crash at any byte of it.
+#[test]
+fn after_a_crash_at_any_byte_of_the_journal_a_second_run_sends_each_line_that_it_does_not_know() {
+    let input = messages(LINES);
+    let mut whole = journal();
+    World::new().send(&input, &mut whole);
+    let whole = whole.into_output();
+    let mut copies_seen = Vec::new();
+    for cut in 0..=whole.len() {
+        // The first run had sent all that its journal knows, and the batch whose record is torn.
+        let known = journal::read(&whole[..cut]).unwrap();
+        let lines = |known: &Confirmed| (1..=LINES).filter(|number| known.contains(*number)).count();
+        let before = lines(&known.confirmed);
+        let world = World::new();
+        put(&world, (before + 10).min(LINES));
+        let rules = Rules { confirmed: known.confirmed, ..Rules::default() };
+        let mut journal = Journal::resume(whole[..usize::try_from(known.bytes).unwrap()].to_vec());
+        if known.queue.is_none() {
+            journal = super::journal();
+        }
+        let summary = world.send_with(&input, rules, Some(&mut journal), pending());
+        assert_eq!((summary.sent, summary.sent_before), ((LINES - before) as u64, before as u64));
+        assert_eq!(lines(&super::confirmed(journal)), LINES, "the second journal is complete");
+        let bodies = world.bodies();
+        assert_eq!(bodies.len(), LINES, "every line at least once");
+        let copies = bodies.values().filter(|count| **count == 2).count();
+        assert_eq!(copies, (before + 10).min(LINES) - before, "only what was sent and not recorded");
+        assert!(bodies.values().all(|count| *count <= 2));
+        copies_seen.push(copies);
+    }
+    assert_eq!((copies_seen[0], copies_seen.last()), (10, Some(&0)));
+}
+
+/// Lines 1..=count are in the queue.
+fn put(world: &World, count: usize) {
+    let messages: Vec<_> = (1..=count)
+        .map(|number| Content { body: message(number), ..Content::default() })
+        .map(|content| OutgoingMessage::new(content).unwrap())
+        .collect();
+    world.clock.block_on(async {
+        for batch in pack(&messages) {
+            assert!(world.queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+    });
+}
+
+/// A disk that is full after so many writes; the last one is torn.
+struct Filling {
+    written: Vec<u8>,
+    writes_left: AtomicUsize,
+}
+
+impl Write for Filling {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.writes_left.load(Ordering::Relaxed) {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            left => {
+                self.writes_left.store(left - 1, Ordering::Relaxed);
+                let taken = if left == 1 { bytes.len() / 2 } else { bytes.len() };
+                self.written.extend(&bytes[..taken]);
+                Ok(taken)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_journal_that_cannot_be_written_ends_the_send_and_the_next_run_finishes_it() {
+    let world = World::new();
+    let input = messages(1000);
+    let disk = Filling { written: Vec::new(), writes_left: AtomicUsize::new(5) };
+    let mut journal = Journal::begin(disk, "arn").unwrap();
+    let summary = world.send(&input, &mut journal);
+    let Some(Stopped::Journal(word)) = &summary.stopped else { panic!("{summary:?}") };
+    assert!(word.ends_with("were sent and will be sent again"), "{word}");
+    assert_eq!(summary.exit_code(), 1);
+    assert!(summary.sent < 1000, "no new batch after the failure");
+    let known = journal::read(&*journal.into_output().written).unwrap();
+    let before = (1..=1000).filter(|number| known.confirmed.contains(*number)).count();
+    assert_eq!(before, 30, "three records are whole, the fourth is torn");
+    let rules = Rules { confirmed: known.confirmed, ..Rules::default() };
+    let second = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!(second.sent, 970);
+    let bodies = world.bodies();
+    assert_eq!(bodies.len(), 1000);
+    assert_eq!(bodies.values().sum::<usize>(), 1000 + (summary.sent - 30) as usize);
+}
+
+#[test]
+fn a_run_that_dies_between_batches_leaves_a_journal_of_all_that_it_confirmed() {
+    for millis in [0, 999, 1000, 1001, 4500, 9000] {
+        let world = World { rate: NonZeroU32::new(10), ..World::new() };
+        let mut first = journal();
+        let input = messages(LINES);
+        let sender =
+            Sender { queue: &world.queue, clock: &world.clock, rate: world.rate, watcher: &world.told };
+        let steps = stream::iter(Rules::default().steps(input.as_bytes()));
+        world.clock.block_on(async {
+            // Dropped where it stands, as by a kill.
+            let dies = world.clock.sleep(Duration::from_millis(millis));
+            let sending = sender.send(steps, Some(&mut first), pending());
+            futures_util::future::select(Box::pin(dies), Box::pin(sending)).await;
+        });
+        let rules = Rules { confirmed: confirmed(first), ..Rules::default() };
+        let second = world.send_with(&input, rules, None::<&mut Journal<Vec<u8>>>, pending());
+        assert_eq!(second.sent + second.sent_before, LINES as u64);
+        let bodies = world.bodies();
+        assert_eq!(bodies.len(), LINES);
+        assert!(bodies.values().sum::<usize>() <= LINES + 10, "{millis}: at most one batch again");
+    }
+}

@@ -1,0 +1,71 @@
+use super::*;
+
+fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
+    let attributes =
+        attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    QueueStatus::new(role, "arn:aws:sqs:eu-central-1:123456789012:prod-source", &attributes)
+}
+
+fn source() -> QueueStatus {
+    let policy =
+        r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:prod-dlq","maxReceiveCount":"1"}"#;
+    let mapping = Mapping {
+        uuid: "u-1".to_owned(),
+        function: "prod-message-processor".to_owned(),
+        state: "Disabled".to_owned(),
+        batch_size: Some(10),
+        maximum_concurrency: None,
+    };
+    let source = queue(
+        "source",
+        &[
+            ("ApproximateNumberOfMessages", "12"),
+            ("ApproximateNumberOfMessagesNotVisible", "3"),
+            ("ApproximateNumberOfMessagesDelayed", "40"),
+            ("MessageRetentionPeriod", "604800"),
+            ("RedrivePolicy", policy),
+        ],
+    );
+    QueueStatus { mappings: Some(vec![mapping]), ..source }
+}
+
+fn status(queues: Vec<QueueStatus>) -> StackStatus {
+    StackStatus { stack: "prod".to_owned(), queues, problems: Vec::new() }
+}
+
+/// Without the spaces that make columns.
+fn lines(table: &str) -> Vec<String> {
+    table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn a_person_sees_depths_retention_redrive_and_who_reads() {
+    let table = status(vec![source()]).table();
+    let lines = lines(&table);
+    assert_eq!(lines[1], "source prod-source 12 3 40 7 d 1 receive → prod-dlq");
+    assert_eq!(lines[4], "source prod-message-processor Disabled 10 no limit u-1");
+}
+
+#[test]
+fn what_is_not_known_is_not_called_zero() {
+    let unknown = queue("source", &[]);
+    let nobody = QueueStatus { mappings: Some(Vec::new()), ..queue("annotation", &[]) };
+    let final_dlq = QueueStatus { mappings: Some(Vec::new()), ..queue("final DLQ", &[]) };
+    let lines = lines(&status(vec![unknown, nobody, final_dlq]).table());
+    assert_eq!(lines[1], "source prod-source ? ? ? ? -");
+    assert_eq!(lines[6..], ["source ?", "annotation nobody"]);
+}
+
+#[test]
+fn a_program_gets_numbers() {
+    let json: Value = serde_json::from_str(&status(vec![source()]).json()).unwrap();
+    let source = &json["queues"][0];
+    assert_eq!((&source["visible"], &source["retention_seconds"]), (&12.into(), &604_800.into()));
+    assert_eq!(source["redrive"], serde_json::json!({ "max_receive_count": 1, "target": "prod-dlq" }));
+    assert_eq!(source["mappings"][0]["state"], "Disabled");
+}
+
+#[test]
+fn times_are_in_the_largest_unit_that_fits() {
+    assert_eq!([1_209_600, 5400, 3600, 61].map(long), ["14 d", "90 min", "1 h", "61 s"]);
+}

@@ -1,0 +1,19 @@
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** The smallest things that are ELF files of an architecture: no test needs the real, slowly built ones. */
+export function writeFakeBundles(directory: string, architecture = lambda.Architecture.ARM_64): void {
+  const header = Buffer.alloc(20);
+  header.write('\x7fELF', 'latin1');
+  header.writeUInt16LE(architecture.name === lambda.Architecture.ARM_64.name ? 0xb7 : 0x3e, 18);
+  for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
+    mkdirSync(join(directory, name));
+    writeFileSync(join(directory, name, 'bootstrap'), header);
+  }
+}
+
+/** What the CDK's command line gives the app. */
+export function cdkJson(): { context: Record<string, unknown> } {
+  return JSON.parse(readFileSync(new URL('../cdk.json', import.meta.url), 'utf8'));
+}

@@ -1,0 +1,126 @@
+import { App } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { RedeliverPropsError } from '../lib/index.ts';
+import { RedeliverStack } from '../lib/stack.ts';
+import { cdkJson } from './fakes.ts';
+import { fakeBundles, named, temporaryDirectory } from './stack-support.ts';
+
+const TARGET = { target: 'https://orders.example.com/hook' };
+
+function appTemplate(context: Record<string, string>, directory = '.'): Template {
+  const app = new App({ context: { ...cdkJson().context, bundles: fakeBundles(), ...context } });
+  return Template.fromStack(new RedeliverStack(app, directory));
+}
+
+function refused(context: Record<string, string>): string {
+  try {
+    appTemplate(context);
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message;
+  }
+  return '';
+}
+
+function variable(template: Template, name: string, variable: string): unknown {
+  return named(template, 'AWS::Lambda::Function', 'FunctionName', name).Properties['Environment'].Variables[variable];
+}
+
+describe('the app', () => {
+  test('each context value does what it says', () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, 'policy.json'), '{"max_attempts":2}');
+    writeFileSync(join(directory, 'order.json'), '{"required":["order"]}');
+    const template = appTemplate(
+      {
+        ...TARGET,
+        headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf',
+        policy: 'policy.json',
+        dataSchema: 'order.json',
+        prefix: 'orders',
+        stage: 'test',
+        architecture: 'arm64',
+        alarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms',
+        removalPolicy: 'destroy',
+      },
+      directory,
+    );
+    assert.equal(variable(template, 'orders-test-failed-message-processor', 'RETRY_POLICY'), '{"max_attempts":2}');
+    assert.equal(variable(template, 'orders-test-message-processor', 'DATA_SCHEMA_PATH'), 'data.schema.json');
+    assert.match(String(variable(template, 'orders-test-message-processor', 'TARGET_HEADERS_SECRET_ARN')), /headers-AbCdEf$/);
+    assert.equal(named(template, 'AWS::SQS::Queue', 'QueueName', 'orders-test-final-dlq').DeletionPolicy, 'Delete');
+    template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: ['arn:aws:sns:eu-west-1:111122223333:alarms'] });
+  });
+
+  test("the queues' URLs are outputs, for producers and for `redeliver --stack`", () => {
+    const outputs = Object.keys(appTemplate(TARGET).findOutputs('*'));
+    assert.deepEqual(outputs.sort(), ['AnnotationQueueUrl', 'FinalDlqUrl', 'IntermediateDlqUrl', 'SourceQueueUrl']);
+  });
+
+  test('a Lambda function and an existing queue are named by their ARNs', () => {
+    const template = appTemplate({
+      target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders',
+      existingSourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders',
+      connected: 'false',
+    });
+    assert.match(String(variable(template, 'redeliver-prod-message-processor', 'TARGET')), /function:orders$/);
+    template.resourceCountIs('AWS::SQS::Queue', 3);
+    template.resourceCountIs('AWS::Lambda::EventSourceMapping', 2);
+  });
+
+  test('what is wrong is a sentence', () => {
+    const secret = { headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
+    const lambda = { target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' };
+    assert.equal(
+      refused({}),
+      'target is missing: add --context target=https://… or --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME.',
+    );
+    assert.equal(
+      refused({ target: 'arn:aws:sqs:eu-west-1:111122223333:orders' }),
+      'target is "arn:aws:sqs:eu-west-1:111122223333:orders", which is not a Lambda function\'s ARN; use one, or an https:// URL.',
+    );
+    assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
+    assert.equal(refused({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
+    assert.equal(refused({ ...TARGET, connected: 'no' }), 'connected is "no"; use true or false.');
+    assert.equal(refused({ ...TARGET, removalPolicy: 'keep' }), 'removalPolicy is "keep"; use retain or destroy.');
+    assert.match(refused({ ...TARGET, policy: 'nowhere.json' }), /^policy cannot be read from .*nowhere\.json: ENOENT.*; name a JSON file\.$/);
+    assert.match(refused({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
+  });
+
+  test('its command prints the sentence, no stack trace, and deploys nothing', () => {
+    const output = temporaryDirectory();
+    const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {
+      cwd: new URL('..', import.meta.url),
+      env: { ...process.env, CDK_OUTDIR: output, CDK_CONTEXT_JSON: '{"target":"http://example.com"}' },
+      encoding: 'utf8',
+    });
+    assert.deepEqual(
+      [run.status, run.stderr],
+      [2, 'error: target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.\n'],
+    );
+    assert.equal(existsSync(join(output, 'manifest.json')), false);
+  });
+});
+
+test('the template is the one that was looked at', () => {
+  const file = new URL('snapshot/redeliver.template.json', import.meta.url);
+  const text = JSON.stringify(appTemplate(TARGET).toJSON(), undefined, 2).replaceAll(/[0-9a-f]{64}\.zip/g, 'BUNDLE.zip') + '\n';
+  if (process.env['UPDATE_SNAPSHOTS'] === '1') {
+    mkdirSync(new URL('.', file), { recursive: true });
+    writeFileSync(file, text);
+  }
+  const message = 'the template has changed: look at the difference, then run the tests once with UPDATE_SNAPSHOTS=1';
+  assert.equal(text, readFileSync(file, 'utf8'), message);
+});
+
+test('the example in the documentation is the one that compiles', () => {
+  const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
+  const [, example] = read('../../docs/deploy.md').match(/```ts\n([^]*?)```/) ?? [];
+  assert.equal(example, read('../examples/orders-app.ts'));
+});

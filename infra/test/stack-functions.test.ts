@@ -1,0 +1,226 @@
+import { type App, Duration } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
+import * as ec2 from 'aws-cdk-lib/aws-ec2';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
+
+const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
+
+function functionNamed(template: Template, name: (typeof NAMES)[number]): Resource {
+  return named(template, 'AWS::Lambda::Function', 'FunctionName', `redeliver-prod-${name}`);
+}
+
+function variables(template: Template, name: (typeof NAMES)[number]): Record<string, unknown> {
+  return functionNamed(template, name).Properties['Environment'].Variables;
+}
+
+/** What a function's role allows: `action on resource`, resources by the start of their logical ids. */
+function permissions(template: Template, id: string): string[] {
+  const policies = Object.entries(template.findResources('AWS::IAM::Policy'));
+  const own = policies.filter(([logicalId]) => logicalId.startsWith(`Retries${id}Role`));
+  return own
+    .flatMap(([, policy]) => policy['Properties'].PolicyDocument.Statement)
+    .flatMap((statement) =>
+      [statement.Action].flat().flatMap((action: string) =>
+        [statement.Resource].flat().map((resource: any) => {
+          const id = typeof resource === 'string' ? resource : (resource['Fn::GetAtt']?.[0] ?? resource.Ref);
+          const where = id.replace(/[0-9A-F]{8}$/, '');
+          return `${statement.Effect === 'Deny' ? 'NOT ' : ''}${action} on ${where}`;
+        }),
+      ),
+    )
+    .sort();
+}
+
+function consumes(queue: string): string[] {
+  return ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map(
+    (action) => `sqs:${action} on ${queue}`,
+  );
+}
+
+function always(id: string): string[] {
+  return [
+    `logs:CreateLogStream on Retries${id}Logs`,
+    `logs:PutLogEvents on Retries${id}Logs`,
+    'xray:PutTelemetryRecords on *',
+    'xray:PutTraceSegments on *',
+  ];
+}
+
+describe('functions', () => {
+  const template = templateWith(() => HTTP);
+
+  test('they run as designed', () => {
+    for (const name of NAMES) {
+      const { Properties } = functionNamed(template, name);
+      assert.deepEqual(
+        [
+          Properties['Runtime'],
+          Properties['Architectures'],
+          Properties['MemorySize'],
+          Properties['Timeout'],
+          Properties['LoggingConfig'].LogFormat,
+          Properties['TracingConfig'].Mode,
+          Properties['RecursiveLoop'],
+          Properties['ReservedConcurrentExecutions'],
+          Properties['VpcConfig'],
+        ],
+        ['provided.al2023', ['arm64'], 256, name === 'message-processor' ? 60 : 30, 'JSON', 'Active', 'Allow', undefined, undefined],
+        name,
+      );
+    }
+    template.resourceCountIs('AWS::Lambda::Function', 3);
+    template.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 30 });
+    const shorter = templateWith(() => ({ ...HTTP, logRetention: RetentionDays.ONE_DAY }));
+    shorter.allResourcesProperties('AWS::Logs::LogGroup', { RetentionInDays: 1 });
+  });
+
+  test('each has the permissions that it needs and no other', () => {
+    assert.deepEqual(
+      permissions(template, 'MessageProcessor'),
+      [
+        ...always('MessageProcessor'),
+        ...consumes('RetriesSourceQueue'),
+        'sqs:SendMessage on RetriesAnnotationQueue',
+        'sqs:SendMessage on RetriesIntermediateDlq',
+      ].sort(),
+    );
+    assert.deepEqual(
+      permissions(template, 'FailedMessageProcessor'),
+      [
+        ...always('FailedMessageProcessor'),
+        ...consumes('RetriesIntermediateDlq'),
+        'sqs:SendMessage on RetriesAnnotationQueue',
+        'sqs:SendMessage on RetriesSourceQueue',
+      ].sort(),
+    );
+    assert.deepEqual(
+      permissions(template, 'FinalDlqAnnotator'),
+      [...always('FinalDlqAnnotator'), ...consumes('RetriesAnnotationQueue'), 'sqs:SendMessage on RetriesFinalDlq'].sort(),
+    );
+    for (const role of Object.values(template.findResources('AWS::IAM::Role'))) {
+      assert.equal(role['Properties'].ManagedPolicyArns, undefined);
+    }
+  });
+
+  test('one failed record does not bring back the other nine, and concurrency is limited where it costs no receives', () => {
+    const mappings = Object.values(template.findResources('AWS::Lambda::EventSourceMapping')) as Resource[];
+    const told = mappings.map(({ Properties }) => [
+      Properties['EventSourceArn']['Fn::GetAtt'][0].replace(/[0-9A-F]{8}$/, ''),
+      Properties['FunctionName'].Ref.replace(/[0-9A-F]{8}$/, ''),
+      Properties['BatchSize'],
+      Properties['FunctionResponseTypes'],
+      Properties['ScalingConfig'].MaximumConcurrency,
+      Properties['MaximumBatchingWindowInSeconds'],
+    ]);
+    assert.deepEqual(told.sort(), [
+      ['RetriesAnnotationQueue', 'RetriesFinalDlqAnnotator', 10, ['ReportBatchItemFailures'], 10, undefined],
+      ['RetriesIntermediateDlq', 'RetriesFailedMessageProcessor', 10, ['ReportBatchItemFailures'], 10, undefined],
+      ['RetriesSourceQueue', 'RetriesMessageProcessor', 10, ['ReportBatchItemFailures'], 10, undefined],
+    ]);
+  });
+
+  test('settings are the ones that the functions read', () => {
+    const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
+    assert.deepEqual(names('message-processor'), [
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
+    ]);
+    assert.deepEqual(names('failed-message-processor'), [
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'RETRY_POLICY', 'SOURCE_QUEUE_URL',
+    ]);
+    assert.deepEqual(names('final-dlq-annotator'), ['FINAL_DLQ_URL']);
+    const { TARGET, TARGET_TIMEOUT_SECONDS, MAX_CONCURRENCY } = variables(template, 'message-processor');
+    assert.deepEqual([TARGET, TARGET_TIMEOUT_SECONDS, MAX_CONCURRENCY], ['https://orders.example.com/hook', '30', '10']);
+
+    const policy = { max_attempts: 3, backoff: { kind: 'fixed', delay_seconds: 60 } } as const;
+    const other = templateWith(() => ({
+      ...HTTP,
+      policy,
+      target: { kind: 'http', url: 'http://10.0.0.1/', allowHttp: true, timeout: Duration.seconds(5) },
+      batchSize: 5,
+      maxConcurrentCalls: 2,
+      maxConcurrency: 7,
+      timeout: Duration.seconds(20),
+    }));
+    assert.equal(variables(other, 'failed-message-processor')['RETRY_POLICY'], JSON.stringify(policy));
+    const { TARGET_ALLOW_HTTP, TARGET_TIMEOUT_SECONDS: seconds, MAX_CONCURRENCY: calls } = variables(other, 'message-processor');
+    assert.deepEqual([TARGET_ALLOW_HTTP, seconds, calls], ['true', '5', '2']);
+    other.hasResourceProperties('AWS::Lambda::EventSourceMapping', { BatchSize: 5, ScalingConfig: { MaximumConcurrency: 7 } });
+    other.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 120 });
+  });
+
+  test("the headers' secret can be read by the message-processor alone", () => {
+    const secret = templateWith((stack) => ({
+      target: { kind: 'http', url: 'https://orders.example.com/', headersSecret: new secretsmanager.Secret(stack, 'Secret') },
+    }));
+    const readers = ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].filter((id) =>
+      permissions(secret, id).some((permission) => permission.startsWith('secretsmanager:')),
+    );
+    assert.deepEqual(readers, ['MessageProcessor']);
+    assert.deepEqual(Object.keys(variables(secret, 'message-processor')).includes('TARGET_HEADERS_SECRET_ARN'), true);
+  });
+
+  test('a Lambda target may be invoked, it and nothing else', () => {
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+    const template = templateWith((stack) => ({
+      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
+    }));
+    const invokes = permissions(template, 'MessageProcessor').filter((permission) => permission.startsWith('lambda:'));
+    assert.deepEqual(invokes, [`lambda:InvokeFunction on ${arn}`]);
+    assert.equal(variables(template, 'message-processor')['TARGET'], arn);
+  });
+
+  test('only the message-processor is in the VPC, and its own code cannot use what attaches it', () => {
+    const template = templateWith((stack) => ({ ...HTTP, vpc: { vpc: new ec2.Vpc(stack, 'Vpc') } }));
+    const inVpc = NAMES.filter((name) => functionNamed(template, name).Properties['VpcConfig'] !== undefined);
+    assert.deepEqual(inVpc, ['message-processor']);
+    const ec2Permissions = permissions(template, 'MessageProcessor').filter((permission) => permission.includes('ec2:'));
+    const actions = ['AssignPrivateIpAddresses', 'CreateNetworkInterface', 'DeleteNetworkInterface', 'DescribeNetworkInterfaces', 'DescribeSubnets', 'UnassignPrivateIpAddresses'];
+    assert.deepEqual(ec2Permissions, [
+      ...actions.map((action) => `NOT ec2:${action} on *`),
+      ...actions.map((action) => `ec2:${action} on *`),
+    ]);
+    assert.deepEqual(permissions(template, 'FailedMessageProcessor').filter((permission) => permission.includes('ec2:')), []);
+  });
+
+  test('with a key, senders and receivers may use it', () => {
+    const encrypted = templateWith((stack) => ({ ...HTTP, encryptionKey: new kms.Key(stack, 'Key') }));
+    for (const id of ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator']) {
+      const key = permissions(encrypted, id).filter((permission) => permission.startsWith('kms:'));
+      assert.deepEqual([...new Set(key)], ['kms:Decrypt on Key', 'kms:GenerateDataKey on Key'], id);
+    }
+  });
+
+  test('the data schema is in the packages of the two functions that validate', () => {
+    const schema = join(temporaryDirectory(), 'order.schema.json');
+    writeFileSync(schema, '{"required":["order"]}');
+    const { stack } = stackWith(() => ({ ...HTTP, dataSchema: schema }));
+    const assembly = (stack.node.root as App).synth();
+    const template = assembly.getStackByName('Test').template;
+    const functions = Object.values(template.Resources as Record<string, any>).filter((found) => found.Type === 'AWS::Lambda::Function');
+    const told = functions.map(({ Properties }) => {
+      const asset = `asset.${Properties.Code.S3Key.replace('.zip', '')}`;
+      const file = join(assembly.directory, asset, 'data.schema.json');
+      return [Properties.FunctionName, Properties.Environment.Variables.DATA_SCHEMA_PATH, existsSync(file) && readFileSync(file, 'utf8')];
+    });
+    assert.deepEqual(told.sort(), [
+      ['redeliver-prod-failed-message-processor', 'data.schema.json', '{"required":["order"]}'],
+      ['redeliver-prod-final-dlq-annotator', undefined, false],
+      ['redeliver-prod-message-processor', 'data.schema.json', '{"required":["order"]}'],
+    ]);
+  });
+
+  test("a handler of one's own is deployed instead of the message-processor", () => {
+    const bundle = join(fakeBundles(), 'message-processor');
+    const template = templateWith(() => ({ target: { kind: 'handler', bundle } }));
+    assert.equal('TARGET' in variables(template, 'message-processor'), false);
+  });
+});

@@ -1,0 +1,53 @@
+import { App, Stack, Validations } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { fakeBundles } from './stack-support.ts';
+import { VARIANTS, variant } from './stack-variants.ts';
+
+/** What AwsSolutions finds, `rule at construct`. */
+function findings(app: App): string[] {
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  let directory = app.outdir;
+  try {
+    directory = app.synth().directory;
+  } catch {
+    // A finding fails the synth; the report is written all the same.
+  }
+  const report = JSON.parse(readFileSync(join(directory, 'validation-report.json'), 'utf8'));
+  return report.pluginReports.flatMap((plugin: any) =>
+    (plugin.violations ?? []).map((violation: any) => violation.ruleName ?? JSON.stringify(violation)),
+  );
+}
+
+describe('AwsSolutions finds nothing that has no reason', () => {
+  for (const name of Object.keys(VARIANTS)) {
+    test(name, () => assert.deepEqual(findings(variant(name, fakeBundles()).app), []));
+  }
+
+  test('and what is acknowledged has a reason', () => {
+    const acknowledged = Object.keys(VARIANTS).flatMap((name) =>
+      variant(name, fakeBundles())
+        .stack.node.findAll()
+        .flatMap((construct) => construct.node.metadata)
+        .filter(({ type }) => type === Validations.ACKNOWLEDGED_RULES_METADATA_KEY)
+        .flatMap(({ data }) => Object.entries(data as Record<string, unknown>)),
+    );
+    assert.ok(acknowledged.length >= 10, JSON.stringify(acknowledged));
+    for (const [rule, reason] of acknowledged) {
+      assert.ok(JSON.stringify(reason).length > 30, rule);
+    }
+  });
+
+  test('and it does look', () => {
+    const app = new App();
+    const stack = new Stack(app, 'Careless');
+    const role = new iam.Role(stack, 'Role', { assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com') });
+    role.addToPolicy(new iam.PolicyStatement({ actions: ['sqs:*'], resources: ['*'] }));
+    assert.notDeepEqual(findings(app), []);
+  });
+});

@@ -1,0 +1,123 @@
+import { RemovalPolicy } from 'aws-cdk-lib';
+import type { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { HTTP, named, type Resource, templateWith } from './stack-support.ts';
+
+const SUFFIXES = ['source', 'intermediate-dlq', 'annotation', 'final-dlq'] as const;
+
+function queue(template: Template, suffix: (typeof SUFFIXES)[number]): Resource {
+  return named(template, 'AWS::SQS::Queue', 'QueueName', `redeliver-prod-${suffix}`);
+}
+
+/** The statements of the policy of one queue. */
+function statements(template: Template, suffix: string): any[] {
+  const queues = template.findResources('AWS::SQS::Queue', { Properties: { QueueName: `redeliver-prod-${suffix}` } });
+  const [id] = Object.keys(queues);
+  const policies = Object.values(template.findResources('AWS::SQS::QueuePolicy')) as Resource[];
+  const ofQueue = policies.filter((policy) => policy.Properties['Queues'][0].Ref === id);
+  return ofQueue.flatMap((policy) => policy.Properties['PolicyDocument'].Statement);
+}
+
+describe('queues', () => {
+  const template = templateWith(() => HTTP);
+
+  test('messages are kept as long as the design says, and moved on after so many receives', () => {
+    const told = SUFFIXES.map((suffix) => {
+      const { Properties } = queue(template, suffix);
+      return [
+        suffix,
+        Properties['MessageRetentionPeriod'],
+        Properties['VisibilityTimeout'],
+        Properties['RedrivePolicy']?.maxReceiveCount,
+        Properties['MaximumMessageSize'],
+        Properties['SqsManagedSseEnabled'],
+        Properties['FifoQueue'],
+      ];
+    });
+    assert.deepEqual(told, [
+      ['source', 604_800, 360, 1, 1_048_576, true, undefined],
+      ['intermediate-dlq', 1_209_600, 180, 100, 1_048_576, true, undefined],
+      ['annotation', 1_209_600, 180, 10, 1_048_576, true, undefined],
+      ['final-dlq', 1_209_600, 180, undefined, 1_048_576, true, undefined],
+    ]);
+  });
+
+  test('each queue lets only the queue before it move messages into it', () => {
+    const told = SUFFIXES.map((suffix) => {
+      const { redrivePermission, sourceQueueArns } = queue(template, suffix).Properties['RedriveAllowPolicy'];
+      return [suffix, redrivePermission, JSON.stringify(sourceQueueArns ?? []).match(/:(redeliver-prod-[a-z-]+)"/)?.[1]];
+    });
+    assert.deepEqual(told, [
+      ['source', 'denyAll', undefined],
+      ['intermediate-dlq', 'byQueue', 'redeliver-prod-source'],
+      ['annotation', 'byQueue', 'redeliver-prod-intermediate-dlq'],
+      ['final-dlq', 'byQueue', 'redeliver-prod-annotation'],
+    ]);
+  });
+
+  test('nothing goes over the network in the clear', () => {
+    for (const suffix of SUFFIXES) {
+      const tls = statements(template, suffix).filter((statement) => statement.Condition?.Bool?.['aws:SecureTransport']);
+      assert.equal(tls.length, 1, suffix);
+      assert.deepEqual([tls[0].Effect, tls[0].Action, tls[0].Principal], ['Deny', 'sqs:*', { AWS: '*' }]);
+    }
+  });
+
+  test('only the functions can put something into the inner queues', () => {
+    const senders = (suffix: string): string[] =>
+      statements(template, suffix)
+        .filter((statement) => statement.Sid === 'OnlyTheFunctionsSend')
+        .flatMap((statement) => {
+          assert.deepEqual(
+            [statement.Effect, statement.Action, statement.Principal, Object.keys(statement.Condition)],
+            ['Deny', 'sqs:SendMessage', { AWS: '*' }, ['ArnNotEquals']],
+          );
+          return statement.Condition.ArnNotEquals['aws:PrincipalArn'];
+        })
+        .map((arn) => arn['Fn::GetAtt'][0].replace(/^Retries|Role[0-9A-F]{8}$/g, ''));
+    assert.deepEqual(senders('source'), [], 'producers are anybody');
+    assert.deepEqual(senders('intermediate-dlq'), ['MessageProcessor']);
+    assert.deepEqual(senders('annotation'), ['MessageProcessor', 'FailedMessageProcessor']);
+    assert.deepEqual(senders('final-dlq'), ['FinalDlqAnnotator']);
+  });
+
+  test('queues survive the stack, but not a first deployment that failed', () => {
+    for (const suffix of SUFFIXES) {
+      const { DeletionPolicy, UpdateReplacePolicy } = queue(template, suffix);
+      assert.deepEqual([DeletionPolicy, UpdateReplacePolicy], ['RetainExceptOnCreate', 'Retain'], suffix);
+    }
+    const gone = templateWith(() => ({ ...HTTP, removalPolicy: RemovalPolicy.DESTROY }));
+    for (const suffix of SUFFIXES) {
+      assert.equal(queue(gone, suffix).DeletionPolicy, 'Delete', suffix);
+    }
+  });
+
+  test('a key of your own encrypts all four, and functions may use it for their queues without wildcards', () => {
+    const encrypted = templateWith((stack) => ({ ...HTTP, encryptionKey: new kms.Key(stack, 'Key') }));
+    for (const suffix of SUFFIXES) {
+      const { KmsMasterKeyId, SqsManagedSseEnabled } = queue(encrypted, suffix).Properties;
+      assert.match(JSON.stringify(KmsMasterKeyId), /^\{"Fn::GetAtt":\["Key/, suffix);
+      assert.equal(SqsManagedSseEnabled, undefined);
+    }
+    const actions = (Object.values(encrypted.findResources('AWS::IAM::Policy')) as Resource[])
+      .flatMap((policy) => policy.Properties['PolicyDocument'].Statement)
+      .flatMap((statement) => statement.Action)
+      .filter((action: string) => action.startsWith('kms:'));
+    assert.deepEqual([...new Set(actions)].sort(), ['kms:Decrypt', 'kms:GenerateDataKey']);
+  });
+
+  test('names start with prefix and stage, so that several deployments live in one account', () => {
+    const other = templateWith(() => ({ ...HTTP, prefix: 'orders', stage: 'test' }));
+    const names = Object.values(other.findResources('AWS::SQS::Queue')).map((found) => found['Properties'].QueueName);
+    assert.deepEqual(names.sort(), SUFFIXES.map((suffix) => `orders-test-${suffix}`).sort());
+    for (const type of ['AWS::CloudWatch::Alarm', 'AWS::Lambda::Function', 'AWS::CloudWatch::Dashboard']) {
+      for (const { Properties } of Object.values(other.findResources(type)) as Resource[]) {
+        const name = Properties['AlarmName'] ?? Properties['FunctionName'] ?? Properties['DashboardName'];
+        assert.ok(name.startsWith('orders-test'), name);
+      }
+    }
+  });
+});

@@ -1,0 +1,140 @@
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+
+import { HTTP, type Resource, stackWith, templateWith } from './stack-support.ts';
+
+const DAY = 86_400;
+
+describe('alarms', () => {
+  const template = templateWith(() => HTTP);
+  const alarms = Object.values(template.findResources('AWS::CloudWatch::Alarm')) as Resource[];
+
+  /** An alarm, shortly: what is watched, of what, how, and above what. */
+  const told = ({ Properties }: Resource): unknown[] => {
+    const [dimension] = Properties['Dimensions'];
+    const of = dimension.Value.Ref ?? dimension.Value['Fn::GetAtt'][0];
+    return [
+      Properties['AlarmName'].replace('redeliver-prod-', ''),
+      `${Properties['Namespace']} ${Properties['MetricName']}`,
+      `${dimension.Name}=${of.replace(/^Retries|[0-9A-F]{8}$/g, '')}`,
+      `${Properties['Statistic']} > ${Properties['Threshold']}`,
+    ];
+  };
+
+  test('each says what is the matter, from the metric that knows', () => {
+    const functions = [
+      ['message-processor', 'MessageProcessor', 7],
+      ['failed-message-processor', 'FailedMessageProcessor', 7],
+      ['final-dlq-annotator', 'FinalDlqAnnotator', 14],
+    ] as const;
+    const queues = [
+      ['source-queue', 'SourceQueue'],
+      ['intermediate-dlq', 'IntermediateDlq'],
+      ['annotation-queue', 'AnnotationQueue'],
+    ] as const;
+    const expected = [
+      ['final-dlq-not-empty', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=FinalDlq', 'Maximum > 0'],
+      ['final-dlq-about-to-expire', 'AWS/SQS ApproximateAgeOfOldestMessage', 'QueueName=FinalDlq', `Maximum > ${(14 * DAY * 8) / 10}`],
+      ...queues.map(([name, id]) => [`${name}-waits-too-long`, 'AWS/SQS ApproximateAgeOfOldestMessage', `QueueName=${id}`, 'Maximum > 3600']),
+      ['intermediate-dlq-backlog', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=IntermediateDlq', 'Maximum > 1000'],
+      ['moved-by-redrive', 'Redeliver ArrivedByRedrive', 'Function=FailedMessageProcessor', 'Sum > 0'],
+      ['intermediate-dlq-keeps-failing', 'Redeliver ReceiveCount', 'Function=FailedMessageProcessor', 'Maximum > 4'],
+      ...functions.flatMap(([name, id, days]) => [
+        [`${name}-sees-old-messages`, 'Redeliver MessageAgeSeconds', `Function=${id}`, `Maximum > ${(days * DAY * 8) / 10}`],
+        [`${name}-errors`, 'AWS/Lambda Errors', `FunctionName=${id}`, 'Sum > 0'],
+        [`${name}-throttles`, 'AWS/Lambda Throttles', `FunctionName=${id}`, 'Sum > 0'],
+        [`${name}-loop-stopped`, 'AWS/Lambda RecursiveInvocationsDropped', `FunctionName=${id}`, 'Sum > 0'],
+      ]),
+    ];
+    assert.deepEqual(alarms.map(told).sort(), expected.sort());
+  });
+
+  test('none goes off for want of traffic, and each says what to do', () => {
+    for (const { Properties } of alarms) {
+      const { TreatMissingData, ComparisonOperator, Period, AlarmActions, AlarmDescription } = Properties;
+      assert.deepEqual(
+        [TreatMissingData, ComparisonOperator, Period, AlarmActions],
+        ['notBreaching', 'GreaterThanThreshold', 300, undefined],
+      );
+      assert.ok(AlarmDescription.length > 40, AlarmDescription);
+    }
+  });
+
+  test('with a topic, all are sent there', () => {
+    const sent = templateWith((stack) => ({ ...HTTP, alarmTopic: new sns.Topic(stack, 'Topic') }));
+    for (const { Properties } of Object.values(sent.findResources('AWS::CloudWatch::Alarm')) as Resource[]) {
+      assert.match(Properties['AlarmActions'][0].Ref, /^Topic/);
+      assert.match(Properties['OKActions'][0].Ref, /^Topic/);
+    }
+  });
+
+  test('a Lambda target is in the loop too', () => {
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+    const template = templateWith((stack) => ({
+      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
+    }));
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      AlarmName: 'redeliver-prod-target-loop-stopped',
+      Dimensions: [{ Name: 'FunctionName', Value: 'orders' }],
+    });
+  });
+
+  test('more receives are right where the source queue has more', () => {
+    const more = templateWith(() => ({ ...HTTP, maxReceiveCount: 3 }));
+    more.hasResourceProperties('AWS::CloudWatch::Alarm', { AlarmName: 'redeliver-prod-intermediate-dlq-keeps-failing', Threshold: 6 });
+  });
+});
+
+describe('the dashboard', () => {
+  const { stack } = stackWith(() => HTTP);
+  const [dashboard] = stack.node.findAll().filter((child) => child.node.id === 'Dashboard');
+  const body = stack.resolve((dashboard?.node.defaultChild as any).dashboardBody);
+  const text: string = body['Fn::Join'][1].map((part: unknown) => (typeof part === 'string' ? part : 'TOKEN')).join('');
+  const { widgets } = JSON.parse(text) as { widgets: { x: number; y: number; width: number; height: number; properties: any }[] };
+
+  test('a person sees what comes in, comes back, is given up, and how late', () => {
+    const titles = widgets.map(({ properties }) => properties.title);
+    assert.deepEqual(titles, [
+      'Alarms',
+      'In the time shown',
+      'Flow in: messages per 5 minutes',
+      'Failures by kind',
+      'Retries by attempt',
+      'Delays before retries, in seconds',
+      'Dead letters by error type',
+      'Messages in the queues',
+      'Oldest message since its first send, in seconds',
+      'Oldest message in each queue, in seconds',
+      'Successful calls to the target, in seconds',
+      'Functions: errors, throttles, sends not confirmed',
+    ]);
+    assert.equal(widgets[0]?.properties.alarms.length, 20);
+    for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
+      const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
+      assert.ok(text.includes(search), search);
+    }
+  });
+
+  test('no two widgets lie on one another', () => {
+    const cells = widgets.flatMap(({ x, y, width, height }) =>
+      Array.from({ length: width * height }, (_, n) => `${x + (n % width)},${y + Math.floor(n / width)}`),
+    );
+    assert.equal(new Set(cells).size, cells.length);
+    assert.ok(widgets.every(({ x, width }) => x + width <= 24));
+  });
+});
+
+test('every metric that is watched is one that the functions write', () => {
+  const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
+  const writes = read('../../crates/aws/src/telemetry/line.rs');
+  const [, names = ''] = read('../lib/metrics.ts').match(/export type OwnMetric =([^;]+);/) ?? [];
+  const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);
+  assert.equal(watched.length, 10);
+  for (const name of [...watched, 'ErrorType', 'FailureKind', 'RetryAttempt']) {
+    assert.ok(writes.includes(`"${name}"`), `${name} is not written by the functions`);
+  }
+  assert.ok(writes.includes('const NAMESPACE: &str = "Redeliver";'));
+});

@@ -1,0 +1,213 @@
+import { Duration } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
+import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy.ts';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support.ts';
+
+const EXAMPLES = new URL('../../schemas/examples/', import.meta.url);
+
+/** What is said of wrong props, a sentence each. */
+function refused(props: Partial<RedeliverProps>): string[] {
+  try {
+    stackWith(() => ({ ...HTTP, ...props }));
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n');
+  }
+  return [];
+}
+
+function http(target: { url: string; allowHttp?: boolean; timeout?: Duration }): Partial<RedeliverProps> {
+  return { target: { kind: 'http', ...target } };
+}
+
+/** A policy that TypeScript would refuse, as it may come from a file. */
+function policy(document: unknown): Partial<RedeliverProps> {
+  return { policy: document as RetryPolicy };
+}
+
+describe('a wrong prop fails the synth with one sentence', () => {
+  const cases: [string, Partial<RedeliverProps>, string][] = [
+    [
+      'a delay that DelaySeconds cannot express',
+      policy({ backoff: { kind: 'uniform', max_delay_seconds: 901 } }),
+      'policy/backoff/max_delay_seconds must be <= 900: DelaySeconds of SQS cannot express a longer delay.',
+    ],
+    ['an unknown member', policy({ maxAttempts: 3 }), 'policy has the unknown member maxAttempts.'],
+    [
+      'an unknown kind of backoff',
+      policy({ backoff: { kind: 'linear' } }),
+      'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
+    ],
+    [
+      'an initial delay above the longest',
+      policy({ backoff: { kind: 'exponential', initial_delay_seconds: 100, max_delay_seconds: 10 } }),
+      'policy/backoff/initial_delay_seconds is more than max_delay_seconds; lower it or raise the other.',
+    ],
+    [
+      'the same pattern in both lists',
+      policy({ retryable: ['A'], non_retryable: ['B', 'A'] }),
+      'policy/non_retryable/1 stands in retryable too; remove one of the two.',
+    ],
+    [
+      'a policy that does not fit into the environment',
+      policy({ retryable: Array.from({ length: 40 }, (_, n) => `${n}`.padEnd(100, 'x')) }),
+      'policy has 4135 bytes as JSON, more than the 3072 that fit into a function\'s environment; shorten its lists.',
+    ],
+    [
+      'retries that outlast the retention',
+      policy({ max_attempts: 1000 }),
+      'policy allows 1000 retries over 11.1 days at worst, longer than the source queue keeps a message (7.0 days); ' +
+        'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.',
+    ],
+    [
+      'a batch that the function has no time for',
+      { batchSize: 10, maxConcurrentCalls: 3 },
+      'timeout is 60 s, but a batch of 10 with 3 calls at a time may take 4 × 30 s + 5 s = 125 s; raise timeout or ' +
+        'maxConcurrentCalls, or lower batchSize or target.timeout.',
+    ],
+    ['too long a timeout', { timeout: Duration.seconds(901) }, 'timeout is 901 s; a Lambda function can run for 1 s to 900 s.'],
+    [
+      'a visibility timeout that lets a message out while it is worked on',
+      { sourceVisibilityTimeout: Duration.seconds(300) },
+      'sourceVisibilityTimeout is 300 s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).',
+    ],
+    [
+      'a source queue that keeps messages as long as the DLQ',
+      { sourceRetention: Duration.days(14) },
+      'sourceRetention is 1209600 s; use at least 60 s and less than the 1209600 s (14 days) of the intermediate DLQ, ' +
+        'where a message keeps the age it came with.',
+    ],
+    ['concurrency that SQS does not know', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
+    ['a batch that needs a window', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (more would need a batching window, which delays every message).'],
+    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive counts as a retry spent).'],
+    ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
+    [
+      'a FIFO queue',
+      { existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders.fifo' } },
+      'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
+    ],
+    [
+      "a queue's URL for its ARN",
+      { existingSourceQueue: { queueArn: 'https://sqs.eu-west-1.amazonaws.com/111122223333/orders' } },
+      'existingSourceQueue.queueArn is "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"; give a queue\'s ARN: ' +
+        'arn:aws:sqs:REGION:ACCOUNT:NAME.',
+    ],
+    ['no URL', http({ url: 'orders' }), 'target.url is not a URL; give the https:// URL that messages are POSTed to.'],
+    ['http', http({ url: 'http://example.com' }), 'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.'],
+    ['another protocol', http({ url: 'ftp://example.com' }), 'target.url starts with ftp://; use an https:// URL.'],
+    [
+      'credentials in the URL',
+      http({ url: 'https://user:secret@example.com' }),
+      'target.url has credentials in it, which would be readable by many; put them into target.headersSecret.',
+    ],
+    ['a name for nothing', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
+  ];
+  for (const [name, props, sentence] of cases) {
+    test(name, () => assert.deepEqual(refused(props), [sentence]));
+  }
+
+  test('all that is wrong is said at once', () => {
+    const wrong = { ...policy({ max_attempts: -1 }), batchSize: 0, ...http({ url: 'x' }) };
+    assert.equal(refused(wrong).length, 3);
+  });
+
+  test('http is right for this machine, and where it is allowed', () => {
+    for (const target of [{ url: 'http://127.0.0.1:8000/' }, { url: 'http://localhost/' }, { url: 'http://10.0.0.1/', allowHttp: true }]) {
+      assert.deepEqual(refused(http(target)), []);
+    }
+  });
+
+  test('retries that outlast the retention are right when they are meant', () => {
+    const long = { max_attempts: 1000 };
+    assert.deepEqual(refused({ ...policy({ ...long, max_age_seconds: 604_800 }) }), []);
+    assert.deepEqual(refused({ ...policy(long), sourceRetention: Duration.days(12) }), []);
+  });
+});
+
+describe('bundles', () => {
+  test('a missing one is named, with the command that builds it', () => {
+    const bundles = temporaryDirectory();
+    assert.deepEqual(refused({ bundles }), [
+      `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle\`.`,
+    ]);
+  });
+
+  test('one for another architecture is not deployed', () => {
+    const bundles = fakeBundles(lambda.Architecture.X86_64);
+    assert.deepEqual(refused({ bundles }), [
+      `${bundles}/message-processor/bootstrap is built for x86_64, but the functions are to run on arm64; build it with ` +
+        '`cargo xtask bundle`, or set the architecture to what was built.',
+    ]);
+    assert.deepEqual(refused({ bundles, architecture: lambda.Architecture.X86_64 }), []);
+  });
+
+  test('a script is no bundle', () => {
+    const bundles = temporaryDirectory();
+    mkdirSync(join(bundles, 'message-processor'));
+    writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
+    assert.match(refused({ bundles })[0] ?? '', /is built for no architecture of Lambda/);
+  });
+});
+
+describe('the policy is checked as the functions check it', () => {
+  const examples = (directory: string): [string, unknown][] =>
+    readdirSync(new URL(directory, EXAMPLES))
+      .filter((name) => name.startsWith('retry-policy-'))
+      .map((name) => [name, JSON.parse(readFileSync(new URL(`${directory}${name}`, EXAMPLES), 'utf8'))]);
+
+  test('what they refuse is refused', () => {
+    const invalid = examples('invalid/');
+    assert.ok(invalid.length >= 7);
+    for (const [name, document] of invalid) {
+      assert.equal(refused(policy(document)).length, 1, name);
+    }
+  });
+
+  test('what they accept is accepted', () => {
+    const valid = examples('valid/');
+    assert.ok(valid.length >= 6);
+    for (const [name, document] of valid) {
+      // Long enough for the longest one.
+      assert.deepEqual(refused({ ...policy(document), sourceRetention: Duration.days(13) }), [], name);
+    }
+  });
+
+  test('the defaults are those of the schema', () => {
+    const schema = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8'));
+    assert.equal(maxAttempts({}), schema.properties.max_attempts.default);
+    assert.deepEqual(schema.properties.backoff.default, { kind: 'uniform', max_delay_seconds: 900 });
+    assert.equal(schema.$defs.exponential.properties.rate.default, 2);
+    assert.equal(worstCaseDelaySeconds({}), 5 * 900);
+  });
+
+  test('the longest way is counted for every backoff', () => {
+    const worst = (backoff: RetryPolicy['backoff'] & object): number => worstCaseDelaySeconds({ max_attempts: 4, backoff });
+    assert.equal(worst({ kind: 'exponential', initial_delay_seconds: 100, max_delay_seconds: 500 }), 100 + 200 + 400 + 500);
+    assert.equal(worst({ kind: 'fixed', delay_seconds: 7 }), 28);
+    assert.equal(worst({ kind: 'schedule', delays_seconds: [1, 10] }), 31);
+  });
+});
+
+describe('the data schema', () => {
+  const schema = (text: string): string[] => {
+    const path = join(temporaryDirectory(), 'data.json');
+    writeFileSync(path, text);
+    return refused({ dataSchema: path }).map((sentence) => sentence.replace(path, 'FILE'));
+  };
+
+  test('one that the functions could not use is not deployed', () => {
+    assert.match(schema('{')[0] ?? '', /^dataSchema FILE cannot be used: .*; give a JSON Schema 2020-12 without remote references\.$/);
+    assert.match(schema('{"type":"strnig"}')[0] ?? '', /schema is invalid/);
+    assert.match(schema('{"$ref":"https://example.com/x.json"}')[0] ?? '', /can't resolve reference/);
+    assert.match(schema('[]')[0] ?? '', /a JSON Schema is an object/);
+    assert.match(refused({ dataSchema: '/nowhere.json' })[0] ?? '', /no such file/);
+  });
+
+  test('a right one is', () => assert.deepEqual(schema('{"required":["order"],"properties":{"at":{"format":"date-time"}}}'), []));
+});

@@ -1,0 +1,24 @@
+// Writes the templates of all variants into a directory, for CloudFormation's own linter.
+
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { writeFakeBundles } from './fakes.ts';
+import { VARIANTS, variant } from './stack-variants.ts';
+
+const [directory] = process.argv.slice(2);
+if (directory === undefined) {
+  throw new Error('usage: write-templates.ts DIRECTORY');
+}
+mkdirSync(directory, { recursive: true });
+const bundles = mkdtempSync(join(tmpdir(), 'redeliver-bundles-'));
+try {
+  writeFakeBundles(bundles);
+  for (const name of Object.keys(VARIANTS)) {
+    const template = variant(name, bundles).app.synth().getStackByName(name).template;
+    writeFileSync(join(directory, `${name}.json`), JSON.stringify(template, undefined, 2));
+  }
+} finally {
+  rmSync(bundles, { recursive: true });
+}

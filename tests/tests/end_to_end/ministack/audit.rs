@@ -1,0 +1,157 @@
+//! `redeliver audit` with the real program: two thousand dead letters of all kinds, ours and not.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+
+use aws_sdk_sqs::primitives::Blob;
+use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::release_program;
+use redeliver_tests::sqs::REGION;
+use redeliver_tests::topology::Topology;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{id, topology};
+
+const COUNT: u32 = 2000;
+/// Body and attributes together.
+const MESSAGE_BYTES_MAX: usize = 1_048_576;
+
+fn text(value: &str) -> MessageAttributeValue {
+    MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
+}
+
+/// What the annotator writes beside a message.
+fn ours(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttributeValue> {
+    let dead_letter = json!({
+        "stage": "failed-message-processor",
+        "cause": {"type": "HttpStatus.503", "message": "HTTP 503 Service Unavailable"},
+        "attempts": 2,
+        "first_sent_time": "2026-01-01T00:00:00.000000Z",
+        "dead_lettered_at": "2026-01-01T00:10:00.000000Z",
+        "sqs_message_id": "an-earlier-one",
+        "fingerprint": fingerprint,
+    });
+    HashMap::from([
+        ("ErrorType".to_owned(), text(error_type)),
+        ("ErrorDetails".to_owned(), text("HttpStatus.503: HTTP 503 Service Unavailable")),
+        ("DeadLetter".to_owned(), text(&dead_letter.to_string())),
+    ])
+}
+
+/// The n-th dead letter: body and attributes.
+fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
+    let body = json!({"metadata": {"message_id": id(n), "retry_attempt": 2}, "data": {"n": n}}).to_string();
+    match n % 5 {
+        0 => (body, ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa")),
+        1 => ("{\"rubbish\"".to_owned(), ours("INVALID_MESSAGE_FORMAT", "00000000000000bb")),
+        2 => {
+            let mut attributes = ours("NON_RETRYABLE_ERROR", "00000000000000cc");
+            let bytes = MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new([0, 255]));
+            attributes.insert("bytes".to_owned(), bytes.build().unwrap());
+            (body, attributes)
+        }
+        3 => (format!("somebody else's {n}"), HashMap::new()),
+        _ => {
+            let mut attributes = ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
+            attributes.extend((0..7).map(|n| (format!("producer-{n}"), text("kept"))));
+            (body, attributes)
+        }
+    }
+}
+
+/// Puts them into the final DLQ, and one that fills SQS's limit.
+async fn fill(topology: &Topology) {
+    for batch in (0..COUNT).collect::<Vec<_>>().chunks(10) {
+        let entries = batch.iter().map(|n| {
+            let (body, attributes) = dead_letter(*n);
+            let entry = SendMessageBatchRequestEntry::builder().id(n.to_string()).message_body(body);
+            entry.set_message_attributes(Some(attributes)).build().unwrap()
+        });
+        let request = topology.client.send_message_batch().queue_url(&topology.final_dlq.url);
+        let sent = request.set_entries(Some(entries.collect())).send().await.unwrap();
+        assert!(sent.failed.is_empty(), "{:?}", sent.failed);
+    }
+    let attributes = ours("RETRY_ATTEMPT_EXCEEDED", "00000000000000aa");
+    let size: usize = attributes
+        .iter()
+        .map(|(name, value)| name.len() + value.data_type().len() + value.string_value().unwrap().len())
+        .sum();
+    let head = format!(r#"{{"metadata":{{"message_id":"{}","retry_attempt":2}},"data":{{"x":""#, id(COUNT));
+    let padding = "x".repeat(MESSAGE_BYTES_MAX - size - head.len() - 3);
+    let request = topology.client.send_message().queue_url(&topology.final_dlq.url);
+    let request = request.message_body(format!(r#"{head}{padding}"}}}}"#));
+    request.set_message_attributes(Some(attributes)).send().await.unwrap();
+}
+
+fn redeliver(arguments: &[&str]) -> Command {
+    let mut command = Command::new(release_program("redeliver"));
+    command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Exit code and standard output.
+async fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = redeliver(arguments).output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    (output.status.code(), if printed.is_empty() { said } else { printed })
+}
+
+#[tokio::test]
+async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consumed() {
+    let topology = topology().await;
+    fill(&topology).await;
+    let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
+    let all = u64::from(COUNT) + 1;
+
+    let (code, report) = run(&["audit", "--queue-url", dlq, "--format", "json"]).await;
+    let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
+    assert_eq!(code, Some(3));
+    assert_eq!((&report["total"], &report["coverage"]["seen"]), (&json!(all), &json!(all)));
+    let by_error_type = json!({
+        "INVALID_MESSAGE_FORMAT": 400,
+        "NON_RETRYABLE_ERROR": 400,
+        "RETRY_ATTEMPT_EXCEEDED": 801,
+        "UNANNOTATED": 400,
+    });
+    assert_eq!(report["by_error_type"], by_error_type);
+    let groups: HashMap<_, _> = report["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| (group["fingerprint"].as_str().unwrap(), group["count"].as_u64().unwrap()))
+        .collect();
+    assert_eq!((groups["00000000000000aa"], groups["00000000000000bb"], groups["00000000000000cc"]), (801, 400, 400));
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0], "nothing is consumed or held");
+
+    let some = ["audit", "--queue-url", dlq, "--format", "json", "--where", r#".attributes.bytes == "AP8=""#];
+    let (_, report) = run(&some).await;
+    assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["total"], 400);
+
+    // What would go back: all that are ours and valid, also those with ten attributes and of one MiB.
+    let (code, plan) = run(&["redrive", "--queue-url", dlq, "--to", source, "--format", "json"]).await;
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    let staying: u64 = plan["staying"].as_array().unwrap().iter().map(|why| why["count"].as_u64().unwrap()).sum();
+    assert_eq!((code, &plan["planned"], staying), (Some(1), &json!(1201), 800), "rubbish and foreign ones stay");
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0]);
+}
+
+#[tokio::test]
+async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
+    let topology = topology().await;
+    let dlq = topology.final_dlq.url.as_str();
+    let (code, report) = run(&["audit", "--queue-url", dlq, "--format", "json"]).await;
+    assert_eq!((code, &serde_json::from_str::<Value>(&report).unwrap()["total"]), (Some(0), &json!(0)));
+    for (arguments, sentence) in [
+        (["audit", "--queue-url", dlq, "--where", ".a |"], "the filter `.a |` is wrong at byte 4"),
+        (["audit", "--queue-url", &topology.source.url, "--format", "json"], "has a redrive policy"),
+        (["audit", "--stack", "no-such-stack", "--format", "json"], "stack no-such-stack: "),
+    ] {
+        let (code, said) = run(&arguments).await;
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(sentence), "{arguments:?}: {said}");
+    }
+}
