@@ -1,6 +1,7 @@
 //! The whole loop on ministack: three functions, four queues.
 
 mod attributes;
+mod audit;
 mod crashes;
 mod deployment;
 mod hand_off;
