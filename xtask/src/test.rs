@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::bundle::{Architecture, bundle};
 use crate::report::{Report, forget_skipped_tests};
 use crate::stack::{self, Node};
-use crate::tools::{Failure, cargo, root, run, target_dir, variable};
+use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 
 /// The programs that the tests run besides the bundles. All workspace members are selected, as they are by the README's
@@ -43,8 +43,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     bundles(report, &python)?;
     report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
-    report
-        .step("unit and property tests", || run(&mut cargo(&["test", "--workspace", "--lib", "--bins"])))?;
+    unit_tests(report)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
@@ -52,6 +51,15 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
     })?;
     report.step("README commands", readme_commands)
+}
+
+fn unit_tests(report: &mut Report) -> Result<(), Failure> {
+    let mut command = cargo(&["test", "--workspace", "--lib", "--bins", "--"]);
+    if output(Command::new("chromium").arg("--version")).is_err() {
+        report.skip("the audit's page in a browser", "install Chromium (the command `chromium`)")?;
+        command.args(["--skip", "chromium"]);
+    }
+    report.step("unit and property tests", || run(&mut command))
 }
 
 /// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too.
