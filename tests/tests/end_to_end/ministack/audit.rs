@@ -48,7 +48,8 @@ fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
         1 => ("{\"rubbish\"".to_owned(), ours("INVALID_MESSAGE_FORMAT", "00000000000000bb")),
         2 => {
             let mut attributes = ours("NON_RETRYABLE_ERROR", "00000000000000cc");
-            let bytes = MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new([0, 255]));
+            let bytes =
+                MessageAttributeValue::builder().data_type("Binary").binary_value(Blob::new([0, 255]));
             attributes.insert("bytes".to_owned(), bytes.build().unwrap());
             (body, attributes)
         }
@@ -124,7 +125,10 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
         .iter()
         .map(|group| (group["fingerprint"].as_str().unwrap(), group["count"].as_u64().unwrap()))
         .collect();
-    assert_eq!((groups["00000000000000aa"], groups["00000000000000bb"], groups["00000000000000cc"]), (801, 400, 400));
+    assert_eq!(
+        (groups["00000000000000aa"], groups["00000000000000bb"], groups["00000000000000cc"]),
+        (801, 400, 400)
+    );
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0], "nothing is consumed or held");
 
     let some = ["audit", "--queue-url", dlq, "--format", "json", "--where", r#".attributes.bytes == "AP8=""#];
@@ -134,8 +138,13 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
     // What would go back: all that are ours and valid, also those with ten attributes and of one MiB.
     let (code, plan) = run(&["redrive", "--queue-url", dlq, "--to", source, "--format", "json"]).await;
     let plan: Value = serde_json::from_str(&plan).unwrap();
-    let staying: u64 = plan["staying"].as_array().unwrap().iter().map(|why| why["count"].as_u64().unwrap()).sum();
-    assert_eq!((code, &plan["planned"], staying), (Some(1), &json!(1201), 800), "rubbish and foreign ones stay");
+    let staying: u64 =
+        plan["staying"].as_array().unwrap().iter().map(|why| why["count"].as_u64().unwrap()).sum();
+    assert_eq!(
+        (code, &plan["planned"], staying),
+        (Some(1), &json!(1201), 800),
+        "rubbish and foreign ones stay"
+    );
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0]);
 }
 
