@@ -17,7 +17,6 @@ mod over_time;
 mod report;
 mod show;
 mod table;
-mod text;
 mod timeline;
 mod view;
 
@@ -62,7 +61,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             exit_code(&report)
         }
         Err(error) => {
-            eprintln!("error: {}", text::escaped_lines(&error.to_string()));
+            eprintln!("error: {}", crate::text::escaped_lines(&error.to_string()));
             ExitCode::from(2)
         }
     }

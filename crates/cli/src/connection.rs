@@ -66,6 +66,14 @@ pub enum ConnectionError {
         /// The queue's URL.
         url: String,
     },
+    /// It cannot be a source queue.
+    #[error(
+        "{url} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
+    )]
+    Fifo {
+        /// The queue's URL.
+        url: String,
+    },
     /// CloudFormation refuses or does not answer.
     #[error(
         "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
@@ -183,6 +191,17 @@ impl Connection {
             .collect();
         let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN".to_owned()))?;
         Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
+    }
+
+    /// A queue to send messages to, by its URL.
+    ///
+    /// # Errors
+    /// If it is a FIFO queue, or SQS does not know it, or does not answer.
+    pub async fn source_queue(&self, url: &str) -> Result<KnownQueue, ConnectionError> {
+        if url.ends_with(".fifo") {
+            return Err(ConnectionError::Fifo { url: url.to_owned() });
+        }
+        self.queue(url).await
     }
 
     /// The outputs of a stack.

@@ -19,3 +19,4 @@ pub mod purge;
 pub mod redrive;
 pub mod send;
 pub mod status;
+mod text;

@@ -13,6 +13,7 @@ use crate::dead_letters::{
     Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Reader, ReaderError, delete,
 };
 use crate::interrupt::Interrupt;
+use crate::text::escaped_lines;
 
 /// Delete dead letters that a filter picks, each after it is written to a backup file.
 ///
@@ -91,7 +92,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             ExitCode::from(exit_code(&purged, arguments.apply))
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", escaped_lines(&error.to_string()));
             ExitCode::from(2)
         }
     }

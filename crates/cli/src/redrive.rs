@@ -23,6 +23,7 @@ use crate::dead_letters::Filter;
 use crate::files::read_schema;
 use crate::format::Format;
 use crate::interrupt::Interrupt;
+use crate::text::escaped_lines;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -37,7 +38,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     match outcome {
         Ok(report) => print(arguments, &report),
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", escaped_lines(&error.to_string()));
             ExitCode::from(2)
         }
     }
@@ -55,7 +56,7 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     if to == from.queue.url() {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
-    let to = arguments.from.connection().queue(&to).await?;
+    let to = arguments.from.connection().source_queue(&to).await?;
     let interrupt = Interrupt::listen();
     let bar = progress_bar();
     let redrive = Redrive {
@@ -117,7 +118,8 @@ fn progress_bar() -> ProgressBar {
 #[expect(clippy::print_stdout, reason = "the report is this command's output")]
 fn print(arguments: &Arguments, report: &Report) -> ExitCode {
     match arguments.format {
-        Format::Table => print!("{}", report.table(arguments.apply)),
+        // Reasons name members that somebody else has named.
+        Format::Table => print!("{}", escaped_lines(&report.table(arguments.apply))),
         Format::Json => println!("{:#}", report.json()),
     }
     if !arguments.apply && report.planned > 0 {

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use super::groups::written;
-use super::text::is_unsafe;
 use super::view::View;
 use crate::dead_letters::DeadLetterRecord;
+use crate::text::is_unsafe;
 
 const COLUMNS: [&str; 13] = [
     "message_id",

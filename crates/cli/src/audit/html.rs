@@ -11,9 +11,9 @@ use std::io::{self, Write};
 use super::age::NAMES;
 use super::groups::written;
 use super::report::Report;
-use super::text::{counted, duration, grouped};
 use super::view::View;
 use crate::dead_letters::DeadLetterRecord;
+use crate::text::{counted, duration, grouped};
 use markup::escape;
 use messages::Messages;
 

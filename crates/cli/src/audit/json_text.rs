@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::text::is_unsafe;
+use crate::text::is_unsafe;
 
 /// Levels that are indented; deeper ones are not, or a body of brackets alone would grow beyond all measure.
 const INDENTED_LEVELS: usize = 32;

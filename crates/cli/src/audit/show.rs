@@ -7,10 +7,10 @@ use console::Style;
 
 use super::body::body_for_people;
 use super::groups::written;
-use super::text::{escaped, escaped_lines};
 use super::timeline::Timeline;
 use super::view::View;
 use crate::dead_letters::{DeadLetterRecord, plain};
+use crate::text::{escaped, escaped_lines};
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;

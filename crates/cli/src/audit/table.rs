@@ -8,8 +8,8 @@ use console::Style;
 use super::age::NAMES;
 use super::groups::{Group, written};
 use super::report::Report;
-use super::text::{counted, duration, escaped, grouped, shortened};
 use super::view::View;
+use crate::text::{counted, duration, escaped, grouped, shortened};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;

@@ -90,6 +90,8 @@ impl Journal {
         let failed = |reason: String| JournalError { path: path.to_owned(), reason };
         let file = OpenOptions::new().read(true).append(true).create(true).open(path);
         let file = file.map_err(|error| failed(error.to_string()))?;
+        file.try_lock()
+            .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
         let mut journal = Self {
             path: path.to_owned(),
             file,

@@ -14,7 +14,7 @@ use super::reader::{Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::Summary;
 use super::{Arguments, journal};
-use crate::connection::{ConnectionError, KnownQueue};
+use crate::connection::KnownQueue;
 use crate::files::read_schema;
 use crate::lines;
 
@@ -63,13 +63,7 @@ async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Box<dyn Error
         Some(stack) => stack.source_queue_url()?,
         None => arguments.queue_url.as_deref().unwrap_or_default(),
     };
-    if url.ends_with(".fifo") {
-        return Err(format!(
-            "{url} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
-        )
-        .into());
-    }
-    connection.queue(url).await.map_err(|error: ConnectionError| error.into())
+    Ok(connection.source_queue(url).await?)
 }
 
 /// Reads and checks on a thread of its own: an input that has nothing to say yet must not hold up what is on its way.

@@ -6,7 +6,7 @@ use redeliver_core::reason::DeadLetterReason;
 
 use super::markup::escape;
 use crate::audit::over_time::OverTime;
-use crate::audit::text::grouped;
+use crate::text::grouped;
 
 /// Rows of a bar chart.
 pub(super) const ROWS_MAX: usize = 20;

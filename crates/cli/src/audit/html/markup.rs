@@ -1,6 +1,6 @@
 //! Text that others wrote, as text of a page.
 
-use crate::audit::text::escaped_lines;
+use crate::text::escaped_lines;
 
 /// Markup characters and control characters written out, for text and for quoted attributes.
 pub(super) fn escape(text: &str) -> String {

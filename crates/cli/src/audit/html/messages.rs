@@ -10,8 +10,8 @@ use super::markup::escape;
 use super::story::story;
 use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
-use crate::audit::text::{counted, grouped, shortened};
 use crate::dead_letters::DeadLetterRecord;
+use crate::text::{counted, grouped, shortened};
 
 /// Messages that are shown, the last thousand of them only of groups that have few.
 const MESSAGES_MAX: usize = 5000;

@@ -421,9 +421,12 @@ fn it_stops_when_too_many_come_straight_back() {
 }
 
 #[test]
-fn a_journal_of_another_plan_is_refused_and_a_torn_last_line_is_not() {
+fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() {
     let world = World::new(vec![dead(1)]);
-    drop(world.journal());
+    let held = world.journal();
+    let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
+    assert!(error.to_string().contains("is in use: another redrive"), "{error}");
+    drop(held);
     let error = Journal::open(&world.journal, "another", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("belongs to another redrive"), "{error}");
     let mut text = std::fs::read_to_string(&world.journal).unwrap();

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 /// Characters that would move the cursor, change colours, or turn the direction of what follows.
-pub(super) fn is_unsafe(character: char) -> bool {
+pub(crate) fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200E}' | '\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}' | '\u{FEFF}')
 }
 
 /// Unsafe characters written out, as `\n` or `\u{1b}`, on one line.
-pub(super) fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     escaped_except(text, |_| false)
 }
 
 /// The same with line breaks and tabs left as they are.
-pub(super) fn escaped_lines(text: &str) -> String {
+pub(crate) fn escaped_lines(text: &str) -> String {
     escaped_except(text, |character| matches!(character, '\n' | '\t'))
 }
 
@@ -33,7 +33,7 @@ fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
 }
 
 /// At most so many characters, with an ellipsis where it was cut.
-pub(super) fn shortened(text: &str, characters_max: usize) -> String {
+pub(crate) fn shortened(text: &str, characters_max: usize) -> String {
     match text.char_indices().nth(characters_max) {
         None => text.to_owned(),
         Some(_) => text.chars().take(characters_max.saturating_sub(1)).chain(['…']).collect(),
@@ -41,7 +41,7 @@ pub(super) fn shortened(text: &str, characters_max: usize) -> String {
 }
 
 /// 1234567 as `1,234,567`.
-pub(super) fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -54,12 +54,12 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// `1 message`, `2,000 messages`.
-pub(super) fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// A span in its two largest units: `3 d 4 h`, `5 min`, `12 s`.
-pub(super) fn duration(seconds: i64) -> String {
+pub(crate) fn duration(seconds: i64) -> String {
     let seconds = seconds.max(0);
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
