@@ -1,23 +1,24 @@
+mod dying;
+
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll};
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
-use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
-use redeliver_core::packing::{Batch, pack};
-use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueService as _, QueueSettings, Receive};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
 use serde_json::Value;
+
+use dying::{Killed, Slow};
 
 use super::*;
 use crate::dead_letters::Filter;
@@ -163,74 +164,6 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
     let annotation = Annotation { reason, details: "Max retry attempts 5 exceeded".to_owned(), record };
     let attributes = annotate(&producer, body.len(), &annotation);
     Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
-}
-
-/// Polls a future so many times and then drops it, as a kill does.
-struct Killed<F> {
-    future: Pin<Box<F>>,
-    polls: u32,
-}
-
-impl<F: Future> Future for Killed<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.polls == 0 {
-            return Poll::Ready(None);
-        }
-        self.polls -= 1;
-        self.future.as_mut().poll(context).map(Some)
-    }
-}
-
-/// A queue whose requests take time, before and after they are done: there a program can die.
-struct Slow<'a> {
-    queue: &'a EmbeddedQueue,
-    clock: &'a VirtualClock,
-}
-
-impl Slow<'_> {
-    async fn slowly<T>(&self, request: impl Future<Output = T>) -> T {
-        self.clock.sleep(Duration::from_millis(5)).await;
-        let answer = request.await;
-        self.clock.sleep(Duration::from_millis(5)).await;
-        answer
-    }
-}
-
-impl QueueSender for Slow<'_> {
-    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        self.slowly(self.queue.send_batch(batch)).await
-    }
-}
-
-impl Queue for Slow<'_> {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        self.slowly(self.queue.receive(request)).await
-    }
-
-    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        self.slowly(self.queue.delete_batch(handles)).await
-    }
-
-    async fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> Vec<EntryOutcome<()>> {
-        self.slowly(self.queue.change_visibility_batch(entries)).await
-    }
-
-    async fn depth(&self) -> Result<Depth, EntryError> {
-        self.slowly(self.queue.depth()).await
-    }
-
-    fn arn(&self) -> &str {
-        self.queue.arn()
-    }
-
-    fn url(&self) -> &str {
-        self.queue.url()
-    }
 }
 
 #[test]

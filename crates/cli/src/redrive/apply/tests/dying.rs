@@ -1,0 +1,80 @@
+//! A program that dies: its future is dropped between two polls, and its requests take time, so that there are many.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_embedded::{EmbeddedQueue, VirtualClock};
+
+/// Polls a future so many times and then drops it, as a kill does.
+pub(super) struct Killed<F> {
+    pub(super) future: Pin<Box<F>>,
+    pub(super) polls: u32,
+}
+
+impl<F: Future> Future for Killed<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        self.polls -= 1;
+        self.future.as_mut().poll(context).map(Some)
+    }
+}
+
+/// A queue whose requests take time, before and after they are done: there a program can die.
+pub(super) struct Slow<'a> {
+    pub(super) queue: &'a EmbeddedQueue,
+    pub(super) clock: &'a VirtualClock,
+}
+
+impl Slow<'_> {
+    async fn slowly<T>(&self, request: impl Future<Output = T>) -> T {
+        self.clock.sleep(Duration::from_millis(5)).await;
+        let answer = request.await;
+        self.clock.sleep(Duration::from_millis(5)).await;
+        answer
+    }
+}
+
+impl QueueSender for Slow<'_> {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        self.slowly(self.queue.send_batch(batch)).await
+    }
+}
+
+impl Queue for Slow<'_> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.slowly(self.queue.receive(request)).await
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        self.slowly(self.queue.delete_batch(handles)).await
+    }
+
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.slowly(self.queue.change_visibility_batch(entries)).await
+    }
+
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.slowly(self.queue.depth()).await
+    }
+
+    fn arn(&self) -> &str {
+        self.queue.arn()
+    }
+
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+}
