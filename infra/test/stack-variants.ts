@@ -41,6 +41,18 @@ export const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     target: { kind: 'http', url: 'https://orders.example.com/hook' },
     existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
   }),
+  'existing-queue-with-keys': (stack) => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+    existingSourceQueue: {
+      queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders',
+      encryptionKey: kms.Key.fromKeyArn(
+        stack,
+        'QueueKey',
+        'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000002',
+      ),
+    },
+  }),
 };
 
 export function variant(name: string, bundles: string): { app: App; stack: Stack } {
