@@ -1,12 +1,14 @@
-import type { Duration } from 'aws-cdk-lib';
+import { type Duration, Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import type { Functions } from './functions.ts';
 import { ofLambda, own, PERIOD } from './metrics.ts';
-import type { Plan } from './plan.ts';
+import { type Plan, RETENTION_SHARE } from './plan.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Queues } from './queues.ts';
 
@@ -25,8 +27,6 @@ interface Alarm {
 /** Four times the longest delay: a message that waits so long is not being worked on. */
 const WAITING_SECONDS_MAX = 3600;
 const BACKLOG_MAX = 1000;
-/** Of the retention: time enough to act before SQS deletes what is left. */
-const RETENTION_SHARE = 0.8;
 
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(
@@ -43,6 +43,9 @@ export function createAlarms(
     ...messageAges(plan, functions),
     ...failures(props, functions),
   ];
+  if (props.alarmTopic) {
+    allowAlarms(props.alarmTopic);
+  }
   return wanted.map(({ name, description, metric, threshold, periods }) => {
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
       alarmName: `${plan.names.prefix}-${name}`,
@@ -63,6 +66,22 @@ export function createAlarms(
   });
 }
 
+/**
+ * A topic with a policy of its own (`enforceSSL`) has lost SNS's default one, which lets alarms in. An imported topic's
+ * policy is its owner's business.
+ */
+function allowAlarms(topic: sns.ITopic): void {
+  topic.addToResourcePolicy(
+    new iam.PolicyStatement({
+      sid: 'AlarmsOfThisAccount',
+      principals: [new iam.ServicePrincipal('cloudwatch.amazonaws.com')],
+      actions: ['sns:Publish'],
+      resources: [topic.topicArn],
+      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(topic).account } },
+    }),
+  );
+}
+
 function deadLetters({ innerRetention }: Plan, { finalDlq }: Queues): Alarm[] {
   return [
     {
@@ -73,7 +92,9 @@ function deadLetters({ innerRetention }: Plan, { finalDlq }: Queues): Alarm[] {
     },
     {
       name: 'final-dlq-about-to-expire',
-      description: 'SQS deletes dead letters for good 14 days after they were sent. Send them back or save them now.',
+      description:
+        'SQS deletes dead letters for good 14 days after they were sent. Send them back or save them now. (SQS does not ' +
+        'count those that were read three times.)',
       metric: oldest(finalDlq),
       threshold: RETENTION_SHARE * innerRetention.toSeconds(),
     },
@@ -118,7 +139,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Functio
     {
       name: 'intermediate-dlq-keeps-failing',
       description:
-        'A message failed three times in the intermediate DLQ itself: it can be neither sent again nor given up. Look ' +
+        'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Look ' +
         "at the failed-message-processor's log for not_confirmed.",
       metric: own('ReceiveCount', failedMessageProcessor, cloudwatch.Stats.MAXIMUM),
       // A redrive does not reset the count: a moved message comes with the source queue's receives.

@@ -1,6 +1,6 @@
 import { FileSystem } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
-import { closeSync, copyFileSync, existsSync, openSync, readSync } from 'node:fs';
+import { closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { RedeliverPropsError } from './plan.ts';
@@ -15,7 +15,8 @@ const MACHINES = new Map([
 ]);
 
 /**
- * The deployment package in a directory, with the user's schema where there is one.
+ * The deployment package in a directory, with the user's schema where there is one: of a function of `ours` the program
+ * alone, of a handler all that lies beside it.
  *
  * @throws RedeliverPropsError if it is not there, or was built for another architecture.
  */
@@ -23,6 +24,7 @@ export function bundleCode(
   directory: string,
   architecture: lambda.Architecture,
   dataSchema: string | undefined,
+  ours: boolean,
 ): lambda.Code {
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
@@ -37,10 +39,11 @@ export function bundleCode(
     ]);
   }
   if (dataSchema === undefined) {
-    return lambda.Code.fromAsset(directory, { exclude: ['*', '!bootstrap'] });
+    return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
   const staged = FileSystem.mkdtemp('redeliver-bundle-');
-  copyFileSync(bootstrap, join(staged, 'bootstrap'));
+  process.once('exit', () => rmSync(staged, { recursive: true, force: true }));
+  cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
   copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
   return lambda.Code.fromAsset(staged);
 }

@@ -1,27 +1,26 @@
-import { Token } from 'aws-cdk-lib';
+import { type Duration, Token } from 'aws-cdk-lib';
+import { isIPv4 } from 'node:net';
 
 import type { Names } from './names.ts';
 import { maxAttempts, worstCaseDelaySeconds } from './policy.ts';
-import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
+import { type Place, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
 import { dataSchemaProblems, policyProblems } from './schemas.ts';
 
 /** Everything that is wrong with a plan, a sentence each. */
-export function problemsOf(props: RedeliverProps, plan: Plan): string[] {
+export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): string[] {
   const policy = policyProblems(plan.policy);
-  const ranges = rangeProblems(plan);
+  const ranges = [...rangeProblems(plan), ...durationProblems(plan)];
   return [
     ...nameProblems(plan.names),
     ...policy,
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
-    ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue) : []),
+    ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
-    ...timeProblems(plan),
-    // Numbers that are wrong take no time.
-    ...(ranges.length === 0 ? batchProblems(plan) : []),
-    // A policy that is wrong has no span.
-    ...(policy.length === 0 ? spanProblems(plan) : []),
+    // What only follows from a wrong number is not said.
+    ...(ranges.length === 0 ? [...batchProblems(plan), ...visibilityProblems(plan)] : []),
+    ...(ranges.length === 0 && policy.length === 0 ? spanProblems(plan) : []),
   ];
 }
 
@@ -44,11 +43,14 @@ function urlProblems({ url, allowHttp }: HttpTarget): string[] {
   if (!URL.canParse(url)) {
     return ['target.url is not a URL; give the https:// URL that messages are POSTed to.'];
   }
+  if (url.includes('#')) {
+    return ['target.url has a fragment (#…), which no server ever sees; remove it.'];
+  }
   const { protocol, username, password, hostname } = new URL(url);
   if (username !== '' || password !== '') {
     return ['target.url has credentials in it, which would be readable by many; put them into target.headersSecret.'];
   }
-  const loopback = hostname === 'localhost' || hostname === '[::1]' || hostname.startsWith('127.');
+  const loopback = hostname === 'localhost' || hostname === '[::1]' || (isIPv4(hostname) && hostname.startsWith('127.'));
   if (protocol === 'https:' || (protocol === 'http:' && (allowHttp || loopback))) {
     return [];
   }
@@ -58,9 +60,16 @@ function urlProblems({ url, allowHttp }: HttpTarget): string[] {
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function existingQueueProblems(props: RedeliverProps, { queueArn }: ExistingSourceQueue): string[] {
+function existingQueueProblems(
+  props: RedeliverProps,
+  { queueArn }: ExistingSourceQueue,
+  { names }: Plan,
+  stack: Place,
+): string[] {
   const problems: string[] = [];
   if (!Token.isUnresolved(queueArn)) {
+    const [, , , region = '', account = '', name = ''] = queueArn.split(':');
+    const elsewhere = (known: string, there: string): boolean => !Token.isUnresolved(known) && known !== there;
     if (queueArn.endsWith('.fifo')) {
       problems.push(
         'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
@@ -69,6 +78,13 @@ function existingQueueProblems(props: RedeliverProps, { queueArn }: ExistingSour
       problems.push(
         `existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`,
       );
+    } else if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
+      problems.push(
+        `existingSourceQueue.queueArn names a queue of ${account} in ${region}, but the stack is of ${stack.account} in ` +
+          `${stack.region}; a DLQ must be where its queue is.`,
+      );
+    } else if ([names.intermediateDlq, names.annotationQueue, names.finalDlq].includes(name)) {
+      problems.push("existingSourceQueue.queueArn names one of redeliver's own inner queues; name the source queue.");
     }
   }
   if (props.sourceVisibilityTimeout) {
@@ -93,32 +109,36 @@ function rangeProblems(plan: Plan): string[] {
   ];
 }
 
-function timeProblems(plan: Plan): string[] {
-  const problems: string[] = [];
-  const timeout = plan.timeout.toSeconds();
-  const target = plan.targetTimeout?.toSeconds();
-  if (timeout < 1 || timeout > 900) {
-    problems.push(`timeout is ${timeout} s; a Lambda function can run for 1 s to 900 s.`);
-  }
-  if (target !== undefined && (target < 1 || target > 900)) {
-    problems.push(`target.timeout is ${target} s; use 1 s to 900 s.`);
-  }
-  const visibility = plan.sourceVisibilityTimeout.toSeconds();
-  if (visibility < VISIBILITY_FACTOR * timeout || visibility > 43_200) {
-    problems.push(
-      `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
-        `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
-    );
-  }
-  const retention = plan.sourceRetention.toSeconds();
+/** Whole seconds, within what AWS takes. */
+function durationProblems(plan: Plan): string[] {
   const inner = plan.innerRetention.toSeconds();
-  if (retention < 60 || retention >= inner) {
-    problems.push(
-      `sourceRetention is ${retention} s; use at least 60 s and less than the ${inner} s (14 days) of the intermediate ` +
-        'DLQ, where a message keeps the age it came with.',
-    );
+  const within = (name: string, value: Duration | undefined, min: number, max: number, why: string): string[] => {
+    const seconds = (value?.toMilliseconds() ?? min * 1000) / 1000;
+    return Number.isInteger(seconds) && seconds >= min && seconds <= max
+      ? []
+      : [`${name} is ${seconds} s; use ${min} s to ${max} s, in whole seconds${why}.`];
+  };
+  return [
+    ...within('timeout', plan.timeout, 1, 900, ', as a Lambda function can run'),
+    ...within('target.timeout', plan.targetTimeout, 1, 900, ''),
+    ...within('sourceVisibilityTimeout', plan.sourceVisibilityTimeout, 0, Infinity, ''),
+    ...within(
+      'sourceRetention', plan.sourceRetention, 60, inner - 1,
+      ': less than the 14 days of the intermediate DLQ, where a message keeps the age it came with',
+    ),
+  ];
+}
+
+function visibilityProblems(plan: Plan): string[] {
+  const timeout = plan.timeout.toSeconds();
+  const visibility = plan.sourceVisibilityTimeout.toSeconds();
+  if (visibility >= VISIBILITY_FACTOR * timeout && visibility <= 43_200) {
+    return [];
   }
-  return problems;
+  return [
+    `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
+      `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
+  ];
 }
 
 /** A batch must be done before the function's time is up, with some seconds for what cannot be done in time. */
@@ -141,20 +161,21 @@ function batchProblems(plan: Plan): string[] {
 
 /**
  * Each re-send starts a new clock, so retries that outlast the retention are not lost by that; but nobody can tell
- * them from messages that are stuck, and the alarm on the messages' age could not be believed.
+ * them from messages that are stuck, and the alarm on the messages' age, at this share of the retention, could not be
+ * believed. A target's own delay (`Retry-After`), which may be longer than the backoff, is not counted.
  */
 function spanProblems(plan: Plan): string[] {
   const { policy, sourceRetention } = plan;
   const attempts = maxAttempts(policy);
   const calls = (attempts + 1) * plan.timeout.toSeconds();
   const span = Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
-  if (span <= sourceRetention.toSeconds()) {
+  if (attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
     return [];
   }
   const days = (seconds: number): string => `${(seconds / 86_400).toFixed(1)} days`;
   return [
-    `policy allows ${attempts} retries over ${days(span)} at worst, longer than the source queue keeps a message ` +
-      `(${days(sourceRetention.toSeconds())}); lower max_attempts or the delays, set max_age_seconds, or raise ` +
+    `policy allows ${attempts} retries over ${days(span)} at worst, more than ${RETENTION_SHARE * 100} % of the time that ` +
+      `the source queue keeps a message (${days(sourceRetention.toSeconds())}); lower max_attempts or the delays, set max_age_seconds, or raise ` +
       'sourceRetention.',
   ];
 }

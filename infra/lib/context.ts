@@ -51,9 +51,16 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     }
     return given === undefined ? undefined : choices[given];
   };
+  refuseUnknown(scope);
   const alarmTopicArn = value('alarmTopicArn');
+  if (alarmTopicArn !== undefined && !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(alarmTopicArn)) {
+    refuse(`alarmTopicArn is "${alarmTopicArn}", which is not a topic's ARN; use arn:aws:sns:REGION:ACCOUNT:NAME.`);
+  }
   const queueArn = value('existingSourceQueueArn');
   const connected = choice('connected', { true: true, false: false });
+  if (connected !== undefined && queueArn === undefined) {
+    refuse('connected is for an existing source queue; add existingSourceQueueArn, or remove it.');
+  }
   const existingSourceQueue: ExistingSourceQueue | undefined =
     queueArn === undefined ? undefined : { queueArn, ...given({ connected }) };
   return {
@@ -83,11 +90,16 @@ function targetOf(scope: Construct, target: string | undefined, secretArn: strin
     );
   }
   if (!target.startsWith('arn:')) {
+    if (secretArn !== undefined && !/^arn:[^:]+:secretsmanager:[^:]+:\d{12}:secret:.+-[A-Za-z0-9]{6}$/.test(secretArn)) {
+      refuse(
+        `headersSecretArn is "${secretArn}", which is not a secret's whole ARN; it ends with a hyphen and six characters.`,
+      );
+    }
     const headersSecret =
       secretArn === undefined ? undefined : secretsmanager.Secret.fromSecretCompleteArn(scope, 'Headers', secretArn);
     return { kind: 'http', url: target, ...given({ headersSecret }) };
   }
-  if (!/^arn:[^:]+:lambda:[^:]+:[^:]+:function:[^:]+(:[^:]+)?$/.test(target)) {
+  if (!/^arn:[^:]+:lambda:[^:]+:\d{12}:function:[^:]+(:[^:]+)?$/.test(target)) {
     return refuse(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
   }
   if (secretArn !== undefined) {
@@ -102,9 +114,22 @@ function policyOf(path: string | undefined): RetryPolicy | undefined {
   }
   try {
     // What it holds is checked by the construct, against the schema.
-    return JSON.parse(readFileSync(path, 'utf8')) as RetryPolicy;
+    const policy = JSON.parse(readFileSync(path, 'utf8')) as RetryPolicy | null;
+    return policy ?? refuse(`policy ${path} holds null; write {} for the defaults.`);
   } catch (error) {
+    if (error instanceof RedeliverPropsError) {
+      throw error;
+    }
     return refuse(`policy cannot be read from ${path}: ${(error as Error).message}; name a JSON file.`);
+  }
+}
+
+/** A value that is misspelt would be a default in silence. Names with `@`, `:` or `/` are the CDK's own. */
+function refuseUnknown(scope: Construct): void {
+  const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
+  const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
+  if (unknown.length > 0) {
+    refuse(`${unknown.join(', ')} is no context value; there are ${CONTEXT_VALUES.join(', ')}.`);
   }
 }
 

@@ -6,11 +6,14 @@ import urllib.request
 
 import boto3
 
+DAY = 86_400
+DLQ_RETENTION = 14 * DAY
+
 
 def handler(event, _context):
     try:
         problem = None if event["RequestType"] == "Delete" else check(event["ResourceProperties"])
-    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits for an hour
+    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits in vain
         problem = f"The attributes of the source queue could not be read: {error}."
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
     answer["PhysicalResourceId"] = event.get("PhysicalResourceId", event["LogicalResourceId"])
@@ -36,12 +39,19 @@ def check(wanted):
         missing.append("RedrivePolicy")
     if int(found["VisibilityTimeout"]) < int(required["VisibilityTimeout"]):
         missing.append("VisibilityTimeout")
-    missing += [
-        name
-        for name in ("MessageRetentionPeriod", "MaximumMessageSize")
-        if int(found[name]) != int(required[name])
-    ]
+    # Shorter than required: alarms would come too late. As long as the DLQ's: a moved message would outlive it.
+    retention = int(found["MessageRetentionPeriod"])
+    if retention < int(required["MessageRetentionPeriod"]):
+        missing.append("MessageRetentionPeriod")
+    elif retention >= DLQ_RETENTION:
+        required["MessageRetentionPeriod"] = str(DLQ_RETENTION - DAY)  # shortening deletes what is older: no more than needed
+        missing.append("MessageRetentionPeriod")
+    if int(found["MaximumMessageSize"]) != int(required["MaximumMessageSize"]):
+        missing.append("MaximumMessageSize")
     if not missing:
+        key = found.get("KmsMasterKeyId", "")
+        if key and not key.endswith("alias/aws/sqs") and wanted.get("HasKey") != "true":
+            return f"The source queue {url} is encrypted with the key {key}: give it as existingSourceQueue.encryptionKey."
         return None
     attributes = shlex.quote(json.dumps({name: required[name] for name in missing}))
     command = f"aws sqs set-queue-attributes --queue-url {url} --attributes {attributes}"

@@ -3,6 +3,7 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 import type { Plan } from './plan.ts';
@@ -18,34 +19,52 @@ export function checkExistingSourceQueue(
   plan: Plan,
   { source, intermediateDlq }: Queues,
   messageProcessor: lambda.Function,
-  { connected = true }: ExistingSourceQueue,
+  { connected = true, encryptionKey }: ExistingSourceQueue,
 ): void {
-  const attributes = Stack.of(scope).toJsonString({
+  const required = {
     RedrivePolicy: Stack.of(scope).toJsonString({
       deadLetterTargetArn: intermediateDlq.queueArn,
       maxReceiveCount: plan.maxReceiveCount,
     }),
     VisibilityTimeout: String(plan.sourceVisibilityTimeout.toSeconds()),
-    MessageRetentionPeriod: String(plan.sourceRetention.toSeconds()),
     MaximumMessageSize: '1048576',
-  });
+  };
+  const retention = String(plan.sourceRetention.toSeconds());
   new CfnOutput(scope, 'SourceQueueMustHave', {
-    description: 'Gives the existing source queue the attributes that the stack cannot set.',
-    value: `aws sqs set-queue-attributes --queue-url ${source.queueUrl} --attributes '${attributes}'`,
+    // Not the retention: whoever shortens it deletes what is older.
+    description:
+      'Gives the existing source queue the attributes that the stack cannot set. Its MessageRetentionPeriod must be at ' +
+      `least ${retention}, too, and less than 1209600; note the old attributes first.`,
+    value:
+      `aws sqs set-queue-attributes --queue-url ${source.queueUrl} ` +
+      `--attributes '${Stack.of(scope).toJsonString(required)}'`,
   });
   if (connected) {
     // The mapping comes after the check: no message is taken from a queue that would lose it.
-    messageProcessor.node.addDependency(createCheck(scope, plan, source.queueUrl, source.queueArn, attributes));
+    const attributes = Stack.of(scope).toJsonString({ ...required, MessageRetentionPeriod: retention });
+    const check = createCheckFunction(scope, plan, source.queueArn);
+    messageProcessor.node.addDependency(
+      new CustomResource(scope, `SourceQueueIsRight${fingerprint(plan, source.queueArn, encryptionKey !== undefined)}`, {
+        resourceType: 'Custom::RedeliverSourceQueue',
+        serviceToken: check.functionArn,
+        serviceTimeout: Duration.minutes(2),
+        properties: { QueueUrl: source.queueUrl, Attributes: attributes, HasKey: String(encryptionKey !== undefined) },
+      }),
+    );
   }
 }
 
-function createCheck(
-  scope: Construct,
-  plan: Plan,
-  queueUrl: string,
-  queueArn: string,
-  attributes: string,
-): CustomResource {
+/**
+ * Part of the check's id, so that a change makes a new one and never an update: a rollback would check the queue
+ * against what is no longer true, fail, and leave the stack stuck. The rollback of a new one is a deletion.
+ */
+function fingerprint(plan: Plan, queueArn: string, hasKey: boolean): string {
+  const { maxReceiveCount, sourceVisibilityTimeout, sourceRetention } = plan;
+  const told = [queueArn, hasKey, maxReceiveCount, sourceVisibilityTimeout.toSeconds(), sourceRetention.toSeconds()];
+  return createHash('sha256').update(JSON.stringify(told)).digest('hex').slice(0, 8);
+}
+
+function createCheckFunction(scope: Construct, plan: Plan, queueArn: string): lambda.Function {
   const logGroup = new logs.LogGroup(scope, 'SourceQueueCheckLogs', {
     retention: plan.logRetention,
     removalPolicy: plan.removalPolicy,
@@ -72,10 +91,5 @@ function createCheck(
     id: 'AwsSolutions-L1',
     reason: 'A few lines that run at deployments; they need nothing that Python 3.14 lacks.',
   });
-  return new CustomResource(scope, 'SourceQueueIsRight', {
-    resourceType: 'Custom::RedeliverSourceQueue',
-    serviceToken: check.functionArn,
-    serviceTimeout: Duration.minutes(2),
-    properties: { QueueUrl: queueUrl, Attributes: attributes },
-  });
+  return check;
 }

@@ -38,6 +38,7 @@ export function createFunctions(scope: Construct, props: RedeliverProps, plan: P
     functionName: names.messageProcessor,
     description: 'Validates each message and calls the target; hands failures off to the intermediate DLQ.',
     bundle: target.kind === 'handler' ? target.bundle : join(plan.bundles, 'message-processor'),
+    handler: target.kind === 'handler',
     dataSchema: props.dataSchema,
     timeout: plan.timeout,
     vpc: props.vpc,
@@ -99,6 +100,8 @@ interface FunctionPlan {
   readonly functionName: string;
   readonly description: string;
   readonly bundle: string;
+  /** The bundle is a user's. */
+  readonly handler?: boolean;
   readonly dataSchema: string | undefined;
   readonly timeout: Duration;
   readonly environment: Record<string, string>;
@@ -133,7 +136,7 @@ function createFunction(scope: Construct, id: string, plan: Plan, wanted: Functi
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
     handler: 'bootstrap',
-    code: bundleCode(wanted.bundle, plan.architecture, wanted.dataSchema),
+    code: bundleCode(wanted.bundle, plan.architecture, wanted.dataSchema, !wanted.handler),
     role,
     memorySize: MEMORY_MIB,
     timeout: wanted.timeout,

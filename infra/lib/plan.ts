@@ -41,6 +41,15 @@ export class RedeliverPropsError extends Error {
 /** "Configuring a queue to use with Lambda": the visibility timeout is at least six times the function's. */
 export const VISIBILITY_FACTOR = 6;
 
+/** When a message's age is an alarm, as a share of the retention: time enough to act before SQS deletes it. */
+export const RETENTION_SHARE = 0.8;
+
+/** Where the stack goes; tokens where nobody knows yet. */
+export interface Place {
+  readonly account: string;
+  readonly region: string;
+}
+
 const INNER_RETENTION = Duration.days(14);
 
 /**
@@ -48,7 +57,7 @@ const INNER_RETENTION = Duration.days(14);
  *
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function planOf(props: RedeliverProps): Plan {
+export function planOf(props: RedeliverProps, stack: Place): Plan {
   const { target } = props;
   const timeout = props.timeout ?? Duration.seconds(60);
   const plan: Plan = {
@@ -58,7 +67,7 @@ export function planOf(props: RedeliverProps): Plan {
     sourceRetention: props.sourceRetention ?? Duration.days(7),
     innerRetention: INNER_RETENTION,
     sourceVisibilityTimeout:
-      props.sourceVisibilityTimeout ?? Duration.seconds(VISIBILITY_FACTOR * timeout.toSeconds()),
+      props.sourceVisibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
     batchSize: props.batchSize ?? 10,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,
@@ -73,7 +82,7 @@ export function planOf(props: RedeliverProps): Plan {
         : // Kept, but for a first deployment that fails: its empty queues would be in the way of the next try.
           RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   };
-  const problems = problemsOf(props, plan);
+  const problems = problemsOf(props, plan, stack);
   if (problems.length > 0) {
     throw new RedeliverPropsError(problems);
   }

@@ -1,3 +1,4 @@
+import { Stack } from 'aws-cdk-lib';
 import type * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
@@ -37,7 +38,7 @@ export class Redeliver extends Construct {
 
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
-    const plan = planOf(props);
+    const plan = planOf(props, Stack.of(this));
 
     const queues = createQueues(this, plan, props.encryptionKey, props.existingSourceQueue);
     const functions = createFunctions(this, props, plan, queues);

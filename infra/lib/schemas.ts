@@ -63,7 +63,12 @@ function contradictions({ backoff, retryable, non_retryable }: RetryPolicy): str
 
 /** Without the branches that only say that something inside them is wrong. */
 function violations(validate: ValidateFunction): ErrorObject[] {
-  return (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+  const told = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+  // One for each place: the others follow from it.
+  return told.filter(
+    ({ instancePath, keyword }, index) =>
+      keyword === 'additionalProperties' || told.findIndex((other) => other.instancePath === instancePath) === index,
+  );
 }
 
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {

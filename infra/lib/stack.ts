@@ -31,7 +31,7 @@ export class RedeliverStack extends Stack {
 
 /** As the construct names its queues: one stack for each prefix and stage. */
 function stackNameOf(app: App): string {
-  const names = namesOf(app.node.tryGetContext('prefix'), app.node.tryGetContext('stage'));
+  const names = namesOf(app.node.tryGetContext('prefix') || undefined, app.node.tryGetContext('stage') || undefined);
   const problems = nameProblems(names);
   if (problems.length > 0) {
     throw new RedeliverPropsError(problems);

@@ -93,6 +93,11 @@ describe('the app', () => {
     assert.match(refused({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
   });
 
+  test('a misspelt value is not a default in silence', () => {
+    assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is no context value; there are target, headersSecretArn, policy, /);
+    assert.equal(refused({ ...TARGET, connected: 'false' }), 'connected is for an existing source queue; add existingSourceQueueArn, or remove it.');
+  });
+
   test('its command prints the sentence, no stack trace, and deploys nothing', () => {
     const output = temporaryDirectory();
     const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {

@@ -29,9 +29,15 @@ describe('an existing source queue', () => {
     assert.ok((mappings[0]?.['DependsOn'] as string[]).includes(id ?? 'none'));
     const outputs = JSON.stringify(template.findOutputs('*'));
     assert.match(outputs, /aws sqs set-queue-attributes --queue-url /);
-    for (const attribute of ['RedrivePolicy', 'VisibilityTimeout', 'MessageRetentionPeriod', 'MaximumMessageSize']) {
-      assert.ok(outputs.includes(attribute), attribute);
-    }
+    const [command] = Object.values(template.findOutputs('*')).map(({ Value }) => JSON.stringify(Value));
+    const told = ['RedrivePolicy', 'VisibilityTimeout', 'MaximumMessageSize', 'MessageRetentionPeriod'].map((name) => command?.includes(name));
+    assert.deepEqual(told, [true, true, true, false], 'shortening the retention deletes what is older');
+  });
+
+  test('a change is a new check and no update, which a rollback would fail', () => {
+    const check = (maxReceiveCount: number): string[] =>
+      Object.keys(templateWith(() => ({ ...HTTP, maxReceiveCount, existingSourceQueue: { queueArn: ARN } })).findResources('Custom::RedeliverSourceQueue'));
+    assert.notDeepEqual(check(1), check(2));
   });
 
   test('not yet connected, nothing is taken from it and nothing is checked', () => {
@@ -108,10 +114,22 @@ describe('the check at deployment', { skip: spawnSync('python3', ['--version']).
     const command = 'aws sqs set-queue-attributes --queue-url https://sqs/orders --attributes';
     assert.equal(await without({ VisibilityTimeout: '30' }), `VisibilityTimeout: run ${command} '{"VisibilityTimeout": "360"}' and deploy again.`);
     assert.equal(await without({ MaximumMessageSize: '262144' }), `MaximumMessageSize: run ${command} '{"MaximumMessageSize": "1048576"}' and deploy again.`);
-    assert.match(await without({ MessageRetentionPeriod: '345600' }), /^MessageRetentionPeriod: run /);
+    assert.match(await without({ MessageRetentionPeriod: '345600' }), /^MessageRetentionPeriod: run .*"604800"/);
+    // Only as much shorter as needed: what is older is deleted.
+    assert.match(await without({ MessageRetentionPeriod: '1209600' }), /^MessageRetentionPeriod: run .*"1123200"/);
+    assert.equal((await checked({ ...RIGHT, MessageRetentionPeriod: '1000000' })).Status, 'SUCCESS');
     assert.match(await without({ RedrivePolicy: '{}' }), /^RedrivePolicy: run .*redeliver-prod-intermediate-dlq/);
     assert.match(await without({ RedrivePolicy: JSON.stringify({ deadLetterTargetArn: DLQ, maxReceiveCount: '5' }) }), /^RedrivePolicy: /);
     assert.match(await without({ RedrivePolicy: '{}', VisibilityTimeout: '1' }), /^RedrivePolicy and VisibilityTimeout: run /);
+  });
+
+  test('refuses a queue with a key that the functions may not use', async () => {
+    const { Status, Reason } = await checked({ ...RIGHT, KmsMasterKeyId: 'alias/orders' });
+    assert.deepEqual(
+      [Status, Reason],
+      ['FAILED', 'The source queue https://sqs/orders is encrypted with the key alias/orders: give it as existingSourceQueue.encryptionKey.'],
+    );
+    assert.equal((await checked({ ...RIGHT, KmsMasterKeyId: 'alias/aws/sqs' })).Status, 'SUCCESS');
   });
 
   test('refuses a FIFO queue', async () => {

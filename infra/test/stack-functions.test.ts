@@ -223,4 +223,15 @@ describe('functions', () => {
     const template = templateWith(() => ({ target: { kind: 'handler', bundle } }));
     assert.equal('TARGET' in variables(template, 'message-processor'), false);
   });
+
+  test('what lies beside a handler goes with it', () => {
+    const bundle = join(fakeBundles(), 'message-processor');
+    writeFileSync(join(bundle, 'model.bin'), 'model');
+    const { stack } = stackWith(() => ({ target: { kind: 'handler', bundle } }));
+    const assembly = (stack.node.root as App).synth();
+    const [handler] = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>).filter(
+      (found) => found.Type === 'AWS::Lambda::Function' && !('TARGET' in found.Properties.Environment.Variables) && found.Properties.Environment.Variables.MAX_CONCURRENCY,
+    );
+    assert.ok(existsSync(join(assembly.directory, `asset.${handler.Properties.Code.S3Key.replace('.zip', '')}`, 'model.bin')));
+  });
 });

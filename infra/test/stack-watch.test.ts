@@ -1,3 +1,4 @@
+import { Match } from 'aws-cdk-lib/assertions';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
@@ -64,11 +65,18 @@ describe('alarms', () => {
   });
 
   test('with a topic, all are sent there', () => {
-    const sent = templateWith((stack) => ({ ...HTTP, alarmTopic: new sns.Topic(stack, 'Topic') }));
+    const sent = templateWith((stack) => ({ ...HTTP, alarmTopic: new sns.Topic(stack, 'Topic', { enforceSSL: true }) }));
     for (const { Properties } of Object.values(sent.findResources('AWS::CloudWatch::Alarm')) as Resource[]) {
       assert.match(Properties['AlarmActions'][0].Ref, /^Topic/);
       assert.match(Properties['OKActions'][0].Ref, /^Topic/);
     }
+    sent.hasResourceProperties('AWS::SNS::TopicPolicy', {
+      PolicyDocument: {
+        Statement: Match.arrayWith([
+          Match.objectLike({ Effect: 'Allow', Action: 'sns:Publish', Principal: { Service: 'cloudwatch.amazonaws.com' } }),
+        ]),
+      },
+    });
   });
 
   test('a Lambda target is in the loop too', () => {

@@ -119,6 +119,9 @@ async fn an_existing_source_queue_is_connected_only_when_it_would_lose_nothing()
     let attributes = command.split_once(" --attributes '").unwrap().1.trim_end_matches('\'').to_owned();
     let url = queue(&outputs, "SourceQueueUrl").to_owned();
     boto3(&cloud, &["set-attributes", &url], &[attributes]).await;
+    // Raised, not shortened: the command in the output leaves the retention alone.
+    let retention = r#"{"MessageRetentionPeriod":"604800"}"#.to_owned();
+    boto3(&cloud, &["set-attributes", &url], &[retention]).await;
     let outputs = cloud.deploy(&of_existing("true")).await.unwrap();
 
     target.script(&id(1), [Reply::Status(422)]);

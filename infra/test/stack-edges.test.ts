@@ -1,0 +1,124 @@
+
+import { App, Duration, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { Redeliver, RedeliverPropsError, type RedeliverProps } from '../lib/index.ts';
+import { RedeliverStack } from '../lib/stack.ts';
+import { cdkJson } from './fakes.ts';
+import { resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, temporaryDirectory } from './stack-support.ts';
+
+const bundles = fakeBundles();
+
+/** What a user reads: our sentences, or whatever else was thrown, or that nothing was. */
+function told(make: () => unknown): string[] {
+  try {
+    make();
+    return ['(accepted)'];
+  } catch (error) {
+    return error instanceof RedeliverPropsError ? error.message.split('\n') : [`(not a sentence of ours) ${String(error)}`];
+  }
+}
+
+function construct(props: Partial<RedeliverProps>, env?: { account: string; region: string }): string[] {
+  return told(() => {
+    const stack = new Stack(new App({ context: cdkJson().context }), 'Test', env === undefined ? {} : { env });
+    return new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props });
+  });
+}
+
+function app(context: Record<string, string>, directory = '.'): RedeliverStack {
+  const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
+  return new RedeliverStack(new App({ context: given }), directory);
+}
+
+/** One sentence, that starts with the name of what is wrong. */
+function oneSentenceOn(name: string, sentences: string[]): void {
+  assert.deepEqual(
+    [sentences.length, sentences.every((sentence) => sentence.startsWith(name) && sentence.endsWith('.'))],
+    [1, true],
+    sentences.join('\n'),
+  );
+}
+
+describe('what the functions refuse when they start is refused at synth (issue, 3; DESIGN §5)', () => {
+  for (const host of ['127.example.com', '127.0.0.1.nip.io']) {
+    test(`http:// to ${host}, which is not this machine`, () => {
+      assert.deepEqual(construct({ target: { kind: 'http', url: `http://${host}/` } }), [
+        'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.',
+      ]);
+    });
+  }
+
+  test('a URL with a fragment', () => {
+    oneSentenceOn('target.url ', construct({ target: { kind: 'http', url: 'https://orders.example.com/#hook' } }));
+  });
+
+  test("a Lambda function's ARN without an account of twelve digits", () => {
+    oneSentenceOn('target ', told(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
+  });
+
+  test('a policy file that holds null, which is not the default policy', () => {
+    const directory = temporaryDirectory();
+    writeFileSync(join(directory, 'policy.json'), 'null');
+    oneSentenceOn('policy', told(() => app({ policy: 'policy.json' }, directory)));
+  });
+});
+
+describe('a wrong value is one sentence that says what to change (issue, 3 and "Bad input")', () => {
+  const half = Duration.millis(90_500);
+  const durations: [string, Partial<RedeliverProps>][] = [
+    ['timeout', { timeout: half }],
+    ['target.timeout', { target: { kind: 'http', url: 'https://orders.example.com/', timeout: half }, timeout: Duration.minutes(2) }],
+    ['sourceVisibilityTimeout', { sourceVisibilityTimeout: Duration.millis(400_500) }],
+    ['sourceRetention', { sourceRetention: Duration.millis(90_000_500) }],
+  ];
+  for (const [name, props] of durations) {
+    test(`${name} with half a second`, () => oneSentenceOn(`${name} `, construct(props)));
+  }
+
+  const outside: [string, Partial<RedeliverProps>][] = [
+    ['timeout', { timeout: Duration.seconds(0) }],
+    ['target.timeout', { target: { kind: 'http', url: 'https://orders.example.com/', timeout: Duration.seconds(901) } }],
+    ['sourceRetention', { sourceRetention: Duration.seconds(59) }],
+    ['policy/max_attempts', { policy: { max_attempts: NaN } }],
+  ];
+  for (const [name, props] of outside) {
+    test(`${name} out of its range, without what only follows from it`, () => oneSentenceOn(`${name} `, construct(props)));
+  }
+
+  const arns: [string, string][] = [
+    ['headersSecretArn', 'orders-headers'],
+    ['headersSecretArn', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers'],
+    ['alarmTopicArn', 'alarms'],
+    ['alarmTopicArn', 'arn:aws:sqs:eu-west-1:111122223333:orders'],
+  ];
+  for (const [name, value] of arns) {
+    test(`--context ${name}=${value}`, () => oneSentenceOn(`${name} `, told(() => app({ [name]: value }))));
+  }
+
+  const elsewhere: [string, string][] = [
+    ['region', 'arn:aws:sqs:us-east-1:111122223333:orders'],
+    ['account', 'arn:aws:sqs:eu-west-1:444455556666:orders'],
+  ];
+  for (const [what, queueArn] of elsewhere) {
+    test(`an existing queue of another ${what}, where the stack's own is known`, () => {
+      const env = { account: '111122223333', region: 'eu-west-1' };
+      oneSentenceOn('existingSourceQueue.queueArn ', construct({ existingSourceQueue: { queueArn } }, env));
+    });
+  }
+});
+
+describe('an empty context value is one that was not given, also for the name of the stack', () => {
+  for (const name of ['prefix', 'stage']) {
+    test(name, () => {
+      const stack = app({ [name]: '' });
+      const [queue] = Object.values(resources(Template.fromStack(stack), 'AWS::SQS::Queue')).map(({ Properties }) => Properties['QueueName']);
+      assert.deepEqual([stack.stackName, queue.startsWith('redeliver-prod-')], ['redeliver-prod', true]);
+    });
+  }
+});

@@ -1,0 +1,84 @@
+import type { Template } from 'aws-cdk-lib/assertions';
+
+import type { Resource } from './stack-support.ts';
+
+const HASH = /[0-9A-F]{8}$/;
+
+/** A part of a template as a person would write it: references by logical id, without `Retries` and the hash. */
+export function plain(value: any): any {
+  if (Array.isArray(value)) {
+    return value.map(plain);
+  }
+  if (typeof value !== 'object' || value === null) {
+    return value;
+  }
+  if (typeof value.Ref === 'string') {
+    return `{${short(value.Ref)}}`;
+  }
+  if (value['Fn::GetAtt'] !== undefined) {
+    const [id, attribute] = value['Fn::GetAtt'];
+    return `{${short(id)}.${attribute}}`;
+  }
+  if (value['Fn::Join'] !== undefined) {
+    const [separator, parts] = value['Fn::Join'];
+    return plain(parts).join(separator);
+  }
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
+}
+
+export function short(logicalId: string): string {
+  return logicalId.replace(HASH, '').replace(/^Retries/, '');
+}
+
+/** All resources of a type, by their short logical ids. */
+export function resources(template: Template, type: string): Record<string, Resource> {
+  return Object.fromEntries(Object.entries(template.findResources(type)).map(([id, found]) => [short(id), found as Resource]));
+}
+
+/** Everything that a role may do, or is denied, from whatever policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
+export function grants(template: Template, role: string): string[] {
+  const found = resources(template, 'AWS::IAM::Role')[role];
+  if (found === undefined) {
+    throw new Error(`no role ${role} among ${Object.keys(resources(template, 'AWS::IAM::Role')).join(', ')}`);
+  }
+  const { ManagedPolicyArns: managed = [], Policies: inline = [] } = found.Properties;
+  const attached = ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy'].flatMap((type) =>
+    Object.values(resources(template, type)).filter(({ Properties }) => plain(Properties['Roles'] ?? []).includes(`{${role}}`)),
+  );
+  const documents = [...inline.map((policy: any) => policy.PolicyDocument), ...attached.map(({ Properties }) => Properties['PolicyDocument'])];
+  const statements = documents.flatMap((document) => document.Statement).flatMap(triples);
+  return [...managed.map((arn: unknown) => `managed ${JSON.stringify(arn)}`), ...new Set<string>(statements)].sort();
+}
+
+function triples(statement: any): string[] {
+  const { Effect, Action, NotAction, Resource: on, NotResource, Condition } = plain(statement);
+  if (NotAction !== undefined || NotResource !== undefined) {
+    throw new Error(`a statement by exclusion: ${JSON.stringify(statement)}`);
+  }
+  const condition = Condition === undefined ? '' : ` if ${JSON.stringify(Condition)}`;
+  return [Action].flat().flatMap((action) => [on].flat().map((resource) => `${Effect} ${action} on ${resource}${condition}`));
+}
+
+/** What a resource must wait for: all that it refers to. */
+export function referencesOf(value: any): string[] {
+  if (Array.isArray(value)) {
+    return value.flatMap(referencesOf);
+  }
+  if (typeof value !== 'object' || value === null) {
+    return [];
+  }
+  return Object.entries(value).flatMap(([name, member]: [string, any]) => {
+    switch (name) {
+      case 'Ref':
+        return [member];
+      case 'Fn::GetAtt':
+        return [[member].flat()[0].split('.')[0]];
+      case 'Fn::Sub':
+        return [...[member].flat()[0].matchAll(/\$\{([\w]+)/g)].map(([, id]) => id).concat(referencesOf(member));
+      case 'DependsOn':
+        return [member].flat();
+      default:
+        return referencesOf(member);
+    }
+  });
+}

@@ -1,0 +1,181 @@
+import { App, Duration } from 'aws-cdk-lib';
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { type Backoff, RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
+import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy.ts';
+import { RedeliverStack } from '../lib/stack.ts';
+import { cdkJson } from './fakes.ts';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support.ts';
+
+const seconds = Duration.seconds;
+const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+
+/** The sentences that refuse something; none if it is accepted. */
+function sentences(make: () => unknown): string[] {
+  try {
+    make();
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+function refused(props: Partial<RedeliverProps>): string[] {
+  return sentences(() => stackWith(() => ({ ...HTTP, bundles: BUNDLES, ...props })));
+}
+
+const BUNDLES = fakeBundles();
+
+function call(timeout: number): Partial<RedeliverProps> {
+  return { target: { kind: 'http', url: 'https://orders.example.com/', timeout: seconds(timeout) } };
+}
+
+describe('the last right value is accepted, and the first wrong one is not', () => {
+  const range = (name: string, value: number, least: number, most: number, why: string): string =>
+    `${name} is ${value}; use a whole number from ${least} to ${most} (${why}).`;
+  const receives = 'each receive counts as a retry spent';
+  const batches = 'more would need a batching window, which delays every message';
+  const mapping = 'what an SQS event source mapping accepts';
+  const visibility = (value: number): string =>
+    `sourceVisibilityTimeout is ${value} s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).`;
+  const name = 'must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.';
+  const cases: [string, Partial<RedeliverProps>[], [Partial<RedeliverProps>, string][]][] = [
+    ['maxReceiveCount', [{ maxReceiveCount: 1 }, { maxReceiveCount: 10 }], [[{ maxReceiveCount: 11 }, range('maxReceiveCount', 11, 1, 10, receives)]]],
+    ['batchSize', [{ batchSize: 1 }, { batchSize: 10 }], [
+      [{ batchSize: 0 }, range('batchSize', 0, 1, 10, batches)],
+      [{ batchSize: 2.5 }, range('batchSize', 2.5, 1, 10, batches)],
+    ]],
+    ['maxConcurrency', [{ maxConcurrency: 2 }, { maxConcurrency: 1000 }], [
+      [{ maxConcurrency: 1001 }, range('maxConcurrency', 1001, 2, 1000, mapping)],
+      [{ maxConcurrency: NaN }, range('maxConcurrency', NaN, 2, 1000, mapping)],
+    ]],
+    ['maxConcurrentCalls', [{ maxConcurrentCalls: 1, batchSize: 1 }, { maxConcurrentCalls: 10_000 }], [
+      [{ maxConcurrentCalls: 0 }, range('maxConcurrentCalls', 0, 1, 10_000, "the function's own limit")],
+      [{ maxConcurrentCalls: 10_001 }, range('maxConcurrentCalls', 10_001, 1, 10_000, "the function's own limit")],
+    ]],
+    ['timeout', [{ timeout: seconds(900) }, { timeout: seconds(35) }, { ...call(1), timeout: seconds(6) }], []],
+    ['the visibility timeout', [{ sourceVisibilityTimeout: seconds(360) }, { sourceVisibilityTimeout: seconds(43_200) }], [
+      [{ sourceVisibilityTimeout: seconds(359) }, visibility(359)],
+      [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
+      [
+        { sourceVisibilityTimeout: seconds(360), existingSourceQueue: { queueArn: EXISTING } },
+        'sourceVisibilityTimeout cannot be set on an existing source queue; remove it here and set VisibilityTimeout on the queue itself.',
+      ],
+    ]],
+    ['retention', [{ sourceRetention: seconds(1_209_599) }, { sourceRetention: seconds(60), policy: { max_attempts: 0 } }], [
+      [
+        { sourceRetention: Duration.days(15) },
+        'sourceRetention is 1296000 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.',
+      ],
+    ]],
+    ['time for a batch', [{ batchSize: 9, maxConcurrentCalls: 3, ...call(10), timeout: seconds(35) }], [
+      [
+        { batchSize: 10, maxConcurrentCalls: 3, ...call(10), timeout: seconds(44) },
+        'timeout is 44 s, but a batch of 10 with 3 calls at a time may take 4 × 10 s + 5 s = 45 s; raise timeout or maxConcurrentCalls, or lower batchSize or target.timeout.',
+      ],
+    ]],
+    ['the name', [{ prefix: 'a'.repeat(34) }, { prefix: 'A-1', stage: '2' }], [
+      [{ prefix: 'a'.repeat(35) }, `prefix and stage make the name "${'a'.repeat(35)}-prod", which ${name}`],
+      [{ prefix: '1st' }, `prefix and stage make the name "1st-prod", which ${name}`],
+      [{ stage: 'prod.eu' }, `prefix and stage make the name "redeliver-prod.eu", which ${name}`],
+    ]],
+  ];
+  for (const [what, right, wrong] of cases) {
+    test(what, () => {
+      for (const props of right) {
+        assert.deepEqual(refused(props), [], JSON.stringify(props));
+      }
+      for (const [props, sentence] of wrong) {
+        assert.deepEqual(refused(props), [sentence]);
+      }
+    });
+  }
+
+  test('retries that outlast the retention by their delays alone', () => {
+    const policy: RetryPolicy = { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } };
+    const told = refused({ policy, sourceRetention: seconds(8999) });
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? '', /^policy allows 10 retries over .* at worst, more than 80 % of the time that the source queue keeps a message/);
+    assert.deepEqual(refused({ policy, sourceRetention: Duration.days(1) }), []);
+    assert.deepEqual(refused({ policy: { ...policy, max_age_seconds: 7000 }, sourceRetention: seconds(8999) }), []);
+  });
+
+  test('a delay, wherever it stands', () => {
+    const backoffs: [string, (delay: number) => Backoff][] = [
+      ['max_delay_seconds', (delay) => ({ kind: 'uniform', max_delay_seconds: delay })],
+      ['delay_seconds', (delay) => ({ kind: 'fixed', delay_seconds: delay })],
+      ['max_delay_seconds', (delay) => ({ kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: delay })],
+      ['initial_delay_seconds', (delay) => ({ kind: 'exponential', initial_delay_seconds: delay })],
+      ['delays_seconds/1', (delay) => ({ kind: 'schedule', delays_seconds: [0, delay, 0] })],
+    ];
+    for (const [pointer, backoff] of backoffs) {
+      assert.deepEqual(refused({ policy: { backoff: backoff(900) } }), [], pointer);
+      assert.deepEqual(refused({ policy: { backoff: backoff(901) } }), [
+        `policy/backoff/${pointer} must be <= 900: DelaySeconds of SQS cannot express a longer delay.`,
+      ]);
+    }
+  });
+});
+
+test('the retries that are counted have the defaults of the schema that the functions use', () => {
+  const schema = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8'));
+  const { uniform, exponential } = schema.$defs;
+  const written: RetryPolicy = { max_attempts: schema.properties.max_attempts.default, backoff: schema.properties.backoff.default };
+  assert.equal(maxAttempts({}), written.max_attempts);
+  assert.equal(worstCaseDelaySeconds({}), worstCaseDelaySeconds(written));
+  const worst = (backoff: Backoff): number => worstCaseDelaySeconds({ max_attempts: 12, backoff });
+  const max = uniform.properties.max_delay_seconds.default;
+  assert.equal(worst({ kind: 'uniform' }), worst({ kind: 'uniform', max_delay_seconds: max }));
+  const rate = exponential.properties.rate.default;
+  const cap = exponential.properties.max_delay_seconds.default;
+  assert.equal(
+    worst({ kind: 'exponential', initial_delay_seconds: 1 }),
+    worst({ kind: 'exponential', initial_delay_seconds: 1, rate, max_delay_seconds: cap }),
+  );
+});
+
+test('every invalid example is refused where the examples say, with what to change', () => {
+  const invalid = new URL('../../schemas/examples/invalid/', import.meta.url);
+  const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(new URL('expected.json', invalid), 'utf8'));
+  const policies = Object.entries(expected).filter(([name]) => name.startsWith('retry-policy-'));
+  const told = policies.map(([name, { pointer }]) => {
+    const [sentence = '', ...more] = refused({ policy: JSON.parse(readFileSync(new URL(`${name}.json`, invalid), 'utf8')) });
+    assert.deepEqual([sentence.startsWith(`policy${pointer} `), more], [true, []], `${name}: ${sentence}`);
+    return [name.replace('retry-policy-', ''), sentence];
+  });
+  assert.deepEqual(Object.fromEntries(told), {
+    'unknown-member': 'policy has the unknown member max_atempts.',
+    '901-seconds': 'policy/backoff/delay_seconds must be <= 900: DelaySeconds of SQS cannot express a longer delay.',
+    'jitter-on-uniform': 'policy/backoff has the unknown member jitter.',
+    'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
+    'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',
+    'shrinking-rate': 'policy/backoff/rate must be >= 1.',
+    '1001-attempts': 'policy/max_attempts must be <= 1000.',
+  });
+});
+
+test('several wrong props are all named at once', () => {
+  const told = refused({
+    prefix: '1',
+    policy: { max_attempts: -1 },
+    dataSchema: '/nowhere.json',
+    target: { kind: 'http', url: 'x' },
+    existingSourceQueue: { queueArn: 'y' },
+    maxConcurrency: 1,
+    sourceRetention: Duration.days(14),
+  });
+  const named = told.map((sentence) => sentence.split(/[ /.]/)[0]);
+  assert.deepEqual(named, ['prefix', 'policy', 'dataSchema', 'target', 'existingSourceQueue', 'maxConcurrency', 'sourceRetention']);
+});
+
+test('paths among the context values are relative to where the command was called', () => {
+  const called = temporaryDirectory();
+  const bundles = join(called, 'nowhere');
+  const app = new App({ context: { ...cdkJson().context, target: 'https://orders.example.com/', bundles: 'nowhere', architecture: 'x86-64' } });
+  const missing = `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle --x86-64\`.`;
+  assert.deepEqual(sentences(() => new RedeliverStack(app, called)), [missing]);
+});

@@ -1,0 +1,173 @@
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as ec2 from 'aws-cdk-lib/aws-ec2';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { Redeliver, type RedeliverProps } from '../lib/index.ts';
+import { grants, plain, resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, templateWith } from './stack-support.ts';
+
+const ACCOUNT = 'eu-west-1:111122223333';
+const TARGET = `arn:aws:lambda:${ACCOUNT}:function:orders`;
+const SECRET = `arn:aws:secretsmanager:${ACCOUNT}:secret:headers-AbCdEf`;
+const QUEUE_KEY = `arn:aws:kms:${ACCOUNT}:key/0191f3a2-7b1c-7d3e-8f00-00000000000a`;
+const EXISTING = `arn:aws:sqs:${ACCOUNT}:orders`;
+const NETWORK = [
+  'AssignPrivateIpAddresses', 'CreateNetworkInterface', 'DeleteNetworkInterface',
+  'DescribeNetworkInterfaces', 'DescribeSubnets', 'UnassignPrivateIpAddresses',
+].map((action) => `ec2:${action}`);
+
+function allow(actions: string[], ...on: string[]): string[] {
+  return actions.flatMap((action) => on.map((resource) => `Allow ${action} on ${resource}`));
+}
+
+/** What every function may do: write its log, send traces, take messages from its queue, send on. */
+function usual(id: string, from: string | undefined, ...to: string[]): string[] {
+  const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
+  return [
+    ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], `{${id}Logs.Arn}`),
+    ...allow(['xray:PutTelemetryRecords', 'xray:PutTraceSegments'], '*'),
+    ...(from === undefined ? [] : allow(take.map((action) => `sqs:${action}`), from)),
+    ...allow(['sqs:SendMessage'], ...to),
+  ];
+}
+
+const useKey = ['kms:Decrypt', 'kms:GenerateDataKey'];
+const inner = ['{AnnotationQueue.Arn}', '{IntermediateDlq.Arn}'];
+const innerRoles = {
+  FailedMessageProcessor: usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{SourceQueue.Arn}'),
+  FinalDlqAnnotator: usual('FinalDlqAnnotator', '{AnnotationQueue.Arn}', '{FinalDlq.Arn}'),
+};
+
+interface Case {
+  readonly name: string;
+  readonly props: (stack: Stack) => RedeliverProps;
+  readonly expected: Record<string, string[]>;
+}
+
+const CASES: Case[] = [
+  {
+    name: 'an HTTP target with a secret',
+    props: (stack) => ({
+      target: { kind: 'http', url: 'https://orders.example.com/', headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Secret', SECRET) },
+    }),
+    expected: {
+      ...innerRoles,
+      MessageProcessor: [
+        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner),
+        ...allow(['secretsmanager:DescribeSecret', 'secretsmanager:GetSecretValue'], SECRET),
+      ],
+    },
+  },
+  {
+    name: 'a Lambda target, a key and a VPC',
+    props: (stack) => ({
+      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', TARGET) },
+      encryptionKey: new kms.Key(stack, 'Key'),
+      vpc: {
+        vpc: ec2.Vpc.fromVpcAttributes(stack, 'Vpc', { 
+          vpcId: 'vpc-0123456789abcdef0',
+          availabilityZones: ['eu-west-1a'],
+          privateSubnetIds: ['subnet-0123456789abcdef1'],
+          privateSubnetRouteTableIds: ['rtb-0123456789abcdef1'],
+          isolatedSubnetIds: ['subnet-0123456789abcdef2'],
+          isolatedSubnetRouteTableIds: ['rtb-0123456789abcdef2'],
+        }),
+        subnets: { subnetType: ec2.SubnetType.PRIVATE_ISOLATED },
+        securityGroups: [ec2.SecurityGroup.fromSecurityGroupId(stack, 'Group', 'sg-0123456789abcdef0')],
+      },
+    }),
+    expected: {
+      MessageProcessor: [
+        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner),
+        ...allow(useKey, '{Key.Arn}'),
+        ...allow(['lambda:InvokeFunction'], TARGET),
+        ...allow(NETWORK, '*'),
+        ...NETWORK.map(
+          (action) =>
+            `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:` +
+            'function:redeliver-prod-message-processor"}}',
+        ),
+      ],
+      FailedMessageProcessor: [...innerRoles.FailedMessageProcessor, ...allow(useKey, '{Key.Arn}')],
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}')],
+    },
+  },
+  {
+    name: 'an existing source queue with a key of its own',
+    props: (stack) => ({
+      ...HTTP,
+      existingSourceQueue: { queueArn: EXISTING, encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) },
+    }),
+    expected: {
+      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
+      FailedMessageProcessor: [
+        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
+        ...allow(useKey, QUEUE_KEY),
+      ],
+      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+      SourceQueueCheck: [
+        ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], '{SourceQueueCheckLogs.Arn}'),
+        ...allow(['sqs:GetQueueAttributes'], EXISTING),
+      ],
+    },
+  },
+  {
+    name: 'an existing source queue that is not yet connected',
+    props: () => ({ ...HTTP, existingSourceQueue: { queueArn: EXISTING, connected: false } }),
+    expected: {
+      MessageProcessor: usual('MessageProcessor', undefined, ...inner),
+      FailedMessageProcessor: usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
+      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+    },
+  },
+];
+
+/** Its short ids come without `Retries`, whatever the construct is called. */
+function bare(props: (stack: Stack) => RedeliverProps): Template {
+  // No context at all: the app of somebody who has never heard of feature flags.
+  const stack = new Stack(new App(), 'Test');
+  new Redeliver(stack, 'Retries', { bundles: fakeBundles(), ...props(stack) });
+  return Template.fromStack(stack);
+}
+
+describe('a role has exactly the permissions that its function needs', () => {
+  for (const { name, props, expected } of CASES) {
+    test(name, () => {
+      for (const template of [templateWith(props), bare(props)]) {
+        const roles = Object.keys(resources(template, 'AWS::IAM::Role'));
+        assert.deepEqual(roles.sort(), Object.keys(expected).map((id) => `${id}Role`).sort());
+        for (const [id, permissions] of Object.entries(expected)) {
+          assert.deepEqual(grants(template, `${id}Role`), [...permissions].sort(), id);
+        }
+      }
+    });
+  }
+
+  test('it can be taken on by Lambda alone, and is there before its function is', () => {
+    for (const { props } of CASES) {
+      const template = templateWith(props);
+      for (const role of Object.values(resources(template, 'AWS::IAM::Role'))) {
+        assert.deepEqual(role.Properties['AssumeRolePolicyDocument'].Statement, [
+          { Action: 'sts:AssumeRole', Effect: 'Allow', Principal: { Service: 'lambda.amazonaws.com' } },
+        ]);
+      }
+      const policies = Object.keys(template.findResources('AWS::IAM::Policy'));
+      for (const [id, { Properties, ...found }] of Object.entries(resources(template, 'AWS::Lambda::Function'))) {
+        assert.equal(plain(Properties['Role']), `{${id}Role.Arn}`);
+        const policy = policies.find((policy) => policy.startsWith(`Retries${id}RoleDefaultPolicy`));
+        assert.ok((found as { DependsOn?: string[] }).DependsOn?.includes(policy ?? 'none'), id);
+      }
+    }
+  });
+
+  test('a placement in a VPC is the one that was asked for', () => {
+    const props = CASES[1]?.props ?? (() => HTTP);
+    const { MessageProcessor } = resources(templateWith(props), 'AWS::Lambda::Function');
+    assert.deepEqual(MessageProcessor?.Properties['VpcConfig'], { SubnetIds: ['subnet-0123456789abcdef2'], SecurityGroupIds: ['sg-0123456789abcdef0'] });
+  });
+});

@@ -1,0 +1,161 @@
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+
+import { plain, resources } from './stack-exact.ts';
+import { HTTP, templateWith } from './stack-support.ts';
+
+const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+const TARGET = 'arn:aws:lambda:eu-west-1:111122223333:function:billing';
+
+const template = templateWith(() => HTTP);
+const everything = templateWith((stack) => ({
+  target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', TARGET) },
+  existingSourceQueue: { queueArn: EXISTING },
+  encryptionKey: new kms.Key(stack, 'Key'),
+  alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
+}));
+
+/** A line of a graph, shortly: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
+function line([namespace, name, ...rest]: any[]): string {
+  if (typeof namespace === 'object') {
+    return namespace.expression;
+  }
+  const options = typeof rest.at(-1) === 'object' ? rest.pop() : {};
+  const what = `${namespace} ${name} of ${rest.filter((_, index) => index % 2 === 1).join(' ')}: ${options.stat ?? 'Average'}`;
+  return `${options.id === undefined ? '' : `${options.id} = `}${what}${options.visible === false ? ', hidden' : ''}`;
+}
+
+const { Dashboard } = resources(template, 'AWS::CloudWatch::Dashboard');
+const { widgets } = JSON.parse(plain(Dashboard?.Properties['DashboardBody'])) as { widgets: { properties: any }[] };
+
+function graph(title: string): string[] {
+  const found = widgets.filter(({ properties }) => properties.title === title);
+  assert.equal(found.length, 1, title);
+  return found[0]?.properties.metrics.map(line);
+}
+
+describe('alarms', () => {
+  const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
+  const all = Object.values(resources(everything, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
+
+  test('only a backlog must last; all else is told after one period', () => {
+    const periods = alarms.map((alarm) => [alarm['AlarmName'], alarm['EvaluationPeriods'], alarm['DatapointsToAlarm']]);
+    const lasting = periods.filter(([, evaluated]) => evaluated !== 1);
+    assert.deepEqual(lasting, [['redeliver-prod-intermediate-dlq-backlog', 3, undefined]]);
+  });
+
+  test('each tells the topic once when it goes off and once when it is over, and none tells anybody without one', () => {
+    const topic = ['arn:aws:sns:eu-west-1:111122223333:alarms'];
+    for (const { AlarmName, AlarmActions, OKActions, InsufficientDataActions } of all) {
+      assert.deepEqual([AlarmActions, OKActions, InsufficientDataActions], [topic, topic, undefined], AlarmName);
+    }
+    for (const { AlarmName, AlarmActions, OKActions, InsufficientDataActions } of alarms) {
+      assert.deepEqual([AlarmActions, OKActions, InsufficientDataActions], [undefined, undefined, undefined], AlarmName);
+    }
+  });
+
+  test('an existing queue and a Lambda target are watched as our own are', () => {
+    const names = (of: typeof all): string[] => of.map((alarm) => alarm['AlarmName']).sort();
+    assert.deepEqual(names(all), [...names(alarms), 'redeliver-prod-target-loop-stopped'].sort());
+    const source = all.find((alarm) => alarm['AlarmName'] === 'redeliver-prod-source-queue-waits-too-long');
+    assert.deepEqual(source?.['Dimensions'], [{ Name: 'QueueName', Value: 'orders' }]);
+  });
+});
+
+describe('the dashboard', () => {
+  test('flow in: what producers send is what arrives without the retries', () => {
+    assert.deepEqual(graph('Flow in: messages per 5 minutes'), [
+      'FILL(sent, 0) - FILL(retries, 0)',
+      'sent = AWS/SQS NumberOfMessagesSent of {SourceQueue.QueueName}: Sum, hidden',
+      'retries = Redeliver RetriesScheduled of {FailedMessageProcessor}: Sum',
+      'Redeliver Processed of {MessageProcessor}: Sum',
+    ]);
+  });
+
+  test('retries by attempt, failures by kind and dead letters by error type, of the functions that count them', () => {
+    const by = (dimension: string, metric: string, id: string): string =>
+      `SEARCH('{Redeliver,Function,${dimension}} MetricName="${metric}" Function="{${id}}"', 'Sum', 300)`;
+    assert.deepEqual(graph('Retries by attempt'), [by('RetryAttempt', 'RetriesScheduled', 'FailedMessageProcessor')]);
+    assert.deepEqual(graph('Dead letters by error type'), [by('ErrorType', 'DeadLettered', 'FinalDlqAnnotator')]);
+    assert.deepEqual(graph('Failures by kind'), [
+      by('FailureKind', 'HandedOff', 'MessageProcessor'),
+      'Redeliver ArrivedByRedrive of {FailedMessageProcessor}: Sum',
+    ]);
+  });
+
+  test('delays and ages', () => {
+    const delay = 'Redeliver RetryDelaySeconds of {FailedMessageProcessor}';
+    assert.deepEqual(graph('Delays before retries, in seconds'), [`${delay}: Average`, `${delay}: p90`, `${delay}: Maximum`]);
+    assert.deepEqual(
+      graph('Oldest message since its first send, in seconds'),
+      ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].map((id) => `Redeliver MessageAgeSeconds of {${id}}: Maximum`),
+    );
+    assert.deepEqual(
+      graph('Oldest message in each queue, in seconds'),
+      ['SourceQueue', 'IntermediateDlq', 'AnnotationQueue', 'FinalDlq'].map(
+        (id) => `AWS/SQS ApproximateAgeOfOldestMessage of {${id}.QueueName}: Maximum`,
+      ),
+    );
+  });
+
+  test('all that are on it have the alarms and the region of this stack', () => {
+    const names = widgets[0]?.properties.alarms.map((arn: string) => arn.replace(/^\{Alarm|\.Arn\}$/g, '').replaceAll('-', ''));
+    assert.equal(new Set(names).size, Object.keys(resources(template, 'AWS::CloudWatch::Alarm')).length);
+    const regions = new Set(widgets.map(({ properties }) => properties.region ?? '{AWS::Region}'));
+    assert.deepEqual([...regions], ['{AWS::Region}']);
+  });
+});
+
+describe('what is watched is what the functions write', () => {
+  const crates = new URL('../../crates/', import.meta.url);
+  const source = readFileSync(new URL('aws/src/telemetry/line.rs', crates), 'utf8');
+  /** By event: which metrics and which further dimension its line has. */
+  const shapes = source.split(/(?=Event::\w+\(event\) =>)/).slice(1).map((text) => ({
+    event: text.match(/^Event::(\w+)/)?.[1] ?? '',
+    metrics: [...text.matchAll(/(?:count|seconds)\("(\w+)"|\("(\w+)", "\w+",/g)].map(([, counted, measured]) => counted ?? measured),
+    dimension: text.match(/dimension: Some\(\("(\w+)"/)?.[1],
+  }));
+  /** Which crates make an event; those that all functions share count for all. */
+  const makers = (event: string): string[] =>
+    readdirSync(crates).filter((crate) =>
+      (readdirSync(new URL(`${crate}/src/`, crates), { recursive: true }) as string[])
+        .filter((file) => file.endsWith('.rs') && !/tests|telemetry/.test(file))
+        .some((file) => readFileSync(new URL(`${crate}/src/${file}`, crates), 'utf8').includes(`Event::${event}(`)),
+    );
+
+  test('each metric, by the function that it is asked of', () => {
+    const asked = new Set(
+      Object.values(resources(template, 'AWS::CloudWatch::Alarm'))
+        .map(({ Properties }) => Properties)
+        .filter(({ Namespace }) => Namespace === 'Redeliver')
+        .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions[0].Value)}`)
+        .concat(widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => told.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
+    );
+    assert.ok(asked.size >= 12, [...asked].join(', '));
+    const crateOf: Record<string, string> = {
+      '{MessageProcessor}': 'message-processor',
+      '{FailedMessageProcessor}': 'failed-message-processor',
+      '{FinalDlqAnnotator}': 'final-dlq-annotator',
+    };
+    for (const one of asked) {
+      const [metric = '', id = ''] = one.split(' of ');
+      const writers = shapes.filter(({ metrics }) => metrics.includes(metric)).flatMap(({ event }) => makers(event));
+      assert.ok(writers.includes(crateOf[id] ?? id) || writers.includes('core'), `${one} is written by ${writers.join(', ') || 'none'}`);
+    }
+  });
+
+  test('each further dimension, with its metric', () => {
+    const searched = widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => {
+      const [, dimension, metric] = told.match(/^SEARCH\('\{Redeliver,Function,(\w+)\} MetricName="(\w+)"/) ?? [];
+      return dimension === undefined ? [] : [[metric, dimension]];
+    });
+    assert.equal(searched.length, 3);
+    for (const [metric, dimension] of searched) {
+      assert.ok(shapes.some((shape) => shape.metrics.includes(metric) && shape.dimension === dimension), `${metric} by ${dimension}`);
+    }
+  });
+});

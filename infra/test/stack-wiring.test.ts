@@ -1,0 +1,164 @@
+import { type App, Duration } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import assert from 'node:assert/strict';
+import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { Redeliver } from '../lib/index.ts';
+import { plain, referencesOf, resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
+import { VARIANTS } from './stack-variants.ts';
+
+const { stack } = stackWith(() => HTTP);
+const template = Template.fromStack(stack);
+const QUEUES = resources(template, 'AWS::SQS::Queue');
+
+/** All environment variables of a function. */
+function variables(of: Template, id: string): Record<string, unknown> {
+  return plain(resources(of, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+}
+
+describe('queues', () => {
+  test('a message that keeps failing goes to the next queue of the design, not past it', () => {
+    const next = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedrivePolicy'])]);
+    assert.deepEqual(Object.fromEntries(next), {
+      SourceQueue: { deadLetterTargetArn: '{IntermediateDlq.Arn}', maxReceiveCount: 1 },
+      IntermediateDlq: { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 100 },
+      AnnotationQueue: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 10 },
+      FinalDlq: undefined,
+    });
+  });
+
+  test('the queue before is allowed by the ARN that it will have, or SQS would refuse the redrive policy', () => {
+    const arn = (name: string): string => `arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-${name}`;
+    const allowed = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedriveAllowPolicy'])]);
+    assert.deepEqual(Object.fromEntries(allowed), {
+      SourceQueue: { redrivePermission: 'denyAll' },
+      IntermediateDlq: { redrivePermission: 'byQueue', sourceQueueArns: [arn('source')] },
+      AnnotationQueue: { redrivePermission: 'byQueue', sourceQueueArns: [arn('intermediate-dlq')] },
+      FinalDlq: { redrivePermission: 'byQueue', sourceQueueArns: [arn('annotation')] },
+    });
+  });
+
+  test("each queue's policy is these denials, on this queue, and allows nobody anything", () => {
+    const senders: Record<string, string[]> = {
+      SourceQueue: [],
+      IntermediateDlq: ['{MessageProcessorRole.Arn}'],
+      AnnotationQueue: ['{MessageProcessorRole.Arn}', '{FailedMessageProcessorRole.Arn}'],
+      FinalDlq: ['{FinalDlqAnnotatorRole.Arn}'],
+    };
+    const expected = Object.entries(senders).map(([queue, roles]) => {
+      const denied = { Effect: 'Deny', Principal: { AWS: '*' }, Resource: `{${queue}.Arn}` };
+      const inTheClear = { ...denied, Action: 'sqs:*', Condition: { Bool: { 'aws:SecureTransport': 'false' } } };
+      const byOthers = { ...denied, Sid: 'OnlyTheFunctionsSend', Action: 'sqs:SendMessage', Condition: { ArnNotEquals: { 'aws:PrincipalArn': roles } } };
+      return [`{${queue}}`, roles.length === 0 ? [inTheClear] : [inTheClear, byOthers]];
+    });
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const found = policies.map(({ Queues, PolicyDocument }) => [...Queues, PolicyDocument.Statement]);
+    assert.deepEqual(found.sort(), expected.sort());
+  });
+
+  test("the source queue's own props take effect", () => {
+    const other = templateWith(() => ({
+      ...HTTP,
+      maxReceiveCount: 10,
+      sourceRetention: Duration.days(3),
+      sourceVisibilityTimeout: Duration.hours(12),
+    }));
+    const { SourceQueue, IntermediateDlq } = resources(other, 'AWS::SQS::Queue');
+    const told = [SourceQueue, IntermediateDlq].map((queue) => [
+      queue?.Properties['RedrivePolicy'].maxReceiveCount,
+      queue?.Properties['MessageRetentionPeriod'],
+      queue?.Properties['VisibilityTimeout'],
+    ]);
+    assert.deepEqual(told, [[10, 259_200, 43_200], [100, 1_209_600, 180]]);
+  });
+
+  test('CloudFormation can order the resources: none waits for itself', () => {
+    const inOneStack = stackWith((own) => ({
+      encryptionKey: new kms.Key(own, 'Key'),
+      target: {
+        kind: 'lambda',
+        function: new lambda.Function(own, 'Target', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromInline('0') }),
+      },
+    })).stack;
+    const stacks = [stack, inOneStack, ...Object.values(VARIANTS).map((props) => stackWith(props).stack)];
+    for (const { Resources } of stacks.map((each) => Template.fromStack(each, { skipCyclicalDependenciesCheck: true }).toJSON())) {
+      const done = new Set<string>();
+      const visit = (id: string, path: string[]): void => {
+        assert.ok(!path.includes(id), [...path, id].join(' → '));
+        if (Resources[id] !== undefined && !done.has(id)) {
+          referencesOf(Resources[id]).forEach((needed) => visit(needed, [...path, id]));
+          done.add(id);
+        }
+      };
+      Object.keys(Resources).forEach((id) => visit(id, []));
+    }
+  });
+});
+
+describe('functions', () => {
+  const queueUrls = { INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}' };
+  const common = { ...queueUrls, MAX_CONCURRENCY: '10' };
+
+  test('each variable holds what its name says, and there is no other', () => {
+    const url = { TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' };
+    assert.deepEqual(variables(template, 'MessageProcessor'), { ...common, ...url });
+    assert.deepEqual(variables(template, 'FailedMessageProcessor'), { ...queueUrls, SOURCE_QUEUE_URL: '{SourceQueue}', RETRY_POLICY: '{}' });
+    assert.deepEqual(variables(template, 'FinalDlqAnnotator'), { FINAL_DLQ_URL: '{FinalDlq}' });
+  });
+
+  test('a Lambda target and a handler get the settings that they read', () => {
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders:live';
+    const invoked = templateWith((own) => ({
+      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(own, 'Orders', arn), timeout: Duration.seconds(20) },
+    }));
+    assert.deepEqual(variables(invoked, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '20' });
+    const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
+    const built = templateWith(() => ({
+      target: { kind: 'handler', bundle },
+      bundles: fakeBundles(lambda.Architecture.X86_64),
+      architecture: lambda.Architecture.X86_64,
+    }));
+    assert.deepEqual(variables(built, 'MessageProcessor'), common);
+    built.allResourcesProperties('AWS::Lambda::Function', { Architectures: ['x86_64'] });
+  });
+
+  test('each logs into its own group, which is kept like the queues', () => {
+    const logs = Object.entries(resources(template, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, plain(Properties['LoggingConfig'])]);
+    assert.deepEqual(Object.fromEntries(logs), {
+      MessageProcessor: { LogFormat: 'JSON', LogGroup: '{MessageProcessorLogs}' },
+      FailedMessageProcessor: { LogFormat: 'JSON', LogGroup: '{FailedMessageProcessorLogs}' },
+      FinalDlqAnnotator: { LogFormat: 'JSON', LogGroup: '{FinalDlqAnnotatorLogs}' },
+    });
+    const kept = Object.values(resources(template, 'AWS::Logs::LogGroup')).map(({ DeletionPolicy }) => DeletionPolicy);
+    assert.deepEqual(kept, Array(3).fill('RetainExceptOnCreate'));
+  });
+
+  test('the package is the program and nothing else, and Lambda may execute it', () => {
+    const bundles = fakeBundles();
+    const dataSchema = join(temporaryDirectory(), 'order.json');
+    writeFileSync(dataSchema, '{}');
+    for (const name of readdirSync(bundles)) {
+      writeFileSync(join(bundles, name, 'left-over.zip'), 'x');
+      chmodSync(join(bundles, name, 'bootstrap'), 0o755);
+    }
+    const packages = [{}, { dataSchema }].map((more) => {
+      const assembly = (stackWith(() => ({ ...HTTP, bundles, ...more })).stack.node.root as App).synth();
+      const assets = readdirSync(assembly.directory).filter((entry) => entry.startsWith('asset.') && statSync(join(assembly.directory, entry)).isDirectory());
+      assert.ok(assets.every((asset) => (statSync(join(assembly.directory, asset, 'bootstrap')).mode & 0o111) !== 0));
+      return [...new Set(assets.map((asset) => readdirSync(join(assembly.directory, asset)).sort().join(' ')))].sort();
+    });
+    assert.deepEqual(packages, [['bootstrap'], ['bootstrap', 'bootstrap data.schema.json']]);
+  });
+});
+
+test('two orchestrators live in one stack, and neither warns whoever deploys them', () => {
+  const both = stackWith(() => HTTP).stack;
+  new Redeliver(both, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test' });
+  Template.fromStack(both).resourceCountIs('AWS::SQS::Queue', 8);
+  assert.deepEqual(Annotations.fromStack(both).findWarning('*', Match.anyValue()), []);
+});
