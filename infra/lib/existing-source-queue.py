@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import time
 import urllib.request
 
 import boto3
@@ -23,10 +24,20 @@ def handler(event, _context):
     urllib.request.urlopen(request, timeout=30).close()
 
 
+def attributes_of(url):
+    for pause in (5, 10, 15, None):
+        try:
+            return boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+        except Exception:
+            if pause is None:
+                raise
+            time.sleep(pause)  # the permissions of a new role take some seconds to reach SQS
+
+
 def check(wanted):
     """None, or one sentence that says what is missing and how to set it."""
     url = wanted["QueueUrl"]
-    found = boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    found = attributes_of(url)
     if found.get("FifoQueue") == "true":
         return f"The source queue {url} is a FIFO queue, which cannot delay single messages: use a standard queue."
     redrive = json.loads(found.get("RedrivePolicy", "{}"))
