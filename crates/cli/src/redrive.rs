@@ -53,10 +53,11 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
         (None, Some(stack)) => stack.source_queue_url()?.to_owned(),
         (None, None) => return Err("--to is missing".into()),
     };
-    if to == from.queue.url() {
+    let to = arguments.from.connection().source_queue(&to).await?;
+    // By ARN: one queue may have several URLs.
+    if to.queue.arn() == from.queue.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
-    let to = arguments.from.connection().source_queue(&to).await?;
     let interrupt = Interrupt::listen();
     let bar = progress_bar();
     let redrive = Redrive {
