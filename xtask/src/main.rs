@@ -3,6 +3,7 @@
 
 mod bundle;
 mod report;
+mod simulate;
 mod stack;
 mod test;
 mod tools;
@@ -60,6 +61,18 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run the real code in virtual time under seeded faults, watched by an independent ledger.
+    ///
+    /// Examples: `cargo xtask simulate --seeds 1000`, `cargo xtask simulate --seconds 300`,
+    /// `cargo xtask simulate --seed 42` (one seed again, with all its knobs).
+    Simulate {
+        /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.
+        #[arg(long)]
+        planted: bool,
+        /// Passed on: --seeds, --seconds, --first-seed, --seed.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Measure something against its like, in one run, and print the ratio.
     Bench {
         /// What.
@@ -92,6 +105,8 @@ fn main() -> ExitCode {
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
+        Task::Simulate { planted: true, .. } => simulate::planted(),
+        Task::Simulate { planted: false, arguments } => simulate::simulate(&arguments),
         Task::Bench { what: Bench::Audit } => bench_audit(),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };

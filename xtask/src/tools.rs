@@ -55,7 +55,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn shown(command: &Command) -> String {
+pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args()).map(|word| word.to_string_lossy());
     words.collect::<Vec<_>>().join(" ")

@@ -25,6 +25,7 @@
 //! ```
 
 mod arrivals;
+mod changes;
 mod checks;
 mod clock;
 mod embedded_queue;
@@ -34,6 +35,7 @@ mod queue;
 mod service;
 mod state;
 
+pub use changes::{Change, What};
 pub use clock::{Hold, Sleep, VirtualClock};
 pub use embedded_queue::EmbeddedQueue;
 pub use executor::Stuck;

@@ -11,6 +11,7 @@ use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Depth, EntryError, Fault, QueueSettings};
 
 use crate::arrivals::Arrivals;
+use crate::changes::{Change, ChangeLog, What};
 use crate::checks::sender_fault;
 use crate::clock::later;
 
@@ -76,12 +77,13 @@ pub(crate) struct QueueState {
     /// How many of the hidden ones have not been received: `DelaySeconds`.
     delayed: usize,
     totals: Totals,
+    log: ChangeLog,
     pub(crate) arrivals: Arrivals,
 }
 
 impl QueueState {
     /// An empty queue. `number` tells its receipt handles from those of other queues.
-    pub(crate) fn new(arn: String, number: u32, settings: QueueSettings) -> Self {
+    pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
         Self {
             arn,
             number,
@@ -92,6 +94,7 @@ impl QueueState {
             expiries: BTreeSet::new(),
             delayed: 0,
             totals: Totals::default(),
+            log,
             arrivals: Arrivals::default(),
         }
     }
@@ -104,6 +107,7 @@ impl QueueState {
     /// Takes a message from a producer.
     pub(crate) fn send(&mut self, now: Timestamp, key: Key, id: String, content: Content) {
         self.totals.sent += 1;
+        self.tell(now, &id, || What::Sent(content.clone()));
         self.insert(Stored {
             key,
             id,
@@ -151,10 +155,13 @@ impl QueueState {
             };
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 self.totals.moved_out += 1;
+                let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
+                self.tell(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
                 received.exhausted.push(message);
                 continue;
             }
             message.receive_count += 1;
+            self.tell(now, &message.id, || What::Received { receive_count: message.receive_count });
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
@@ -175,7 +182,9 @@ impl QueueState {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
         if self.leased(key, nonce).is_some() {
-            self.remove(key);
+            if let Some(message) = self.remove(key) {
+                self.tell(now, &message.id, || What::Deleted);
+            }
             self.totals.deleted += 1;
         }
         Ok(())
@@ -231,7 +240,9 @@ impl QueueState {
     /// Does what time did: drops what expired, shows what is due.
     fn settle(&mut self, now: Timestamp) {
         while let Some((_, key)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
-            self.remove(key);
+            if let Some(message) = self.remove(key) {
+                self.tell(now, &message.id, || What::Expired);
+            }
             self.totals.expired += 1;
         }
         while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
@@ -293,6 +304,15 @@ impl QueueState {
             redriven_from: message.redriven_from.clone(),
             queue_arn: self.arn.clone(),
         }
+    }
+
+    fn tell(&self, at: Timestamp, sqs_message_id: &str, what: impl FnOnce() -> What) {
+        self.log.write(|| Change {
+            at,
+            queue_arn: self.arn.clone(),
+            sqs_message_id: sqs_message_id.to_owned(),
+            what: what(),
+        });
     }
 
     fn parse_handle(&self, handle: &str) -> Result<(Key, u64), EntryError> {

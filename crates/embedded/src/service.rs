@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings};
 
+use crate::changes::Change;
 use crate::clock::VirtualClock;
 use crate::embedded_queue::{EmbeddedQueue, wake};
 use crate::faults::{Action, FaultPlan};
@@ -44,6 +45,12 @@ impl EmbeddedSqs {
     /// Replaces the faults; [`FaultPlan::default`] heals all.
     pub fn set_faults(&self, faults: FaultPlan) {
         self.lock().set_faults(faults);
+    }
+
+    /// What happened to messages since the last call, in order. The first call begins the log: nothing before it is told.
+    #[must_use]
+    pub fn take_changes(&self) -> Vec<Change> {
+        self.lock().log().take()
     }
 
     /// The moment at which the next message of any queue is or will be visible; `None` when all queues are empty.

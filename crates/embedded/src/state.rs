@@ -9,6 +9,7 @@ use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{EntryError, EntryOutcome, QueueSettings, Receive};
 
+use crate::changes::ChangeLog;
 use crate::checks::{check_content, check_name, check_settings, sender_fault};
 use crate::faults::{Action, FaultPlan, Injection, Scope};
 use crate::queue::{Key, QueueState};
@@ -22,6 +23,7 @@ pub(crate) struct State {
     rng: StdRng,
     requests: BTreeMap<&'static str, u64>,
     faults: FaultPlan,
+    log: ChangeLog,
     /// Long polls to be woken once the lock is free.
     woken: Vec<Waker>,
 }
@@ -44,6 +46,7 @@ impl State {
             rng: StdRng::seed_from_u64(seed),
             requests: BTreeMap::new(),
             faults: FaultPlan::default(),
+            log: ChangeLog::default(),
             woken: Vec::new(),
         }
     }
@@ -54,6 +57,10 @@ impl State {
 
     pub(crate) fn requests(&self) -> &BTreeMap<&'static str, u64> {
         &self.requests
+    }
+
+    pub(crate) fn log(&self) -> &ChangeLog {
+        &self.log
     }
 
     pub(crate) fn set_faults(&mut self, faults: FaultPlan) {
@@ -131,7 +138,7 @@ impl State {
             return Err(sender_fault("InvalidParameterValue"));
         }
         self.queues_created += 1;
-        let queue = QueueState::new(arn.to_owned(), self.queues_created, settings.clone());
+        let queue = QueueState::new(arn.to_owned(), self.queues_created, settings.clone(), self.log.clone());
         self.queues.insert(arn.to_owned(), queue);
         Ok(())
     }

@@ -10,7 +10,7 @@ use redeliver_core::message::{Attribute, Content, OutgoingMessage};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, Fault, Queue, QueueService, QueueSettings, Receive, Redrive,
 };
-use redeliver_embedded::Totals;
+use redeliver_embedded::{Totals, What};
 use support::{elapsed, message, receive, seconds, send, service, with_dlq};
 
 fn sender_fault(code: &str) -> EntryError {
@@ -304,4 +304,41 @@ fn the_same_seed_gives_the_same_run() {
     let first = run();
     assert_eq!(first.len(), 4);
     assert_eq!(first, run());
+}
+
+#[test]
+fn the_log_of_changes_tells_what_happened_to_each_message_once_somebody_asks_for_it() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let (queue, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+        send(&queue, &[message("before the log", 0)]).await;
+        assert_eq!(sqs.take_changes(), []);
+        send(&queue, &[message("moved", 5)]).await;
+        let first = receive(&queue, 0).await;
+        queue.delete_batch(&[first[0].receipt_handle.clone()]).await;
+        clock.sleep(Duration::from_secs(5)).await;
+        receive(&queue, 0).await;
+        clock.sleep(Duration::from_secs(60)).await;
+        assert!(receive(&queue, 0).await.is_empty());
+        let changes = sqs.take_changes();
+        let told: Vec<_> = changes.iter().map(|change| (change.queue_arn.as_str(), &change.what)).collect();
+        let moved = message("moved", 5);
+        let (arn, dlq_arn) = (queue.arn(), dlq.arn().to_owned());
+        let received = What::Received { receive_count: 1 };
+        let sent = What::Sent(moved.content().clone());
+        let expected = [
+            (arn, &sent),
+            (arn, &received),
+            (arn, &What::Deleted),
+            (arn, &received),
+            (arn, &What::Moved(dlq_arn)),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(changes[4].sqs_message_id, changes[0].sqs_message_id);
+        assert_eq!(changes[2].sqs_message_id, first[0].sqs_message_id);
+        clock.sleep(Duration::from_secs(14 * 24 * 3600)).await;
+        dlq.depth().await.unwrap();
+        let last = sqs.take_changes();
+        assert_eq!((last.len(), &last[0].what), (1, &What::Expired));
+    });
 }

@@ -1,0 +1,10 @@
+//! Which planted bug is awake. Only in the copy of the sources into which `cargo xtask simulate --planted` plants them.
+
+use std::sync::OnceLock;
+
+/// Whether the bug with this name is awake.
+#[must_use]
+pub fn is(name: &str) -> bool {
+    static AWAKE: OnceLock<Option<String>> = OnceLock::new();
+    AWAKE.get_or_init(|| std::env::var("PLANTED_BUG").ok()).as_deref() == Some(name)
+}

@@ -1,0 +1,119 @@
+//! An event source mapping, with all that can go wrong around a function.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures_util::future::{Either, join, select};
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::ports::{Clock, Function, Queue, Receive};
+
+use crate::probe::Probe;
+use crate::world::{SkewedClock, World};
+
+/// A poller and the process that it invokes.
+pub struct EventSource<'a, F> {
+    /// The queue.
+    pub queue: Probe<'a>,
+    /// The process.
+    pub function: F,
+    /// Its clock.
+    pub clock: SkewedClock,
+}
+
+impl<F: Function> EventSource<'_, F> {
+    /// Polls until the run is over.
+    pub async fn run(&self) {
+        let world = self.queue.world;
+        while !world.is_over() {
+            let records = self.receive(Duration::from_secs(20)).await;
+            if records.is_empty() {
+                self.idle().await;
+                continue;
+            }
+            for batch in self.reordered(records).await {
+                if world.strikes(world.knobs.process.throttled) {
+                    continue;
+                }
+                if world.strikes(world.knobs.process.duplicate) {
+                    join(self.invoke(&batch), self.invoke(&batch)).await;
+                } else {
+                    self.invoke(&batch).await;
+                }
+            }
+        }
+    }
+
+    async fn receive(&self, wait: Duration) -> Vec<ReceivedMessage> {
+        let request = Receive { max_messages: 10, wait, visibility: None };
+        match self.queue.receive(request).await {
+            Ok(records) => records,
+            Err(_) => {
+                self.queue.world.clock.sleep(Duration::from_secs(1)).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Sleeps while no queue has anything: a long poll every 20 seconds of many virtual hours would find nothing.
+    async fn idle(&self) {
+        let World { clock, sqs, .. } = self.queue.world;
+        let most = clock.now() + TimeDelta::seconds(120);
+        clock.sleep_until(sqs.next_due().map_or(most, |due| due.min(most))).await;
+    }
+
+    /// Sometimes several receives, mixed.
+    async fn reordered(&self, mut records: Vec<ReceivedMessage>) -> Vec<Vec<ReceivedMessage>> {
+        let world = self.queue.world;
+        if world.strikes(world.knobs.process.reorder) {
+            for _ in 0..world.up_to(3) {
+                records.extend(self.receive(Duration::ZERO).await);
+            }
+            for last in (1..records.len()).rev() {
+                let other = usize::try_from(world.up_to(last as u64)).unwrap_or(0);
+                records.swap(last, other);
+            }
+        }
+        records.chunks(10).map(<[_]>::to_vec).collect()
+    }
+
+    /// One invocation: the process may die, its answer may get lost; what it has not refused is deleted.
+    async fn invoke(&self, records: &[ReceivedMessage]) {
+        let world = self.queue.world;
+        let timeout = Duration::from_secs(world.knobs.invocation_seconds);
+        let polls = world.strikes(world.knobs.process.dies).then(|| world.up_to(40));
+        let process = self.function.process(records.to_vec(), self.clock.now() + timeout);
+        let time_is_up = pin!(world.clock.sleep(timeout));
+        let Either::Left((Some(failed), _)) = select(pin!(dying(process, polls)), time_is_up).await else {
+            return;
+        };
+        let failed: BTreeSet<_> = failed.failed.into_iter().collect();
+        let ids: BTreeSet<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
+        // Lambda takes an unknown id for a failure of the whole batch.
+        if !failed.is_subset(&ids) || world.strikes(world.knobs.process.response_lost) {
+            return;
+        }
+        let done: Vec<_> = records.iter().filter(|record| !failed.contains(&record.sqs_message_id)).collect();
+        let handles: Vec<_> = done.into_iter().map(|record| record.receipt_handle.clone()).collect();
+        if !handles.is_empty() {
+            self.queue.delete_batch(&handles).await;
+        }
+    }
+}
+
+/// The future's output, unless it dies after so many polls.
+pub async fn dying<T>(future: impl Future<Output = T>, polls: Option<u64>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == Some(0) {
+            return Poll::Ready(None);
+        }
+        left = left.map(|left| left - 1);
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}

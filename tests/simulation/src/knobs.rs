@@ -1,0 +1,271 @@
+//! All that a run is made of, drawn from its seed.
+
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+
+use crate::policy::PolicyModel;
+
+/// The knobs of one run. Printed when it fails, so that a person sees what it was about.
+#[derive(Clone, Debug)]
+pub struct Knobs {
+    /// Where all of them come from.
+    pub seed: u64,
+    /// Messages that the producer sends.
+    pub messages: usize,
+    /// How long faults last, in virtual seconds; the producer spreads its messages over the same time.
+    pub fault_seconds: u64,
+    /// The retry policy.
+    pub policy: PolicyModel,
+    /// Pollers of the three functions, one process each.
+    pub pollers: [usize; 3],
+    /// The functions' timeout.
+    pub invocation_seconds: u64,
+    /// `MAX_CONCURRENCY`.
+    pub max_concurrency: usize,
+    /// `maxReceiveCount` of the source queue.
+    pub source_receives: u16,
+    /// Each request takes up to so long on the way there, and on the way back.
+    pub latency_ms: u64,
+    /// Each process's clock is wrong by up to so much.
+    pub skew_ms: i64,
+    /// What SQS does wrong.
+    pub sqs: SqsFaults,
+    /// What happens to processes.
+    pub process: ProcessFaults,
+    /// What the target does wrong.
+    pub target: TargetFaults,
+    /// What the producer sends.
+    pub content: ContentMix,
+    /// Who looks after the final DLQ.
+    pub operator: Operator,
+}
+
+/// Chances per request or per entry.
+#[derive(Clone, Debug, Default)]
+pub struct SqsFaults {
+    /// Sends: throttled.
+    pub send_throttled: f64,
+    /// Sends: a 5xx.
+    pub send_failed: f64,
+    /// Sends: the request was lost.
+    pub send_lost: f64,
+    /// Sends: done, but the answer was lost.
+    pub send_answer_lost: f64,
+    /// Single entries of a send: refused.
+    pub entry_refused: f64,
+    /// Single entries of a send: failed by the service.
+    pub entry_failed: f64,
+    /// Single entries of a send: done, and reported as failed.
+    pub entry_answer_lost: f64,
+    /// Receives: done, but the answer was lost.
+    pub receive_answer_lost: f64,
+    /// Receives: throttled.
+    pub receive_throttled: f64,
+    /// Deletes: the request was lost, or an entry failed.
+    pub delete_failed: f64,
+    /// Deletes: done, but the answer was lost.
+    pub delete_answer_lost: f64,
+}
+
+/// Chances per batch.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessFaults {
+    /// The process dies after a few polls: before, between or after any of its awaits.
+    pub dies: f64,
+    /// The invocation is throttled: received, and nobody called.
+    pub throttled: f64,
+    /// The batch is delivered to a second process at the same time.
+    pub duplicate: f64,
+    /// Several receives are mixed into new batches.
+    pub reorder: f64,
+    /// The function's answer is lost: nothing is deleted.
+    pub response_lost: f64,
+}
+
+/// Chances per call.
+#[derive(Clone, Debug, Default)]
+pub struct TargetFaults {
+    /// A transient error.
+    pub transient: f64,
+    /// A transient error with a delay of its own.
+    pub retry_after: f64,
+    /// A permanent error.
+    pub permanent: f64,
+    /// A snooze.
+    pub snooze: f64,
+    /// A panic.
+    pub panic: f64,
+    /// No answer, ever.
+    pub hang: f64,
+    /// An answer after up to twice the function's timeout.
+    pub slow: f64,
+    /// Messages that fail transiently for ever.
+    pub always_transient: f64,
+    /// Messages that fail for good.
+    pub always_permanent: f64,
+}
+
+/// Chances per message.
+#[derive(Clone, Debug, Default)]
+pub struct ContentMix {
+    /// It is no valid message.
+    pub poison: f64,
+    /// Ten message attributes.
+    pub attribute_full: f64,
+    /// Attributes that look like ours.
+    pub forged: f64,
+    /// Metadata of an earlier life, written by the producer.
+    pub earlier_life: f64,
+    /// `expires_at`.
+    pub expires: f64,
+    /// As large as SQS allows, or nearly.
+    pub oversize: f64,
+    /// The producer sends it twice.
+    pub sent_twice: f64,
+}
+
+/// Who looks after the final DLQ during the faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Nobody.
+    None,
+    /// Moves final records back as they are, as the SQS console does.
+    Console,
+    /// Uses `redeliver redrive`.
+    Redrive,
+}
+
+impl Knobs {
+    /// The knobs of a seed. Each kind of fault is on in about half of the runs, so that each is seen without the others.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let messages = log_uniform(rng, 5.0, 3000.0);
+        let invocation_seconds = rng.random_range(6..=60);
+        let faulty = rng.random_bool(0.9);
+        let mut some = |most: f64| chance(rng, if faulty { most } else { 0.0 });
+        let sqs = SqsFaults {
+            send_throttled: some(0.3),
+            send_failed: some(0.2),
+            send_lost: some(0.2),
+            send_answer_lost: some(0.1),
+            entry_refused: some(0.1),
+            entry_failed: some(0.2),
+            entry_answer_lost: some(0.1),
+            receive_answer_lost: some(0.1),
+            receive_throttled: some(0.3),
+            delete_failed: some(0.05),
+            delete_answer_lost: some(0.2),
+        };
+        let process = ProcessFaults {
+            dies: some(0.4),
+            throttled: some(0.3),
+            duplicate: some(0.1),
+            reorder: some(0.5),
+            response_lost: some(0.1),
+        };
+        let target = TargetFaults {
+            transient: chance(rng, 0.9),
+            retry_after: chance(rng, 0.3),
+            permanent: chance(rng, 0.1),
+            snooze: chance(rng, 0.1),
+            panic: chance(rng, 0.1),
+            hang: chance(rng, 0.05),
+            slow: chance(rng, 0.2),
+            always_transient: chance(rng, 0.2),
+            always_permanent: chance(rng, 0.2),
+        };
+        let content = ContentMix {
+            poison: chance(rng, 0.3),
+            attribute_full: chance(rng, 0.3),
+            forged: chance(rng, 0.2),
+            earlier_life: chance(rng, 0.2),
+            expires: chance(rng, 0.2),
+            // A few: each of them is a mebibyte on every hop.
+            oversize: chance(rng, 0.02).min(3.0 / messages as f64),
+            sent_twice: chance(rng, 0.1),
+        };
+        let operators = [Operator::None, Operator::Console, Operator::Redrive];
+        Self {
+            seed,
+            messages,
+            fault_seconds: rng.random_range(60..=6 * 3600),
+            policy: PolicyModel::random(rng),
+            pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
+            invocation_seconds,
+            max_concurrency: rng.random_range(1..=10),
+            source_receives: if rng.random_bool(0.8) { 1 } else { rng.random_range(2..=10) },
+            latency_ms: if rng.random_bool(0.8) { log_uniform(rng, 1.0, 2000.0) as u64 } else { 0 },
+            skew_ms: if rng.random_bool(0.5) { rng.random_range(0..120_000) } else { 0 },
+            sqs,
+            process,
+            target,
+            content,
+            operator: operators[rng.random_range(0..operators.len())],
+        }
+    }
+
+    /// The queues' visibility timeout: six times the functions' timeout, as the stack sets it.
+    #[must_use]
+    pub fn visibility_seconds(&self) -> u64 {
+        6 * self.invocation_seconds
+    }
+
+    /// Whether nothing in this run can make a copy: then each message must come out exactly once.
+    #[must_use]
+    pub fn makes_no_copies(&self) -> bool {
+        let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
+        let SqsFaults { entry_answer_lost, delete_failed, .. } = self.sqs;
+        let ProcessFaults { dies, duplicate, response_lost, .. } = self.process;
+        let faults =
+            [send_throttled, send_failed, send_lost, send_answer_lost, entry_answer_lost, delete_failed];
+        // A request that is slow may be cut off by the invocation's end with its answer on the way.
+        self.latency_ms <= 100
+            && self.operator == Operator::None
+            && faults.into_iter().chain([dies, duplicate, response_lost]).all(|chance| chance <= 0.0)
+    }
+
+    /// The plan of SQS's faults.
+    #[must_use]
+    pub fn fault_plan(&self) -> FaultPlan {
+        let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
+        let SqsFaults { entry_refused, entry_failed, entry_answer_lost, .. } = self.sqs;
+        let SqsFaults { receive_answer_lost, receive_throttled, delete_failed, delete_answer_lost, .. } =
+            self.sqs;
+        let (send, receive, delete) =
+            (Action::SendMessageBatch, Action::ReceiveMessage, Action::DeleteMessageBatch);
+        let (request, entry) = (Scope::Request, Scope::Entry);
+        let rules = [
+            (send, request, send_throttled, Injection::Throttled),
+            (send, request, send_failed, Injection::Service),
+            (send, request, send_lost, Injection::LostRequest),
+            (send, request, send_answer_lost, Injection::LostAnswer),
+            (send, entry, entry_refused, Injection::Sender),
+            (send, entry, entry_failed, Injection::Service),
+            (send, entry, entry_answer_lost, Injection::LostAnswer),
+            (receive, request, receive_answer_lost, Injection::LostAnswer),
+            (receive, request, receive_throttled, Injection::Throttled),
+            (delete, request, delete_failed, Injection::LostRequest),
+            (delete, entry, delete_failed, Injection::Service),
+            (delete, request, delete_answer_lost, Injection::LostAnswer),
+        ];
+        rules.into_iter().filter(|(_, _, chance, _)| *chance > 0.0).fold(
+            FaultPlan::new(self.seed),
+            |plan, (action, scope, chance, injection)| {
+                plan.with(FaultRule { action, queue: None, scope, when: When::Chance(chance), injection })
+            },
+        )
+    }
+}
+
+/// Off, or up to `most`.
+fn chance(rng: &mut impl Rng, most: f64) -> f64 {
+    if most > 0.0 && rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
+}
+
+/// As many of 10 to 100 as of 100 to 1000.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two limits")]
+fn log_uniform(rng: &mut impl Rng, least: f64, most: f64) -> usize {
+    rng.random_range(least.ln()..most.ln()).exp() as usize
+}

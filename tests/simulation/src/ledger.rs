@@ -1,0 +1,427 @@
+//! The independent ledger: it knows what was sent, watches every change in every queue and every call of the target, and
+//! says at once when a rule is broken. It shares no code with what it audits but the types of messages.
+
+mod body;
+mod calls;
+mod copies;
+mod oracle;
+mod sends;
+mod settled;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use redeliver::local::Ledger as LocalLedger;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attributes, Content, attributes_size};
+use redeliver_embedded::{Change, What};
+
+use crate::knobs::{Knobs, Operator};
+use crate::messages::{Expected, Produced, number};
+use body::Body;
+use calls::Answer;
+use copies::Copy;
+use oracle::Case;
+pub use settled::Balance;
+
+/// The four queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// Where producers send.
+    Source,
+    /// Failed messages.
+    Intermediate,
+    /// Verdicts.
+    Annotation,
+    /// Final records.
+    Final,
+}
+
+/// Who sends or deletes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// The producer.
+    Producer,
+    /// The message processor and its event source mapping.
+    MessageProcessor,
+    /// The failed-message processor and its event source mapping.
+    FailedMessageProcessor,
+    /// The annotator and its event source mapping.
+    Annotator,
+    /// Somebody who moves final records back as they are.
+    Console,
+    /// `redeliver redrive`.
+    Redrive,
+}
+
+/// A broken rule.
+pub type Violation = String;
+
+/// Changes kept for the report of a failure.
+const TRACE: usize = 60;
+
+/// The ledger of one run.
+pub struct Ledger {
+    knobs: Knobs,
+    queues: HashMap<String, Place>,
+    subjects: Vec<Subject>,
+    by_message_id: HashMap<String, usize>,
+    /// Every copy that is in a queue, by SQS's id: whose it is, where, and its number among those.
+    copies: HashMap<String, (usize, Place, usize)>,
+    /// Every message of the source queue ever, by SQS's id.
+    origins: HashMap<String, Origin>,
+    start: DateTime<Utc>,
+    healed: bool,
+    violation: Option<Violation>,
+    trace: VecDeque<String>,
+    digest: DefaultHasher,
+    changes: u64,
+    /// The ledger of `redeliver local`, which must come to the same sums.
+    local: LocalLedger,
+    by_error_type: BTreeMap<String, u64>,
+}
+
+/// One message, and all its copies.
+struct Subject {
+    produced: Produced,
+    body: Option<Body>,
+    /// Its attributes, but for the reserved name.
+    attributes: Attributes,
+    sends: u32,
+    /// By place: copies that are there or were there.
+    copies: [Vec<Copy>; 4],
+    /// By place: how many are there now.
+    live: [u32; 4],
+    /// By place: confirmed reasons to delete a copy there.
+    credit: [u32; 4],
+    /// What each copy of the intermediate DLQ that was received is a case of.
+    cases: Vec<Case>,
+    processed: u32,
+    final_records: u32,
+    answers: Vec<Answer>,
+    delays: BTreeMap<(u32, u32), u16>,
+    /// Attempts of re-sends that SQS has accepted.
+    resent: BTreeSet<u32>,
+}
+
+/// A message of the source queue.
+struct Origin {
+    subject: usize,
+    body_hash: u64,
+    sent_at: DateTime<Utc>,
+    came_back: bool,
+}
+
+impl Subject {
+    fn out(&self) -> u32 {
+        self.processed + self.final_records
+    }
+
+    /// Annotations may have no room beside it.
+    fn is_oversize(&self) -> bool {
+        let content = &self.produced.content;
+        content.body.len() + attributes_size(&content.attributes) + 8192 > MESSAGE_BYTES_MAX
+    }
+}
+
+impl Ledger {
+    /// An empty ledger for these messages. `queues` are the ARNs of the four.
+    #[must_use]
+    pub fn new(knobs: &Knobs, messages: &[Produced], queues: [&str; 4], start: DateTime<Utc>) -> Self {
+        let places = [Place::Source, Place::Intermediate, Place::Annotation, Place::Final];
+        let subject = |produced: &Produced| {
+            let mut attributes = produced.content.attributes.clone();
+            attributes.remove("Failure");
+            Subject {
+                produced: produced.clone(),
+                body: Body::parse(&produced.content.body),
+                attributes,
+                sends: 0,
+                copies: Default::default(),
+                live: [0; 4],
+                credit: [0; 4],
+                cases: Vec::new(),
+                processed: 0,
+                final_records: 0,
+                answers: Vec::new(),
+                delays: BTreeMap::new(),
+                resent: BTreeSet::new(),
+            }
+        };
+        let ids =
+            messages.iter().enumerate().filter_map(|(n, message)| Some((message.message_id.clone()?, n)));
+        Self {
+            knobs: knobs.clone(),
+            queues: queues.map(str::to_owned).into_iter().zip(places).collect(),
+            subjects: messages.iter().map(subject).collect(),
+            by_message_id: ids.collect(),
+            copies: HashMap::new(),
+            origins: HashMap::new(),
+            start,
+            healed: false,
+            violation: None,
+            trace: VecDeque::new(),
+            digest: DefaultHasher::new(),
+            changes: 0,
+            local: LocalLedger::default(),
+            by_error_type: BTreeMap::new(),
+        }
+    }
+
+    /// The producer is about to send this message.
+    pub fn about_to_send(&mut self, content: &Content) {
+        self.local.sent(&content.body);
+        if let Some(subject) = number(&content.body).and_then(|n| self.subjects.get_mut(n)) {
+            subject.sends += 1;
+        }
+    }
+
+    /// All faults are over: from now on nothing may fail but what must.
+    pub fn heal(&mut self) {
+        self.healed = true;
+        for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
+            copy.receives_in_faults = copy.receives;
+        }
+    }
+
+    /// Enters what has happened in the queues, and checks it. `actor` is who asked for it.
+    pub fn enter(&mut self, actor: Actor, changes: Vec<Change>) {
+        for change in changes {
+            self.changes += 1;
+            self.remember(actor, &change);
+            if let Err(violation) = self.check(actor, change) {
+                self.report(violation);
+            }
+        }
+    }
+
+    /// The run does not come to its end.
+    pub fn stuck(&mut self, violation: Violation) {
+        self.report(violation);
+    }
+
+    /// Whether the producer has sent everything.
+    #[must_use]
+    pub fn is_all_sent(&self) -> bool {
+        self.subjects.iter().all(|subject| subject.sends == if subject.produced.twice { 2 } else { 1 })
+    }
+
+    /// The first broken rule.
+    #[must_use]
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// A number that is equal for equal histories.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    /// Changes seen.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The last changes, oldest first.
+    #[must_use]
+    pub fn trace(&self) -> Vec<String> {
+        self.trace.iter().cloned().collect()
+    }
+
+    fn report(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    fn check(
+        &mut self,
+        actor: Actor,
+        Change { at, queue_arn, sqs_message_id: id, what }: Change,
+    ) -> Result<(), Violation> {
+        let place = *self.queues.get(&queue_arn).ok_or_else(|| format!("an unknown queue: {queue_arn}"))?;
+        match what {
+            What::Sent(content) => self.sent(actor, place, id, &content, at),
+            What::Received { receive_count } => {
+                let copy = self.copy(&id)?;
+                copy.receives = receive_count;
+                if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
+                    let copy = copy.clone();
+                    let case = self.case(&copy);
+                    let (n, ..) = self.copies[&id];
+                    self.subjects[n].cases.extend(case);
+                }
+                Ok(())
+            }
+            What::Moved(to_arn) => {
+                let to = *self
+                    .queues
+                    .get(&to_arn)
+                    .ok_or_else(|| format!("moved to an unknown queue: {to_arn}"))?;
+                self.moved(&id, place, to)
+            }
+            What::Deleted => self.deleted(&id, place),
+            What::Expired => Err(format!("{id} expired in {place:?}: it is lost")),
+        }
+    }
+
+    fn copy(&mut self, id: &str) -> Result<&mut Copy, Violation> {
+        let (n, place, index) = *self.copies.get(id).ok_or_else(|| format!("an unknown message: {id}"))?;
+        Ok(&mut self.subjects[n].copies[place as usize][index])
+    }
+
+    fn sent(
+        &mut self,
+        actor: Actor,
+        place: Place,
+        id: String,
+        content: &Content,
+        at: DateTime<Utc>,
+    ) -> Result<(), Violation> {
+        let n = number(&content.body).filter(|n| *n < self.subjects.len());
+        let n = n.ok_or_else(|| format!("{actor:?} sent a body that nobody has produced to {place:?}"))?;
+        let body = Body::parse(&content.body);
+        let hash = hash(&content.body);
+        let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
+        let copy = Copy::new(content, hash, body.as_ref(), at);
+        if place == Place::Source {
+            let Copy { sent_at, came_back, .. } = copy;
+            self.origins.insert(id.clone(), Origin { subject: n, body_hash: hash, sent_at, came_back });
+        }
+        if place == Place::Final {
+            self.final_record(n, &copy, &content.body);
+        }
+        self.put(n, place, id, copy);
+        checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
+    }
+
+    /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
+    fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
+        let (limit, expected) = match from {
+            Place::Source => (u32::from(self.knobs.source_receives), Place::Intermediate),
+            Place::Intermediate => (100, Place::Annotation),
+            Place::Annotation => (10, Place::Final),
+            Place::Final => return Err(format!("{id} was moved out of the final DLQ")),
+        };
+        let mut copy = self.copy(id)?.clone();
+        let n = self.take(id)?;
+        let subject = &self.subjects[n];
+        let healthy = copy.receives - copy.receives_in_faults;
+        let no_place = subject.attributes.len() == 10 || subject.is_oversize();
+        copy.redriven = true;
+        let (receives, body) = (copy.receives, subject.produced.content.body.clone());
+        if to == Place::Final {
+            self.final_record(n, &copy, &body);
+        }
+        self.put(n, to, id.to_owned(), copy);
+        if to != expected || receives < limit {
+            return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
+        }
+        if self.healed && healthy >= 2.min(limit) && !(from == Place::Source && no_place) {
+            return Err(format!(
+                "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The one rule above all: nothing is deleted but what is confirmed to be elsewhere, or done.
+    fn deleted(&mut self, id: &str, place: Place) -> Result<(), Violation> {
+        let n = self.take(id)?;
+        let subject = &mut self.subjects[n];
+        let credit = &mut subject.credit[place as usize];
+        if *credit == 0 {
+            return Err(format!(
+                "message {n} was deleted from {place:?}, and nothing is confirmed that would allow it"
+            ));
+        }
+        *credit -= 1;
+        if subject.live[place as usize] == 0 {
+            *credit = 0;
+        }
+        if subject.live.iter().sum::<u32>() == 0 && subject.processed == 0 {
+            return Err(format!("message {n} is lost: its last copy was deleted from {place:?}"));
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, n: usize, place: Place, id: String, copy: Copy) {
+        let subject = &mut self.subjects[n];
+        subject.live[place as usize] += 1;
+        subject.copies[place as usize].push(copy);
+        self.copies.insert(id, (n, place, subject.copies[place as usize].len() - 1));
+    }
+
+    fn take(&mut self, id: &str) -> Result<usize, Violation> {
+        let (n, place, _) = self.copies.remove(id).ok_or_else(|| format!("an unknown message: {id}"))?;
+        self.subjects[n].live[place as usize] -= 1;
+        Ok(n)
+    }
+
+    fn final_record(&mut self, n: usize, copy: &Copy, body: &str) {
+        let error_type = match copies::document(&copy.attributes, "DeadLetter") {
+            Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
+            None => "UNANNOTATED",
+        };
+        self.subjects[n].final_records += 1;
+        *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
+        self.local.dead_lettered(body, error_type, self.start);
+    }
+
+    /// How wrong a process's clock may be, and how long it may have had a message.
+    fn tolerance(&self) -> TimeDelta {
+        let invocation = i64::try_from(self.knobs.invocation_seconds).unwrap_or(i64::MAX);
+        TimeDelta::milliseconds(self.knobs.skew_ms + 1) + TimeDelta::seconds(2 * invocation)
+    }
+
+    fn remember(&mut self, actor: Actor, change: &Change) {
+        let what = match &change.what {
+            What::Sent(content) => {
+                content.body.hash(&mut self.digest);
+                let names: Vec<_> = content.attributes.keys().map(String::as_str).collect();
+                format!(
+                    "sent {:?}, delay {}, attributes {}",
+                    number(&content.body),
+                    content.delay,
+                    names.join(" ")
+                )
+            }
+            What::Received { receive_count } => format!("received, {receive_count}"),
+            What::Moved(to) => format!("moved to {to}"),
+            What::Deleted => "deleted".to_owned(),
+            What::Expired => "expired".to_owned(),
+        };
+        let seconds = (change.at - self.start).as_seconds_f64();
+        let (_, queue) = change.queue_arn.rsplit_once(':').unwrap_or_default();
+        let line = format!("{seconds:>12.3} {actor:?} {queue} {} {what}", change.sqs_message_id);
+        line.hash(&mut self.digest);
+        if self.trace.len() == TRACE {
+            self.trace.pop_front();
+        }
+        self.trace.push_back(line);
+    }
+
+    /// Whether these are the producer's, all of them and no more.
+    fn has_attributes_of(&self, n: usize, attributes: &Attributes) -> bool {
+        let subject = &self.subjects[n];
+        if *attributes == subject.attributes {
+            return true;
+        }
+        // A known limit: a record without room for `DeadLetter` that the console moves back keeps what stands beside it.
+        let by_console = self.knobs.operator == Operator::Console && subject.is_oversize();
+        let mut without = attributes.clone();
+        without.retain(|name, _| subject.attributes.contains_key(name) || !name.starts_with("Error"));
+        by_console && without == subject.attributes
+    }
+
+    fn expected(&self, n: usize) -> Expected {
+        self.subjects[n].produced.expected
+    }
+}
+
+fn hash(body: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    body.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,113 @@
+//! The target's side of the ledger, and what the functions say they did.
+
+use redeliver_core::events::{DeadLettered, Event};
+use redeliver_core::handler::Message;
+use redeliver_core::message::Timestamp;
+
+use super::{Ledger, Place, Violation, hash};
+use crate::messages::{Expected, number};
+
+/// What the target said to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) generation: u32,
+    pub(crate) attempt: u32,
+    /// As in `Failure.kind`; empty while the call runs.
+    pub(crate) kind: &'static str,
+    /// The name of the error.
+    pub(crate) error_type: &'static str,
+    /// Its own delay, in whole seconds.
+    pub(crate) after: Option<u64>,
+}
+
+impl Ledger {
+    /// The target is called; the number of the call among those for this message.
+    pub fn called(&mut self, message: &Message) -> (usize, usize) {
+        match self.check_call(message) {
+            Ok(call) => call,
+            Err(violation) => {
+                self.report(format!("a call of the target: {violation}"));
+                (0, 0)
+            }
+        }
+    }
+
+    fn check_call(&mut self, message: &Message) -> Result<(usize, usize), Violation> {
+        let n = number(&message.body).filter(|n| *n < self.subjects.len()).ok_or("nobody sent this body")?;
+        if self.expected(n) != Expected::Handled {
+            return Err(format!("message {n} is invalid and must never get there"));
+        }
+        let subject = &self.subjects[n];
+        if !self.has_attributes_of(n, &message.attributes) {
+            return Err(format!("message {n} has other attributes than its producer gave it"));
+        }
+        let hash = hash(&message.body);
+        let fits = |copy: &super::Copy| {
+            let Some(retries) = copy.retries.as_ref().filter(|_| copy.body_hash == hash) else {
+                return false;
+            };
+            let retries = if copy.came_back { &retries.of_next_generation() } else { retries };
+            (retries.attempt, retries.generation.unwrap_or(0))
+                == (message.retry_attempt, message.redrive_generation)
+        };
+        if !subject.copies[Place::Source as usize].iter().any(fits) {
+            return Err(format!(
+                "message {n}, attempt {}, generation {}: no such copy was in the source queue",
+                message.retry_attempt, message.redrive_generation
+            ));
+        }
+        // What a producer wrote itself may be more.
+        let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
+        if message.retry_attempt > self.knobs.policy.max_attempts.max(written) {
+            return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
+        }
+        let subject = &mut self.subjects[n];
+        let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
+        subject.answers.push(Answer { generation, attempt, kind: "", error_type: "", after: None });
+        Ok((n, subject.answers.len() - 1))
+    }
+
+    /// The target got it done.
+    pub fn processed(&mut self, (n, _): (usize, usize), body: &str, now: Timestamp) {
+        let subject = &mut self.subjects[n];
+        subject.processed += 1;
+        subject.credit[Place::Source as usize] += 1;
+        self.local.processed(body, now);
+    }
+
+    /// The target failed.
+    pub fn answered(
+        &mut self,
+        (n, call): (usize, usize),
+        kind: &'static str,
+        error_type: &'static str,
+        after: Option<u64>,
+    ) {
+        if let Some(answer) = self.subjects[n].answers.get_mut(call) {
+            *answer = Answer { kind, error_type, after, ..*answer };
+        }
+    }
+
+    /// A function says that something is done: it must be so.
+    pub fn told(&mut self, event: &Event) {
+        let message_id = match event {
+            Event::Processed(event) => &event.message_id,
+            Event::HandedOff(event) => &event.message_id,
+            Event::RetryScheduled(event) => &event.message_id,
+            Event::DeadLettered(DeadLettered { message_id: Some(message_id), .. }) => message_id,
+            _ => return,
+        };
+        let subject = self.by_message_id.get(message_id).map(|n| &self.subjects[*n]);
+        let is_so = subject.is_some_and(|subject| match event {
+            Event::Processed(_) => subject.processed > 0,
+            Event::HandedOff(_) => {
+                subject.copies[Place::Intermediate as usize].iter().any(|copy| !copy.redriven)
+            }
+            Event::RetryScheduled(event) => subject.resent.contains(&event.retry_attempt),
+            _ => subject.final_records > 0,
+        });
+        if !is_so {
+            self.report(format!("a function says what is not so: {event:?}"));
+        }
+    }
+}

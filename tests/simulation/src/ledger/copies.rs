@@ -1,0 +1,105 @@
+//! One copy of a message in a queue, and what its attributes say: read by the documentation, not by the code.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, Utc};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
+use serde_json::Value;
+
+use super::body::{Body, Retries};
+
+/// A copy, as it lies (or lay) in a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Copy {
+    pub(crate) body_hash: u64,
+    /// `None` where the body is no message.
+    pub(crate) retries: Option<Retries>,
+    pub(crate) attributes: Attributes,
+    failure: Option<Failure>,
+    /// It was in the final DLQ, and was moved back as it was.
+    pub(crate) came_back: bool,
+    pub(crate) sent_at: DateTime<Utc>,
+    pub(crate) receives: u32,
+    /// Of these, before all was healed.
+    pub(crate) receives_in_faults: u32,
+    /// It was received from the intermediate DLQ.
+    pub(crate) is_case: bool,
+    /// It came by SQS's redrive.
+    pub(crate) redriven: bool,
+}
+
+impl Copy {
+    pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
+        let milliseconds = at.timestamp_millis();
+        Self {
+            body_hash,
+            retries: body.map(|body| body.retries.clone()),
+            attributes: content.attributes.clone(),
+            failure: Failure::of(&content.attributes),
+            came_back: document(&content.attributes, "DeadLetter").is_some(),
+            sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
+            receives: 0,
+            receives_in_faults: 0,
+            is_case: false,
+            redriven: false,
+        }
+    }
+
+    /// `Failure`, which is believed unless the message came by redrive.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref().filter(|_| !self.redriven)
+    }
+}
+
+/// The document `Failure`.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure(Value);
+
+impl Failure {
+    pub(crate) fn of(attributes: &Attributes) -> Option<Self> {
+        document(attributes, "Failure").map(Self)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.0[name].as_str().unwrap_or("")
+    }
+
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        self.0["retry_after_seconds"].as_u64()
+    }
+
+    pub(crate) fn new_generation(&self) -> bool {
+        self.0["new_generation"] == true
+    }
+
+    pub(crate) fn first_sent_time(&self) -> Option<DateTime<Utc>> {
+        DateTime::parse_from_rfc3339(self.text("first_sent_time")).ok().map(|time| time.to_utc())
+    }
+}
+
+/// A JSON object in a String attribute.
+pub(crate) fn document(attributes: &Attributes, name: &str) -> Option<Value> {
+    let value: Value = serde_json::from_str(attributes.get(name)?.text()?).ok()?;
+    value.is_object().then_some(value)
+}
+
+/// The producer's attributes, whole again: without ours, and with those that were folded into our document `name`.
+pub(crate) fn unfolded(attributes: &Attributes, name: &str) -> Attributes {
+    let Some(document) = document(attributes, name) else {
+        return attributes.clone();
+    };
+    let ours: &[&str] =
+        if name == "DeadLetter" { &["DeadLetter", "ErrorType", "ErrorDetails"] } else { &["Failure"] };
+    let mut whole = attributes.clone();
+    whole.retain(|name, _| !ours.contains(&name.as_str()));
+    for (name, folded) in document["folded_attributes"].as_object().into_iter().flatten() {
+        let value = match (folded["text"].as_str(), folded["base64"].as_str()) {
+            (Some(text), _) => AttributeValue::Text(text.to_owned()),
+            (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).unwrap_or_default()),
+            (None, None) => continue,
+        };
+        let data_type = folded["data_type"].as_str().unwrap_or("").to_owned();
+        whole.insert(name.clone(), Attribute { data_type, value });
+    }
+    whole
+}

@@ -1,0 +1,129 @@
+//! What must follow from a failed message, by the documentation.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::body::{Body, Retries};
+use super::copies::Failure;
+use super::sends::Send;
+use super::{Copy, Ledger, Violation};
+use crate::policy::{Class, retry_after_range};
+
+/// A message of the intermediate DLQ, as the failed-message-processor must see it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) body_hash: u64,
+    /// Before the next retry, in its generation.
+    before: Retries,
+    /// `SentTimestamp` of the delivery that failed.
+    sent_at: DateTime<Utc>,
+    class: Class,
+    pub(super) retry_after: Option<u64>,
+}
+
+impl Case {
+    fn spends(&self) -> bool {
+        self.class == Class::Transient || self.before.snoozes >= 100
+    }
+
+    /// What the delay is keyed by.
+    pub(super) fn key(&self) -> (u32, u32) {
+        (self.before.generation.unwrap_or(0), self.before.attempt + 1)
+    }
+}
+
+impl Ledger {
+    /// What a received copy of the intermediate DLQ is a case of; `None` where its body is no message.
+    pub(super) fn case(&self, copy: &Copy) -> Option<Case> {
+        let failure = copy.failure();
+        let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
+        let retries = copy.retries.clone()?;
+        let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
+        Some(Case {
+            body_hash: copy.body_hash,
+            before: if came_back { retries.of_next_generation() } else { retries },
+            sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
+            class: self.knobs.policy.class(said("kind", "transient"), said("type", "Redrive")),
+            retry_after: failure.and_then(Failure::retry_after),
+        })
+    }
+
+    /// The cases of a message until now. Newest first: most sends are about these.
+    pub(super) fn cases(&self, n: usize) -> impl Iterator<Item = &Case> {
+        self.subjects[n].cases.iter().rev()
+    }
+
+    pub(super) fn may_resend(&self, case: &Case, body: &Body, send: Send<'_>) -> Result<(), Violation> {
+        if case.key().1.abs_diff(body.retries.attempt) > 1 {
+            return Err(String::new()); // another retry's
+        }
+        if case.class == Class::Permanent {
+            return Err("it failed for good".to_owned());
+        }
+        let max_attempts = self.knobs.policy.max_attempts;
+        if case.spends() && case.before.attempt >= max_attempts {
+            return Err(format!("its {max_attempts} retries are made"));
+        }
+        let first_sent = case.before.first_sent(case.sent_at);
+        let expected = Retries {
+            attempt: case.before.attempt + u32::from(case.spends()),
+            snoozes: case.before.snoozes + u32::from(!case.spends()),
+            generation: case.before.generation,
+            first_sent: Some(first_sent),
+            next_retry: body.retries.next_retry,
+        };
+        if body.retries != expected {
+            return Err(format!("expected {expected:?}"));
+        }
+        let (least, most) = self.delay_range(case);
+        let delay = send.content.delay.get();
+        if !(least..=most).contains(&u64::from(delay)) {
+            return Err(format!("the delay must be in {least}..={most}"));
+        }
+        let next = body.retries.next_retry.ok_or("next_retry_time is missing")?;
+        let due = send.at + TimeDelta::seconds(i64::from(delay));
+        if (next - due).abs() > self.tolerance() {
+            return Err(format!("next_retry_time is {next}, and it is due at {due}"));
+        }
+        match self.age_limit(send.n, first_sent) {
+            Some(limit) if next > limit => Err(format!("next_retry_time {next} is after {limit}")),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn may_give_up(&self, case: &Case, code: &str, failure: &Failure, send: Send<'_>) -> bool {
+        let max_attempts = self.knobs.policy.max_attempts;
+        let exhausted = case.spends() && case.before.attempt >= max_attempts;
+        match code {
+            "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
+            _ if case.class == Class::Permanent => false,
+            "RETRY_ATTEMPT_EXCEEDED" => {
+                let explanation = format!("Max retry attempts {max_attempts} exceeded");
+                let told = failure.text("explanation");
+                exhausted && (told == explanation || self.subjects[send.n].is_oversize())
+            }
+            _ if exhausted => false,
+            "MESSAGE_EXPIRED" => {
+                let (_, most) = self.delay_range(case);
+                let latest =
+                    send.at + TimeDelta::seconds(i64::try_from(most).unwrap_or(900)) + self.tolerance();
+                self.age_limit(send.n, case.before.first_sent(case.sent_at))
+                    .is_some_and(|limit| latest > limit)
+            }
+            "MESSAGE_TOO_LARGE" => self.subjects[send.n].is_oversize(),
+            _ => false,
+        }
+    }
+
+    fn delay_range(&self, case: &Case) -> (u64, u64) {
+        let by_policy = || self.knobs.policy.delay_range(case.before.attempt + 1);
+        case.retry_after.map_or_else(by_policy, retry_after_range)
+    }
+
+    fn age_limit(&self, n: usize, first_sent: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let by_policy =
+            self.knobs.policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()));
+        let expires = self.subjects[n].produced.expires_after_seconds;
+        let by_producer = expires.map(|seconds| self.start + TimeDelta::seconds(seconds));
+        by_policy.into_iter().chain(by_producer).min()
+    }
+}

@@ -1,0 +1,68 @@
+//! The balance at the end.
+
+use super::{Ledger, Place, Violation};
+use crate::messages::Expected;
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Balance {
+    /// Messages that were sent.
+    pub messages: u64,
+    /// Successes of the target, copies included.
+    pub processed: u64,
+    /// Final records, copies included.
+    pub final_records: u64,
+    /// What came out more often than it went in.
+    pub copies: u64,
+}
+
+impl Ledger {
+    /// Messages that are still on their way, for people.
+    #[must_use]
+    pub fn unsettled(&self) -> Vec<String> {
+        let on_its_way = |live: &[u32; 4]| live[..Place::Final as usize].iter().sum::<u32>() > 0;
+        let all = self.subjects.iter().enumerate();
+        all.filter(|(_, subject)| on_its_way(&subject.live))
+            .map(|(n, subject)| format!("message {n}: copies by queue {:?}", subject.live))
+            .collect()
+    }
+
+    /// The balance, once nothing is on its way.
+    ///
+    /// # Errors
+    /// The first message that is lost, or came out where it must not; sums that do not agree.
+    pub fn balance(&self) -> Result<Balance, Violation> {
+        let mut balance = Balance::default();
+        for (n, subject) in self.subjects.iter().enumerate() {
+            let (processed, records) = (subject.processed, subject.final_records);
+            if subject.out() == 0 {
+                return Err(format!("message {n} is lost: it is neither processed nor in the final DLQ"));
+            }
+            if subject.produced.expected != Expected::Handled && processed > 0 {
+                return Err(format!("message {n} is invalid, and was processed"));
+            }
+            if self.knobs.makes_no_copies() && subject.out() != subject.sends {
+                return Err(format!(
+                    "message {n}: {processed} processed, {records} final records, and no fault allows it"
+                ));
+            }
+            balance.messages += u64::from(subject.sends);
+            balance.processed += u64::from(processed);
+            balance.final_records += u64::from(records);
+            balance.copies += u64::from(subject.out().saturating_sub(subject.sends));
+        }
+        let local = &self.local;
+        let told = Balance {
+            messages: local.total_sent(),
+            processed: local.total_processed(),
+            final_records: local.dead_letters().values().sum(),
+            copies: local.copies(),
+        };
+        let settled: u32 = self.subjects.iter().map(|subject| subject.out().min(subject.sends)).sum();
+        let same = local.settled() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
+        if told != balance || !same {
+            return Err(format!("the ledger of `redeliver local` says {told:?}, and it is {balance:?}"));
+        }
+        Ok(balance)
+    }
+}

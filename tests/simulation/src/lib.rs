@@ -1,0 +1,19 @@
+//! Deterministic simulation: the real code of the three functions and of `redeliver redrive`, on the embedded SQS in virtual
+//! time, under a plan of faults that comes from a seed, watched by a ledger that shares no code with it.
+//!
+//! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await, clocks,
+//! the target, the operator. Then all is healed, and everything must settle. The ledger checks every change of every queue as
+//! it happens ([`ledger::Ledger::enter`]); [`run::run`] is one run, start to end.
+//!
+//! `cargo xtask simulate` runs as many seeds as wanted; `--seed N` replays one.
+
+pub mod event_source;
+pub mod knobs;
+pub mod ledger;
+pub mod messages;
+pub mod operator;
+pub mod policy;
+pub mod probe;
+pub mod run;
+pub mod target;
+pub mod world;

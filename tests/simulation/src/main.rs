@@ -1,0 +1,121 @@
+//! `simulate`: as many seeds as wanted, or one of them again.
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use redeliver_core::ports::Clock as _;
+use redeliver_core::schema::MessageSchema;
+use redeliver_simulation::knobs::Knobs;
+use redeliver_simulation::run::run;
+
+/// Runs seeds through the simulator.
+///
+/// A failure prints the last changes of the queues, every knob of the run and the broken rule, and ends with exit code 1.
+#[derive(Parser)]
+#[command(name = "cargo xtask simulate", bin_name = "cargo xtask simulate")]
+struct Arguments {
+    /// Replay this one seed.
+    #[arg(long, conflicts_with_all = ["seeds", "seconds", "first_seed"])]
+    seed: Option<u64>,
+    /// Run so many seeds.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// Run seeds for so long.
+    #[arg(long, default_value_t = 60, conflicts_with = "seeds")]
+    seconds: u64,
+    /// Send at most so many messages in each run: small runs break sooner and are easier to read.
+    #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
+    messages_max: usize,
+    /// Begin with this seed; a fresh one by default.
+    #[arg(long)]
+    first_seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let clock = redeliver_aws::SystemClock;
+    let started = clock.now();
+    let elapsed = || (clock.now() - started).to_std().unwrap_or_default();
+    let (first, count) = match arguments.seed {
+        Some(seed) => (seed, Some(1)),
+        // Six digits of seconds and six of microseconds: short enough to be typed again.
+        None => (arguments.first_seed.unwrap_or_else(|| fresh(started.timestamp_micros())), arguments.seeds),
+    };
+    let messages_max = arguments.messages_max;
+    let knobs = |seed| {
+        let knobs = Knobs::of(seed);
+        Knobs { messages: knobs.messages.min(messages_max), ..knobs }
+    };
+    match arguments.seed {
+        Some(seed) => println!("{:#?}", knobs(seed)),
+        None => println!("seeds from {first} on"),
+    }
+    let schema = MessageSchema::default();
+    let (mut seeds, mut sums) = (0, Sums::default());
+    let more = |seeds| {
+        count.map_or_else(|| elapsed() < Duration::from_secs(arguments.seconds), |count| seeds < count)
+    };
+    while more(seeds) {
+        match run(knobs(first.wrapping_add(seeds)), &schema) {
+            Ok(passed) => sums.add(&passed),
+            Err(failed) => {
+                let small = match messages_max {
+                    usize::MAX => String::new(),
+                    most => format!("--messages-max {most} "),
+                };
+                println!("{failed}\nreplay: cargo xtask simulate {small}--seed {}", failed.knobs.seed);
+                return ExitCode::FAILURE;
+            }
+        }
+        seeds += 1;
+    }
+    if let Some(last) = seeds.checked_sub(1).map(|last| first.wrapping_add(last))
+        && run(knobs(last), &schema).ok().map(|passed| passed.digest) != Some(sums.last_digest)
+    {
+        println!("seed {last}: two runs of it differ: what is replayed would not be what failed");
+        return ExitCode::FAILURE;
+    }
+    sums.print(first, seeds, elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn fresh(micros: i64) -> u64 {
+    micros.unsigned_abs() % 1_000_000_000_000
+}
+
+#[derive(Default)]
+struct Sums {
+    messages: u64,
+    changes: u64,
+    copies: u64,
+    virtual_seconds: f64,
+    last_digest: u64,
+}
+
+impl Sums {
+    fn add(&mut self, passed: &redeliver_simulation::run::Passed) {
+        self.messages += passed.balance.messages;
+        self.copies += passed.balance.copies;
+        self.changes += passed.changes;
+        self.virtual_seconds += passed.seconds;
+        self.last_digest = passed.digest;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "for people")]
+    fn print(&self, first: u64, seeds: u64, seconds: f64) {
+        let Self { messages, changes, copies, virtual_seconds, last_digest } = self;
+        let hours = virtual_seconds / 3600.0;
+        println!("seeds {first}..={}: {seeds} passed, in {seconds:.1} s", first + seeds.saturating_sub(1));
+        println!(
+            "{:.0} seeds a minute, {:.1} virtual hours a second",
+            60.0 * seeds as f64 / seconds,
+            hours / seconds
+        );
+        println!(
+            "{messages} messages, {copies} copies came out, {changes} changes checked, {hours:.0} virtual hours"
+        );
+        println!("digest of the last run, the same when it was run again: {last_digest:016x}");
+    }
+}

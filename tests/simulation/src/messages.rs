@@ -1,0 +1,308 @@
+//! What the producer sends: good messages of every kind, and poison of every kind.
+
+use rand::{Rng, RngExt};
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, attributes_size};
+
+use crate::knobs::ContentMix;
+
+/// What a message must end as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Processed, or given up by the policy.
+    Handled,
+    /// A final record with this `ErrorType`, and no call of the target.
+    Invalid(&'static str),
+}
+
+/// A message and what the ledger must know of it.
+#[derive(Clone, Debug)]
+pub struct Produced {
+    /// As it is sent.
+    pub content: Content,
+    /// What must become of it.
+    pub expected: Expected,
+    /// `metadata.message_id`, where it has one.
+    pub message_id: Option<String>,
+    /// `metadata.expires_at` in seconds after the start.
+    pub expires_after_seconds: Option<i64>,
+    /// The producer sends it twice.
+    pub twice: bool,
+    /// The target never gets it done, and says so in this way.
+    pub destiny: Destiny,
+}
+
+/// What the target will say in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destiny {
+    /// Success, once the faults are over.
+    Fine,
+    /// A transient error, for ever.
+    AlwaysTransient,
+    /// A permanent error, for ever.
+    AlwaysPermanent,
+}
+
+/// The text by which the ledger knows a message in whatever body: it stands in every body, and nothing cuts it.
+#[must_use]
+pub fn marker(n: usize) -> String {
+    format!("⟦{n}⟧")
+}
+
+/// Which message a body is of.
+#[must_use]
+pub fn number(body: &str) -> Option<usize> {
+    let (_, rest) = body.split_once('⟦')?;
+    rest.split_once('⟧')?.0.parse().ok()
+}
+
+/// Message number `n`. `start` is when the run begins.
+pub fn produce(
+    n: usize,
+    mix: &ContentMix,
+    destinies: (f64, f64),
+    start: chrono::DateTime<chrono::Utc>,
+    rng: &mut impl Rng,
+) -> Produced {
+    let id = message_id(rng);
+    let mut attributes = attributes(mix, rng);
+    let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
+        let (body, code) = poison(n, &id, rng);
+        (body, Expected::Invalid(code), None, None)
+    } else {
+        let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
+        let body = body(n, &id, expires, rng.random_bool(mix.earlier_life), start, rng);
+        (body, Expected::Handled, Some(id), expires)
+    };
+    let mut body = body;
+    if expected == Expected::Handled && rng.random_bool(mix.oversize) {
+        let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
+        // The reserved name is dropped on the way: keep the size what it is.
+        attributes.remove("Failure");
+        body = grown(&body, MESSAGE_BYTES_MAX - slack - attributes_size(&attributes));
+    }
+    let destiny = match rng.random::<f64>() {
+        draw if draw < destinies.0 => Destiny::AlwaysTransient,
+        draw if draw < destinies.0 + destinies.1 => Destiny::AlwaysPermanent,
+        _ => Destiny::Fine,
+    };
+    let content = Content {
+        body,
+        attributes,
+        message_group_id: rng.random_bool(0.5).then(|| format!("tenant-{}", n % 7)),
+        trace_header: rng.random_bool(0.5).then(|| format!("Root=1-{n:08x}")),
+        ..Content::default()
+    };
+    let twice = rng.random_bool(mix.sent_twice);
+    Produced { content, expected, message_id, expires_after_seconds, twice, destiny }
+}
+
+fn message_id(rng: &mut impl Rng) -> String {
+    let [a, b]: [u64; 2] = rng.random();
+    let id = format!(
+        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        a >> 32,
+        a >> 16 & 0xffff,
+        a & 0xffff,
+        b >> 48,
+        b << 16 >> 16
+    );
+    if rng.random_bool(0.3) { id.to_uppercase() } else { id }
+}
+
+/// A valid body, in any of the shapes that JSON allows.
+fn body(
+    n: usize,
+    id: &str,
+    expires: Option<i64>,
+    earlier_life: bool,
+    start: chrono::DateTime<chrono::Utc>,
+    rng: &mut impl Rng,
+) -> String {
+    let time = |seconds: i64| (start + chrono::TimeDelta::seconds(seconds)).to_rfc3339();
+    let mut metadata = vec![format!(r#""message_id": "{id}""#)];
+    if let Some(expires) = expires {
+        metadata.push(format!(r#""expires_at":"{}""#, time(expires)));
+    }
+    if earlier_life {
+        metadata.push(format!(r#""retry_attempt" :{}"#, rng.random_range(0..15)));
+        if rng.random_bool(0.5) {
+            metadata.push(format!(r#""first_sent_time":"{}""#, time(rng.random_range(-50_000..50_000))));
+        }
+        if rng.random_bool(0.5) {
+            metadata.push(format!(r#""redrive_generation":{}"#, [0, 1, 99, 100][rng.random_range(0..4)]));
+        }
+        if rng.random_bool(0.3) {
+            metadata.push(format!(r#""snooze_count":{}"#, [1, 50, 99, 100][rng.random_range(0..4)]));
+        }
+        if rng.random_bool(0.5) {
+            let past = format!(
+                r#"{{"error_details":"é\u0007","attempt":0,"error_type":"Old","failed_at":"{}"}}"#,
+                time(-9)
+            );
+            metadata.push(format!(r#""retry_history":[{past}]"#));
+        }
+    }
+    for other in [r#""tenant":"acmé""#, r#""\u0061b" : {"x":[1e400,-0,12345678901234567890]}"#, r#""":null"#]
+    {
+        if rng.random_bool(0.3) {
+            metadata.push(other.to_owned());
+        }
+    }
+    shuffle(&mut metadata, rng);
+    let values = [
+        "1e400",
+        "-0.0",
+        "123456789012345678901234567890",
+        r#""\u00e9\ud83d\ude00 \/""#,
+        r#"{"a":1,"a":2}"#,
+        "[[[[[]]]]]",
+        "[ true , false,\tnull ]",
+        r#""retry_attempt""#,
+    ];
+    let marker = marker(n);
+    let mut data = vec![format!(r#""marker":"{marker}""#)];
+    for (index, value) in values.iter().enumerate() {
+        if rng.random_bool(0.2) {
+            data.push(format!(r#""k{index}":{value}"#));
+        }
+    }
+    shuffle(&mut data, rng);
+    let mut members = vec![
+        format!(r#""metadata":{{{}}}"#, metadata.join(",")),
+        format!("\"data\":\t{{ {} }}", data.join(" ,")),
+    ];
+    if rng.random_bool(0.3) {
+        members.push(r#""retry_attempt":7"#.to_owned());
+    }
+    if rng.random_bool(0.3) {
+        members.push(r#""version":"é""#.to_owned());
+    }
+    shuffle(&mut members, rng);
+    let space = ["", " ", "\n", "\r\n\t"][rng.random_range(0..4)];
+    format!("{space}{{{space}{}{space}}}{space}", members.join(","))
+}
+
+/// A body that is no valid message, and the code that must be given to it.
+fn poison(n: usize, id: &str, rng: &mut impl Rng) -> (String, &'static str) {
+    const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
+    const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
+    let m = marker(n);
+    let good = format!(r#""metadata":{{"message_id":"{id}"}}"#);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let all = [
+        (format!("{m} is not JSON"), FORMAT),
+        (format!(r#"["{m}"]"#), FORMAT),
+        (format!(r#""{m}""#), FORMAT),
+        (format!(r#"{{{good},"data":{{"m":"{m}"}}"#), FORMAT),
+        (format!(r#"{{{good},"data":{{"m":"{m}"}}}} trailing"#), FORMAT),
+        (format!("\u{feff}{{{good},\"data\":{{\"m\":\"{m}\"}}}}"), FORMAT),
+        (format!(r#"{{{good},"data":{{"m":"{m}"}},"data":{{}}}}"#), FORMAT),
+        (format!(r#"{{{good},"data":{{"m":"{m}"}},"d\u0061ta":{{}}}}"#), FORMAT),
+        (
+            format!(r#"{{"metadata":{{"message_id":"{id}","message_id":"{id}"}},"data":{{"m":"{m}"}}}}"#),
+            FORMAT,
+        ),
+        (format!(r#"{{{good},"data":{{"m":"{m}","deep":{deep}}}}}"#), FORMAT),
+        (format!(r#"{{{good},"data":{{"m":"{m}",}}}}"#), FORMAT),
+        (format!(r#"{{"data":{{"m":"{m}"}}}}"#), SCHEMA),
+        (format!(r#"{{{good},"date":{{"m":"{m}"}}}}"#), SCHEMA),
+        (format!(r#"{{{good},"data":["{m}"]}}"#), SCHEMA),
+        (format!(r#"{{"metadata":{{"message_id":"{m}"}},"data":{{}}}}"#), SCHEMA),
+        (
+            format!(r#"{{"metadata":{{"message_id":"{id}","retry_attempt":1.0}},"data":{{"m":"{m}"}}}}"#),
+            SCHEMA,
+        ),
+        (
+            format!(r#"{{"metadata":{{"message_id":"{id}","retry_attempt":1001}},"data":{{"m":"{m}"}}}}"#),
+            SCHEMA,
+        ),
+        (
+            format!(r#"{{"metadata":{{"message_id":"{id}","retry_attempt":"1"}},"data":{{"m":"{m}"}}}}"#),
+            SCHEMA,
+        ),
+        (format!(r#"{{"metadata":["{m}"],"data":{{}}}}"#), SCHEMA),
+    ];
+    let choice = rng.random_range(0..all.len());
+    all.into_iter().nth(choice).expect("within the list")
+}
+
+fn attributes(mix: &ContentMix, rng: &mut impl Rng) -> Attributes {
+    let number = |value: &str| Attribute {
+        data_type: "Number.int".to_owned(),
+        value: AttributeValue::Text(value.to_owned()),
+    };
+    let mut all = Attributes::new();
+    if rng.random_bool(mix.attribute_full) {
+        for n in 0..10 {
+            all.insert(format!("attribute-{n}"), Attribute::string("é".repeat(1 + n * n)));
+        }
+    }
+    if rng.random_bool(0.3) {
+        all.insert("tenant".to_owned(), Attribute::string("acmé"));
+        all.insert("count".to_owned(), number("12345678901234567890.5"));
+        let blob = AttributeValue::Binary(vec![0, 159, 146, 150, 255]);
+        all.insert("blob".to_owned(), Attribute { data_type: "Binary.png".to_owned(), value: blob });
+    }
+    if rng.random_bool(mix.forged) {
+        let failure = r#"{"type":"Forged","details":"x","kind":"permanent","verdict":"NON_RETRYABLE_ERROR","new_generation":true,"retry_after_seconds":1}"#;
+        for (name, value) in [
+            ("Failure", failure),
+            ("ErrorType", "MINE"),
+            ("ErrorDetails", "mine, too"),
+            ("DeadLetter", "not a document"),
+        ] {
+            if rng.random_bool(0.5) {
+                all.insert(name.to_owned(), Attribute::string(value));
+            }
+        }
+    }
+    while all.len() > 10 {
+        all.pop_first();
+    }
+    all
+}
+
+/// The same message with a member of `data` that fills it up to so many bytes.
+fn grown(body: &str, bytes: usize) -> String {
+    let Some(at) = body.find("\"data\":\t{ ").map(|at| at + "\"data\":\t{ ".len()) else {
+        return body.to_owned();
+    };
+    let frame = r#""fill":"","#.len();
+    let fill = bytes.saturating_sub(body.len() + frame);
+    format!("{}\"fill\":\"{}\",{}", &body[..at], "x".repeat(fill), &body[at..])
+}
+
+fn shuffle<T>(items: &mut [T], rng: &mut impl Rng) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, rng.random_range(0..=last));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use redeliver_core::message::OutgoingMessage;
+
+    use super::*;
+
+    #[test]
+    fn a_producer_sends_what_sqs_takes_and_the_marker_is_in_it() {
+        let mix = ContentMix {
+            poison: 0.3,
+            attribute_full: 0.3,
+            forged: 0.5,
+            earlier_life: 0.5,
+            expires: 0.3,
+            oversize: 0.05,
+            sent_twice: 0.1,
+        };
+        let mut rng = StdRng::seed_from_u64(1);
+        for n in 0..2000 {
+            let produced = produce(n, &mix, (0.1, 0.1), chrono::DateTime::UNIX_EPOCH, &mut rng);
+            assert_eq!(number(&produced.content.body), Some(n));
+            OutgoingMessage::new(produced.content).unwrap();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Somebody who sends final records back, and whose program dies, too.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redeliver::redrive::{Journal, Limits, Plan, Redrive};
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
+use redeliver_embedded::EmbeddedQueue;
+
+use crate::event_source::dying;
+use crate::knobs::Operator;
+use crate::ledger::Actor;
+use crate::probe::Probe;
+use crate::world::World;
+
+/// Works while faults last.
+pub async fn operate(world: &World, source: &EmbeddedQueue, final_dlq: &EmbeddedQueue) {
+    let probe = |queue, actor| Probe { world, queue, actor };
+    let pause = world.knobs.fault_seconds / 4 + 1;
+    let journal = Scratch::new();
+    loop {
+        world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
+        if world.is_healed() || world.is_over() {
+            return;
+        }
+        let death = world.strikes(world.knobs.process.dies).then(|| world.up_to(60));
+        match world.knobs.operator {
+            Operator::None => return,
+            Operator::Console => {
+                let (from, to) = (probe(final_dlq, Actor::Console), probe(source, Actor::Console));
+                dying(move_back(&from, &to), death).await;
+            }
+            Operator::Redrive => {
+                let (from, to) = (probe(final_dlq, Actor::Redrive), probe(source, Actor::Redrive));
+                dying(redrive(&from, &to, journal.path()), death).await;
+            }
+        }
+    }
+}
+
+/// As the SQS console does it: body and attributes as they are.
+async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
+    let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+    let Ok(records) = from.receive(request).await else {
+        return;
+    };
+    for record in records {
+        let content = Content {
+            body: record.body,
+            attributes: record.attributes,
+            message_group_id: record.message_group_id,
+            trace_header: record.trace_header,
+            ..Content::default()
+        };
+        let Ok(message) = OutgoingMessage::new(content) else {
+            continue;
+        };
+        for batch in pack(std::slice::from_ref(&message)) {
+            if to.send_batch(batch).await.iter().all(Result::is_ok) {
+                from.delete_batch(std::slice::from_ref(&record.receipt_handle)).await;
+            }
+        }
+    }
+}
+
+/// The program's own code. What it cannot do it leaves for the next time.
+async fn redrive(from: &Probe<'_>, to: &Probe<'_>, journal: &Path) {
+    let Ok(mut journal) = Journal::open(journal, "simulation", from.arn(), to.arn()) else {
+        return;
+    };
+    let redrive = Redrive {
+        dlq: from,
+        source: to,
+        clock: &from.world.clock,
+        plan: &Plan { max_generation: 3, ..Plan::default() },
+        limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 100 },
+        interrupted: &|| false,
+        progress: &|_| {},
+    };
+    let _a_later_one_goes_on = redrive.apply(&mut journal).await;
+}
+
+/// A file that is gone at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name =
+            format!("simulation-{}-{}.journal", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _was_not_written = std::fs::remove_file(&self.0);
+    }
+}

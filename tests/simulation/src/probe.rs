@@ -1,0 +1,71 @@
+//! A queue as one actor sees it: requests and answers take their time, and the ledger sees what they did.
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_embedded::EmbeddedQueue;
+
+use crate::ledger::Actor;
+use crate::world::World;
+
+/// One actor's way to one queue.
+#[derive(Clone, Copy)]
+pub struct Probe<'a> {
+    /// The world.
+    pub world: &'a World,
+    /// The queue.
+    pub queue: &'a EmbeddedQueue,
+    /// Who asks.
+    pub actor: Actor,
+}
+
+impl QueueSender for Probe<'_> {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        self.world.travel().await;
+        let answer = self.queue.send_batch(batch).await;
+        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.travel().await;
+        answer
+    }
+}
+
+impl Queue for Probe<'_> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.world.travel().await;
+        let answer = self.queue.receive(request).await;
+        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.travel().await;
+        answer
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        self.world.travel().await;
+        let answer = self.queue.delete_batch(handles).await;
+        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
+        self.world.travel().await;
+        answer
+    }
+
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.world.travel().await;
+        let answer = self.queue.change_visibility_batch(entries).await;
+        self.world.travel().await;
+        answer
+    }
+
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.queue.depth().await
+    }
+
+    fn arn(&self) -> &str {
+        self.queue.arn()
+    }
+
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+}

@@ -1,0 +1,260 @@
+//! One run: faults, then healing, then the balance.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{Clock as _, Queue, QueueSender as _, QueueService as _, QueueSettings, Redrive};
+use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::MessageProcessor;
+
+use crate::event_source::EventSource;
+use crate::knobs::Knobs;
+use crate::ledger::{Actor, Balance, Ledger, Violation};
+use crate::messages::produce;
+use crate::operator::operate;
+use crate::probe::Probe;
+use crate::target::Target;
+use crate::world::{Witness, World};
+
+/// Changes of queues after which a run is healed, whatever its knobs say.
+const CHANGES_IN_FAULTS: u64 = 50_000;
+
+/// How a run ended well.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// Equal for equal runs.
+    pub digest: u64,
+    /// What came out.
+    pub balance: Balance,
+    /// Changes of queues that were checked.
+    pub changes: u64,
+    /// Virtual time.
+    pub seconds: f64,
+}
+
+/// How a run ended badly.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// All that it was made of.
+    pub knobs: Knobs,
+    /// The rule that was broken.
+    pub violation: Violation,
+    /// What happened before, oldest first.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { knobs, violation, trace } = self;
+        writeln!(f, "the last changes of the queues, oldest first:")?;
+        for line in trace {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "{knobs:#?}")?;
+        writeln!(f, "RETRY_POLICY={}", knobs.policy.json())?;
+        write!(f, "seed {}: {violation}", knobs.seed)
+    }
+}
+
+struct Queues {
+    source: EmbeddedQueue,
+    intermediate: EmbeddedQueue,
+    annotation: EmbeddedQueue,
+    final_dlq: EmbeddedQueue,
+}
+
+/// Runs to the end, or to the first broken rule.
+///
+/// # Errors
+/// The first broken rule, with all that is needed to understand it.
+pub fn run(knobs: Knobs, schema: &MessageSchema) -> Result<Passed, Box<Failed>> {
+    let seed = knobs.seed;
+    let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
+    let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
+    let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
+    let messages: Vec<_> =
+        (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng)).collect();
+    let clock = VirtualClock::new(start);
+    let sqs = EmbeddedSqs::new(clock.clone(), seed);
+    let queues = clock.block_on(create(&sqs, &knobs));
+    let arns = [&queues.source, &queues.intermediate, &queues.annotation, &queues.final_dlq].map(Queue::arn);
+    let ledger = Ledger::new(&knobs, &messages, arns, start);
+    // The log of changes begins.
+    let _none = sqs.take_changes();
+    sqs.set_faults(knobs.fault_plan());
+    let world = World::new(knobs, messages, sqs, ledger);
+    clock.block_on(act(&world, &queues, schema));
+    let seconds = (clock.now() - start).as_seconds_f64();
+    let ledger = world.ledger();
+    let outcome = match ledger.violation() {
+        Some(violation) => Err(violation.clone()),
+        None => ledger.balance(),
+    };
+    match outcome {
+        Ok(balance) => Ok(Passed { digest: ledger.digest(), balance, changes: ledger.changes(), seconds }),
+        Err(violation) => {
+            Err(Box::new(Failed { knobs: world.knobs.clone(), violation, trace: ledger.trace() }))
+        }
+    }
+}
+
+/// The queues with the counts and retentions of the stack.
+async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
+    let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
+    let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
+        let settings = QueueSettings {
+            visibility,
+            retention: Duration::from_secs(days * 24 * 3600),
+            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+                target_arn: queue.arn().to_owned(),
+                max_receive_count,
+            }),
+            ..QueueSettings::default()
+        };
+        sqs.create_queue(name, &settings).await.expect("a new queue, and no faults yet")
+    };
+    let final_dlq = create("final-dlq", 14, None).await;
+    let annotation = create("annotation", 14, Some((&final_dlq, 10))).await;
+    let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
+    let source = create("source", 7, Some((&intermediate, knobs.source_receives))).await;
+    Queues { source, intermediate, annotation, final_dlq }
+}
+
+async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
+    let Queues { source, final_dlq, .. } = queues;
+    let produce = produce_all(world, source);
+    let functions = join_all(functions(world, queues, schema));
+    join4(produce, functions, operate(world, source, final_dlq), heal_and_settle(world, queues)).await;
+}
+
+/// All processes with their event source mappings.
+fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -> Vec<BoxFuture<'a, ()>> {
+    let Queues { source, intermediate, annotation, final_dlq } = queues;
+    let [processors, retriers, annotators] = world.knobs.pollers;
+    let policy =
+        Policy::from_json(&world.knobs.policy.json()).expect("the policy model writes valid policies");
+    let observer = Witness(world);
+    let mut all = Vec::new();
+    for _ in 0..processors {
+        let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
+        let clock = world.skewed_clock();
+        let function = MessageProcessor {
+            handler: Target(world),
+            intermediate_dlq: probe(intermediate),
+            annotation_queue: probe(annotation),
+            clock: clock.clone(),
+            observer,
+            schema: schema.clone(),
+            max_concurrency: NonZeroUsize::new(world.knobs.max_concurrency).unwrap_or(NonZeroUsize::MIN),
+        };
+        let source = EventSource { queue: probe(source), function, clock };
+        all.push(async move { source.run().await }.boxed());
+    }
+    for _ in 0..retriers {
+        let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
+        let clock = world.skewed_clock();
+        let function = FailedMessageProcessor {
+            source_queue: probe(source),
+            annotation_queue: probe(annotation),
+            clock: clock.clone(),
+            observer,
+            schema: schema.clone(),
+            policy: policy.clone(),
+        };
+        let source = EventSource { queue: probe(intermediate), function, clock };
+        all.push(async move { source.run().await }.boxed());
+    }
+    for _ in 0..annotators {
+        let probe = |queue| Probe { world, queue, actor: Actor::Annotator };
+        let clock = world.skewed_clock();
+        let function = FinalDlqAnnotator {
+            final_dlq: probe(final_dlq),
+            clock: clock.clone(),
+            observer,
+            schema: schema.clone(),
+        };
+        let source = EventSource { queue: probe(annotation), function, clock };
+        all.push(async move { source.run().await }.boxed());
+    }
+    all
+}
+
+/// Sends all messages, spread over the time of faults; each until it is confirmed.
+async fn produce_all(world: &World, source: &EmbeddedQueue) {
+    let probe = Probe { world, queue: source, actor: Actor::Producer };
+    let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / 10 + 1);
+    for some in world.messages.chunks(10) {
+        let contents = some.iter().flat_map(|message| {
+            let times = if message.twice { 2 } else { 1 };
+            std::iter::repeat_n(message.content.clone(), times)
+        });
+        for content in contents {
+            send_until_confirmed(world, &probe, content).await;
+        }
+        if world.is_over() {
+            return;
+        }
+        world.clock.sleep(Duration::from_millis(world.up_to(2 * pause_ms))).await;
+    }
+}
+
+async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content) {
+    world.ledger().about_to_send(&content);
+    let message = OutgoingMessage::new(content).expect("the producer sends what SQS takes: a test says so");
+    for batch in pack(std::slice::from_ref(&message)) {
+        while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
+            world.clock.sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// Phase two: no more faults, and everything must settle in the time that the policy needs for it.
+async fn heal_and_settle(world: &World, queues: &Queues) {
+    let end =
+        world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
+    // Copies make copies: a run whose faults make too many of them heals early.
+    while world.clock.now() < end && world.ledger().changes() < CHANGES_IN_FAULTS {
+        world.clock.sleep(Duration::from_secs(10)).await;
+    }
+    world.heal();
+    // What began among faults may still end badly: a long poll, a call, the answers on their way.
+    world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
+    world.ledger().heal();
+    let Knobs { policy, fault_seconds, .. } = &world.knobs;
+    // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
+    let rounds = u64::from(policy.max_attempts) + 100 + 15;
+    let patience = 4 * fault_seconds + rounds * (900 + world.knobs.visibility_seconds() + 600);
+    let give_up: DateTime<Utc> =
+        world.clock.now() + TimeDelta::seconds(i64::try_from(patience).unwrap_or(i64::MAX));
+    let mut quiet = 0;
+    while !world.is_over() && quiet < 2 {
+        world.clock.sleep(Duration::from_secs(60)).await;
+        let empty = depth(queues).await == 0;
+        quiet = if empty && world.ledger().is_all_sent() { quiet + 1 } else { 0 };
+        if world.clock.now() > give_up {
+            let unsettled = world.ledger().unsettled();
+            world.ledger().stuck(format!("not settled {patience} s after the faults: {unsettled:?}"));
+        }
+    }
+    world.finish();
+}
+
+async fn depth(queues: &Queues) -> u64 {
+    let mut depth = 0;
+    for queue in [&queues.source, &queues.intermediate, &queues.annotation] {
+        depth += queue.depth().await.map_or(1, |depth| depth.total());
+    }
+    depth
+}

@@ -1,0 +1,100 @@
+//! The target: it answers as the knobs say, and tells the ledger.
+
+use std::future::pending;
+use std::panic::resume_unwind;
+use std::time::Duration;
+
+use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::ports::Clock;
+
+use crate::knobs::TargetFaults;
+use crate::messages::{Destiny, number};
+use crate::policy::ERROR_TYPES;
+use crate::world::World;
+
+/// The target of all processes.
+#[derive(Clone, Copy)]
+pub struct Target<'a>(pub &'a World);
+
+/// What it does with a call.
+enum Act {
+    Succeed,
+    Fail(&'static str, &'static str, Option<u64>),
+    Panic,
+    Hang,
+}
+
+impl Handler for Target<'_> {
+    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+        let Self(world) = *self;
+        let call = world.ledger().called(message);
+        if world.strikes(world.knobs.target.slow) {
+            let most = 2000 * world.knobs.invocation_seconds;
+            world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
+        }
+        let answered = |kind, error_type, after| world.ledger().answered(call, kind, error_type, after);
+        match self.act(message) {
+            Act::Succeed => {
+                world.ledger().processed(call, &message.body, world.clock.now());
+                // The answer has a way to go, on which the process may die.
+                world.travel().await;
+                Ok(())
+            }
+            Act::Fail(kind, error_type, after) => {
+                answered(kind, error_type, after);
+                world.travel().await;
+                Err(error(kind, error_type, after))
+            }
+            Act::Panic => {
+                answered("transient", "Panic", None);
+                resume_unwind(Box::new("no hook, no output"))
+            }
+            Act::Hang => {
+                answered("transient", "Timeout", None);
+                pending().await
+            }
+        }
+    }
+}
+
+impl Target<'_> {
+    fn act(&self, message: &Message) -> Act {
+        let Self(world) = *self;
+        let destiny =
+            number(&message.body).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
+        let [unavailable, refused, busy, unknown] = ERROR_TYPES;
+        match destiny {
+            Some(Destiny::AlwaysTransient) => return Act::Fail("transient", unavailable, None),
+            Some(Destiny::AlwaysPermanent) => return Act::Fail("permanent", unknown, None),
+            _ => {}
+        }
+        let TargetFaults { transient, retry_after, permanent, snooze, panic, hang, .. } = world.knobs.target;
+        if world.strikes(hang) {
+            Act::Hang
+        } else if world.strikes(panic) {
+            Act::Panic
+        } else if world.strikes(snooze) {
+            Act::Fail("snooze", busy, Some(world.up_to(2000)))
+        } else if world.strikes(permanent) {
+            Act::Fail("permanent", refused, None)
+        } else if world.strikes(retry_after) {
+            let after = if world.draw() < 0.1 { u64::MAX / 2 } else { world.up_to(1200) };
+            Act::Fail("transient", unavailable, Some(after))
+        } else if world.strikes(transient) {
+            Act::Fail("transient", if world.draw() < 0.5 { busy } else { refused }, None)
+        } else {
+            Act::Succeed
+        }
+    }
+}
+
+fn error(kind: &str, error_type: &'static str, after: Option<u64>) -> HandlerError {
+    let details = "the simulated target says no: é \u{0}";
+    let after = after.map(Duration::from_secs);
+    match (kind, after) {
+        ("permanent", _) => HandlerError::permanent(error_type, details),
+        ("snooze", Some(after)) => HandlerError::snooze(error_type, details, after),
+        (_, Some(after)) => HandlerError::transient(error_type, details).retry_after(after),
+        (_, None) => HandlerError::transient(error_type, details),
+    }
+}

@@ -1,0 +1,137 @@
+//! What all actors of a run share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use redeliver_core::events::Event;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, Observer};
+use redeliver_embedded::{EmbeddedSqs, FaultPlan, VirtualClock};
+
+use crate::knobs::Knobs;
+use crate::ledger::Ledger;
+use crate::messages::Produced;
+
+/// One run's world.
+pub struct World {
+    /// Its knobs.
+    pub knobs: Knobs,
+    /// Its messages.
+    pub messages: Vec<Produced>,
+    /// Its time.
+    pub clock: VirtualClock,
+    /// Its SQS.
+    pub sqs: EmbeddedSqs,
+    ledger: Mutex<Ledger>,
+    rng: Mutex<StdRng>,
+    healed: AtomicBool,
+    over: AtomicBool,
+}
+
+impl World {
+    /// A world in which nothing has happened yet.
+    #[must_use]
+    pub fn new(knobs: Knobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
+        Self {
+            messages,
+            clock: sqs.clock().clone(),
+            sqs,
+            ledger: Mutex::new(ledger),
+            rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
+            healed: AtomicBool::new(false),
+            over: AtomicBool::new(false),
+            knobs,
+        }
+    }
+
+    /// The ledger. One thread runs everything, so nobody ever waits for it.
+    pub fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True with this probability while faults last, and never afterwards.
+    pub fn strikes(&self, chance: f64) -> bool {
+        !self.is_healed() && chance > 0.0 && self.rng().random_bool(chance)
+    }
+
+    /// A number in 0..=most.
+    pub fn up_to(&self, most: u64) -> u64 {
+        if most == 0 { 0 } else { self.rng().random_range(0..=most) }
+    }
+
+    /// A number in 0.0..1.0.
+    pub fn draw(&self) -> f64 {
+        self.rng().random()
+    }
+
+    /// Ends all faults.
+    pub fn heal(&self) {
+        self.healed.store(true, Ordering::Relaxed);
+        self.sqs.set_faults(FaultPlan::default());
+    }
+
+    /// Whether faults are over.
+    pub fn is_healed(&self) -> bool {
+        self.healed.load(Ordering::Relaxed)
+    }
+
+    /// Ends the run.
+    pub fn finish(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the run ends: it was finished, or a rule was broken.
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed) || self.ledger().violation().is_some()
+    }
+
+    /// One way over the network.
+    pub async fn travel(&self) {
+        // A slow network is a fault, too: it makes processes miss their deadlines.
+        let most = if self.is_healed() { self.knobs.latency_ms.min(20) } else { self.knobs.latency_ms };
+        if most > 0 {
+            self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
+        }
+    }
+
+    /// The clock of a new process, right or wrong.
+    pub fn skewed_clock(&self) -> SkewedClock {
+        let most = u64::try_from(self.knobs.skew_ms).unwrap_or(0);
+        let skew_ms = i64::try_from(self.up_to(2 * most)).unwrap_or(0) - self.knobs.skew_ms;
+        SkewedClock { clock: self.clock.clone(), skew_ms }
+    }
+
+    fn rng(&self) -> MutexGuard<'_, StdRng> {
+        self.rng.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A clock that is wrong by a constant.
+#[derive(Clone, Debug)]
+pub struct SkewedClock {
+    clock: VirtualClock,
+    skew_ms: i64,
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        self.clock.now() + chrono::TimeDelta::milliseconds(self.skew_ms)
+    }
+
+    fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
+        self.clock.sleep(duration)
+    }
+}
+
+/// Tells the ledger what functions say of themselves.
+#[derive(Clone, Copy)]
+pub struct Witness<'a>(pub &'a World);
+
+impl Observer for Witness<'_> {
+    fn observe(&self, event: &Event) {
+        self.0.ledger().told(event);
+    }
+}
