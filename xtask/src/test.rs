@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::bundle::{Architecture, bundle};
 use crate::report::{Report, forget_skipped_tests};
+use crate::simulate::{self, FreshSeeds};
 use crate::stack::{self, Node};
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
@@ -12,6 +13,8 @@ use crate::venv::{self, Python};
 /// The programs that the tests run besides the bundles. All workspace members are selected, as they are by the README's
 /// `cargo run --release`: the same features, so nothing is built twice.
 const RELEASE_BUILD: [&str; 6] = ["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"];
+/// How long fresh seeds are run.
+const SIMULATION_SECONDS: u32 = 300;
 
 /// Everything, in the order in which it says most for least time; stops at the first failure.
 pub(crate) fn all() -> Result<(), Failure> {
@@ -41,11 +44,13 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
     bundles(report, &python)?;
-    report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
+    report
+        .step("release build of the programs", || run(cargo(&RELEASE_BUILD).args(["--bin", "simulate"])))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
     unit_tests(report)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
+    proof(report)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -86,6 +91,13 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
         (Python::Ready(venv), Node::Ready) => Some(venv.as_path()),
     };
     report.step("tests of the stack", || stack::test(venv))
+}
+
+/// What shows that nothing is lost, beyond tests that were thought of.
+fn proof(report: &mut Report) -> Result<(), Failure> {
+    let fresh_seeds = FreshSeeds::start(SIMULATION_SECONDS)?;
+    report.step("bugs planted for the simulator", simulate::planted)?;
+    report.step("simulation of fresh seeds (beside the steps before)", || fresh_seeds.finish())
 }
 
 /// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.

@@ -169,7 +169,7 @@ impl Knobs {
             transient: chance(rng, 0.9),
             retry_after: chance(rng, 0.3),
             permanent: chance(rng, 0.1),
-            snooze: chance(rng, 0.1),
+            snooze: chance(rng, 0.25),
             panic: chance(rng, 0.1),
             hang: chance(rng, 0.05),
             slow: chance(rng, 0.2),

@@ -132,8 +132,8 @@ fn body(
         if rng.random_bool(0.5) {
             metadata.push(format!(r#""redrive_generation":{}"#, [0, 1, 99, 100][rng.random_range(0..4)]));
         }
-        if rng.random_bool(0.3) {
-            metadata.push(format!(r#""snooze_count":{}"#, [1, 50, 99, 100][rng.random_range(0..4)]));
+        if rng.random_bool(0.6) {
+            metadata.push(format!(r#""snooze_count":{}"#, [1, 99, 100, 100][rng.random_range(0..4)]));
         }
         if rng.random_bool(0.5) {
             let past = format!(

@@ -1,6 +1,6 @@
 //! Reads a whole queue without consuming it: many receivers at once, each message once, and given back at the end.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -31,7 +31,7 @@ pub struct Reader<'a, Q, C> {
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>>>,
     /// The newest receipt handle of each message that is held, by SQS's message id; `None` once it is deleted.
-    seen: HashMap<String, Option<String>>,
+    seen: BTreeMap<String, Option<String>>,
 }
 
 /// How much of a queue was seen.
@@ -72,7 +72,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             clock,
             approximate: depth.total(),
             receivers: FuturesUnordered::new(),
-            seen: HashMap::new(),
+            seen: BTreeMap::new(),
         };
         for _ in 0..receivers {
             reader.receivers.push(reader.receive());

@@ -112,20 +112,27 @@ impl Ledger {
         if !self.has_attributes_of(send.n, &send.content.attributes) {
             return Err("its attributes are not the producer's".to_owned());
         }
-        let Some(case) = self.cases(send.n).find(|case| self.may_resend(case, body, send).is_ok()) else {
+        let mut keys: Vec<_> = self
+            .cases(send.n)
+            .filter(|case| self.may_resend(case, body, send).is_ok())
+            .map(|case| case.key())
+            .collect();
+        keys.dedup();
+        let Some(key) = keys.first().copied() else {
             let refusals: Vec<_> =
                 self.cases(send.n).filter_map(|case| self.may_resend(case, body, send).err()).collect();
+            let delay = send.content.delay;
             return Err(format!(
-                "a re-send with {:?} after {} does not follow: {refusals:?}",
-                body.retries, send.content.delay
+                "a re-send with {:?} after {delay} does not follow: {refusals:?}",
+                body.retries
             ));
         };
-        let (by_target, key) = (case.retry_after.is_some(), case.key());
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(body.retries.attempt);
+        // Where the target never asked for a delay, and it is clear which retry this is, all copies wait as long.
+        let is_clear = keys.len() == 1 && subject.answers.iter().all(|answer| answer.after.is_none());
         let delay = send.content.delay.get();
-        let ever_asked = subject.answers.iter().any(|answer| answer.after.is_some());
-        if !by_target && !ever_asked && *subject.delays.entry(key).or_insert(delay) != delay {
+        if is_clear && *subject.delays.entry(key).or_insert(delay) != delay {
             return Err(format!("a copy of it waits {delay} s, another one did not"));
         }
         Ok(())
