@@ -4,6 +4,7 @@
 mod bundle;
 mod report;
 mod stack;
+mod supply_chain;
 mod test;
 mod tools;
 mod venv;
@@ -60,6 +61,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Print which crates the programs are built from, and why; fail if docs/dependencies.md says otherwise.
+    Dependencies {
+        /// Write docs/dependencies.md anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// Measure something against its like, in one run, and print the ratio.
     Bench {
         /// What.
@@ -92,6 +99,7 @@ fn main() -> ExitCode {
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
+        Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Bench { what: Bench::Audit } => bench_audit(),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };
