@@ -9,6 +9,7 @@ mod invalid;
 mod outcomes;
 mod output;
 mod redrive;
+mod secrets;
 
 use std::path::PathBuf;
 
