@@ -10,6 +10,7 @@ mod outcomes;
 mod output;
 mod redrive;
 mod secrets;
+mod target_safety;
 
 use std::path::PathBuf;
 
