@@ -10,11 +10,9 @@ use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
 
-use super::{ANSWER_BYTES_MAX, Headers, retry_after};
+use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, Headers, retry_after};
 use crate::SystemClock;
 
-/// Time for a connection: name, TCP and TLS together.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for an answer's body, which nobody reads: longer would hold a record whose outcome is known.
 const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Shorter than any usual load balancer's own (60 s): a connection that it has closed meanwhile would cost an attempt.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use redeliver_core::message::Attribute;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -18,8 +19,13 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 #[tokio::test]
 async fn a_request_has_these_headers_and_no_others() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    call(&server, LONG).await.unwrap();
+    let evil = [("Host", "evil.com"), ("X-Evil", "1\r\nX-Worse: 1"), ("Idempotency-Key", "another")];
+    let attributes = evil.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
+    let body = r#"{"metadata":{"X-Evil":"1\r\nX-Worse: 1","url":"http://evil.com/"},"data":{}}"#;
+    let message = Message { attributes: attributes.into(), ..message(body) };
+    target(server.url(), LONG).handle(&message).await.unwrap();
     let request = server.request();
+    assert_eq!(request.header("idempotency-key"), [message.message_id]);
     // No `accept-encoding`: nothing is ever decompressed. No cookies, no `connection`, no `expect`.
     let names = [
         "accept",
