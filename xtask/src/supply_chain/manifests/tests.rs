@@ -83,6 +83,14 @@ fn every_member_forbids_unsafe_code() {
 }
 
 #[test]
+fn what_is_tested_is_what_the_lock_file_says() {
+    // Everything is run by way of xtask, whose own build refuses a lock file that would have to change.
+    assert!(text(".cargo/config.toml").contains("xtask = \"run --quiet --locked --package xtask --\""));
+    assert!(text("Cargo.lock").contains("name = \"redeliver-core\""));
+    assert!(!text(".gitignore").contains("lock"));
+}
+
+#[test]
 fn pythons_packages_are_pinned() {
     for path in ["tests/requirements.txt", "infra/requirements.txt"] {
         let text = text(path);
