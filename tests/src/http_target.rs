@@ -39,8 +39,8 @@ pub struct Request {
     pub body: String,
 }
 
-/// What every answer's body contains.
-pub const RESPONSE_CANARY: &str = "canary-of-a-response-body";
+/// What every answer's body contains, and a header of it.
+pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 
 #[derive(Default)]
 struct Script {
@@ -105,7 +105,9 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, bod
         reply.unwrap_or(Reply::Status(200))
     };
     match reply {
-        Reply::Status(status) => (status_code(status), RESPONSE_CANARY).into_response(),
+        Reply::Status(status) => {
+            (status_code(status), [("X-Own", RESPONSE_CANARY)], RESPONSE_CANARY).into_response()
+        }
         Reply::RetryAfter(status, seconds) => {
             (status_code(status), [("Retry-After", seconds.to_string())], RESPONSE_CANARY).into_response()
         }

@@ -5,9 +5,11 @@
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
+pub mod canaries;
 pub mod conformance;
 pub mod deployment;
 pub mod esm;
+pub mod fake_aws;
 pub mod http_target;
 pub mod ministack;
 pub mod runtime_api;

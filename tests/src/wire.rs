@@ -13,6 +13,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+/// What SQS says of a send that fails; must appear nowhere.
+pub const INJECTED_CANARY: &str = "Ty3injectedQ6gUk8Vb";
+
 /// A running tap; dropping it ends it.
 pub struct Tap {
     endpoint_url: String,
@@ -72,6 +75,15 @@ impl Tap {
         *self.state.failing_queue.lock().expect("no holder panics") = None;
     }
 
+    /// All requests, of whatever kind.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn requests(&self) -> Vec<SqsRequest> {
+        self.state.requests.lock().expect("no holder panics").clone()
+    }
+
     /// All entries of the batches that were sent to a queue.
     ///
     /// # Panics
@@ -111,7 +123,7 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
     };
     state.requests.lock().expect("no holder panics").push(request);
     if fails {
-        let error = json!({"__type": "com.amazonaws.sqs#InternalFailure", "message": "injected"});
+        let error = json!({"__type": "com.amazonaws.sqs#InternalFailure", "message": INJECTED_CANARY});
         return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
     }
     let request = state.client.post(&state.upstream).header("x-amz-target", target);

@@ -5,6 +5,7 @@ mod bundle;
 mod report;
 mod simulate;
 mod stack;
+mod supply_chain;
 mod test;
 mod tools;
 mod venv;
@@ -73,6 +74,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Print which crates the programs are built from, and why; fail if docs/dependencies.md says otherwise.
+    Dependencies {
+        /// Write docs/dependencies.md anew.
+        #[arg(long)]
+        write: bool,
+    },
     /// Measure something against its like, in one run, and print the ratio.
     Bench {
         /// What.
@@ -107,6 +114,7 @@ fn main() -> ExitCode {
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Simulate { planted: true, .. } => simulate::planted(),
         Task::Simulate { planted: false, arguments } => simulate::simulate(&arguments),
+        Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Bench { what: Bench::Audit } => bench_audit(),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };

@@ -7,6 +7,7 @@ use crate::bundle::{Architecture, bundle};
 use crate::report::{Report, forget_skipped_tests};
 use crate::simulate::{self, FreshSeeds};
 use crate::stack::{self, Node};
+use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 
@@ -40,6 +41,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", stack::set_up)?;
+    supply_chain::check(report, &python)?;
     report.step("lints", || {
         run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;

@@ -2,6 +2,7 @@
 //! byte. It ends when it is dropped.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
@@ -10,11 +11,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+/// Between two drops.
+const DRIP: Duration = Duration::from_millis(50);
+
 /// What the server does with one request. Every connection serves one.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
-    /// Whether the connection stays open after the bytes.
-    hold: bool,
+    then: Then,
+}
+
+/// What becomes of the connection after the answer's bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Close,
+    /// It stays open without a word.
+    Hold,
+    /// A byte every now and then, for ever.
+    Drip,
 }
 
 impl Answer {
@@ -25,17 +38,17 @@ impl Answer {
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
-        Self { bytes: format!("{head}\r\n{body}").into_bytes(), hold: false }
+        Self { bytes: format!("{head}\r\n{body}").into_bytes(), then: Then::Close }
     }
 
     /// The connection is closed without a word.
     pub(crate) fn closed() -> Self {
-        Self { bytes: Vec::new(), hold: false }
+        Self { bytes: Vec::new(), then: Then::Close }
     }
 
     /// The connection stays open without a word.
     pub(crate) fn hang() -> Self {
-        Self { bytes: Vec::new(), hold: true }
+        Self { bytes: Vec::new(), then: Then::Hold }
     }
 
     /// A head that promises a gibibyte, so much of it, and no more.
@@ -43,12 +56,24 @@ impl Answer {
         let mut bytes =
             format!("HTTP/1.1 {status} Scripted\r\ncontent-length: 1073741824\r\n\r\n").into_bytes();
         bytes.resize(bytes.len() + body_bytes, b'x');
-        Self { bytes, hold: true }
+        Self { bytes, then: Then::Hold }
     }
 
     /// The same, and then the connection is closed.
     pub(crate) fn cut_off(status: u16) -> Self {
-        Self { hold: false, ..Self::unfinished(status, 10) }
+        Self { then: Then::Close, ..Self::unfinished(status, 10) }
+    }
+
+    /// A head that promises a gibibyte, and then a byte every now and then.
+    pub(crate) fn dripping(status: u16) -> Self {
+        Self { then: Then::Drip, ..Self::unfinished(status, 1) }
+    }
+
+    /// A head without an end, and so much of it.
+    pub(crate) fn endless_head(bytes: usize) -> Self {
+        let mut head = b"HTTP/1.1 200 Scripted\r\nx-endless: ".to_vec();
+        head.resize(head.len() + bytes, b'x');
+        Self { bytes: head, then: Then::Hold }
     }
 }
 
@@ -65,6 +90,13 @@ impl Request {
     /// All values of a header, by its name in lower case.
     pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// The names of all its headers in lower case, sorted.
+    pub(crate) fn header_names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
     }
 
     /// The body, which is JSON.
@@ -134,17 +166,26 @@ pub(crate) async fn refused_url() -> String {
 
 async fn serve(listener: TcpListener, answers: Vec<Answer>, requests: Arc<Mutex<Vec<Request>>>) {
     let mut answers = answers.into_iter();
-    let mut held = Vec::new();
+    let (mut held, mut drops) = (Vec::new(), Vec::new());
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
         let Some(request) = read(&mut stream).await else { continue };
         requests.lock().unwrap().push(request);
-        let Answer { bytes, hold } = answers.next().unwrap_or_else(Answer::closed);
+        let Answer { bytes, then } = answers.next().unwrap_or_else(Answer::closed);
         // A client that has enough may hang up.
         let _ = stream.write_all(&bytes).await;
-        if hold {
-            held.push(stream);
+        match then {
+            Then::Close => {}
+            Then::Hold => held.push(stream),
+            Then::Drip => drops.push(tokio::spawn(drip(stream))),
         }
+    }
+}
+
+/// Until the client hangs up.
+async fn drip(mut stream: TcpStream) {
+    while stream.write_all(b"x").await.is_ok() {
+        tokio::time::sleep(DRIP).await;
     }
 }
 

@@ -17,6 +17,8 @@ pub use url::{TargetAddress, TargetError, is_loopback};
 
 /// Bytes of an answer that are read at most.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Time for a connection, where the whole call has as much: name, TCP and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// `TARGET_TIMEOUT_SECONDS` where it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 

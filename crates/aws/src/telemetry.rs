@@ -3,6 +3,8 @@
 mod line;
 mod panics;
 
+pub use panics::without_text as panics_without_text;
+
 use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 

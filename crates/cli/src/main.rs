@@ -29,6 +29,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    redeliver_aws::telemetry::panics_without_text();
     match Arguments::parse().command {
         Command::Local(arguments) => local::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),

@@ -3,3 +3,4 @@
 
 mod lambda_rie;
 mod ministack;
+mod tls_target;

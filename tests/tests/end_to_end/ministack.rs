@@ -9,6 +9,8 @@ mod invalid;
 mod outcomes;
 mod output;
 mod redrive;
+mod secrets;
+mod target_safety;
 
 use std::path::PathBuf;
 

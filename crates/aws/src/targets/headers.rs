@@ -1,10 +1,11 @@
 //! The target's own headers, from a secret.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
 use aws_config::SdkConfig;
 use aws_sdk_secretsmanager::error::ProvideErrorMetadata;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use thiserror::Error;
 
 /// Headers for every request to the target; their values are secret.
@@ -22,26 +23,42 @@ pub enum HeadersError {
     /// Not an object of strings.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN is not a JSON object of header names and string values")]
     NotAnObject,
-    /// Not a header that HTTP allows.
-    #[error("the secret of TARGET_HEADERS_SECRET_ARN has a header that HTTP does not allow: {0}")]
-    NotAHeader(String),
+    /// A name that HTTP does not allow. It is not repeated: somebody may have taken the value for the name.
+    #[error("the secret of TARGET_HEADERS_SECRET_ARN has a header whose name HTTP does not allow")]
+    NotAName,
+    /// A value that HTTP does not allow, a line break above all.
+    #[error(
+        "the secret of TARGET_HEADERS_SECRET_ARN gives {0} a value with a line break or another control character"
+    )]
+    NotAValue(HeaderName),
+    /// HTTP does not tell upper case from lower.
+    #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
+    Twice(HeaderName),
     /// Ours, or the connection's.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN sets {0}, which redeliver or HTTP itself sets")]
-    Reserved(String),
+    Reserved(HeaderName),
 }
 
-/// What redeliver or HTTP itself sets.
-const RESERVED: [&str; 9] = [
+/// What redeliver or HTTP itself sets: the request's meaning, its framing and its connection.
+const RESERVED: [&str; 15] = [
+    "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
     "content-type",
     "expect",
     "host",
+    "http2-settings",
     "idempotency-key",
+    "keep-alive",
+    "proxy-connection",
     "te",
+    "trailer",
     "transfer-encoding",
-    "x-redeliver-attempt",
+    "upgrade",
 ];
+/// Ours, also those that are still to come.
+const RESERVED_PREFIX: &str = "x-redeliver-";
 
 impl Headers {
     /// Reads the secret's text.
@@ -49,20 +66,47 @@ impl Headers {
     /// # Errors
     /// Which header is wrong.
     pub fn parse(secret: &str) -> Result<Self, HeadersError> {
-        let named: BTreeMap<String, String> =
-            serde_json::from_str(secret).map_err(|_| HeadersError::NotAnObject)?;
+        let Named(named) = serde_json::from_str(secret).map_err(|_| HeadersError::NotAnObject)?;
         let mut headers = HeaderMap::new();
         for (name, value) in named {
-            let not_a_header = || HeadersError::NotAHeader(name.clone());
-            let header: HeaderName = name.parse().map_err(|_| not_a_header())?;
-            if RESERVED.contains(&header.as_str()) {
+            let name: HeaderName = name.parse().map_err(|_| HeadersError::NotAName)?;
+            if RESERVED.contains(&name.as_str()) || name.as_str().starts_with(RESERVED_PREFIX) {
                 return Err(HeadersError::Reserved(name));
             }
-            let mut value = HeaderValue::from_str(&value).map_err(|_| not_a_header())?;
+            let Ok(mut value) = HeaderValue::from_str(&value) else {
+                return Err(HeadersError::NotAValue(name));
+            };
             value.set_sensitive(true);
-            headers.insert(header, value);
+            if headers.insert(&name, value).is_some() {
+                return Err(HeadersError::Twice(name));
+            }
         }
         Ok(Self(headers))
+    }
+}
+
+/// The members of an object of strings, also those that have the same name.
+struct Named(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Named;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Named, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = object.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Named(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
     }
 }
 
@@ -93,19 +137,59 @@ mod tests {
         assert!(!format!("{headers:?}").contains("CANARY"));
     }
 
-    #[test]
-    fn what_cannot_be_a_header_is_refused_by_name_without_its_value() {
-        let refused = |secret: &str| Headers::parse(secret).unwrap_err();
-        assert_eq!(refused("CANARY"), HeadersError::NotAnObject);
-        assert_eq!(refused(r#"{"A":1}"#), HeadersError::NotAnObject);
-        assert_eq!(refused(r#"{"A":"a\r\nB: CANARY"}"#), HeadersError::NotAHeader("A".to_owned()));
-        assert_eq!(refused(r#"{"A B":"CANARY"}"#), HeadersError::NotAHeader("A B".to_owned()));
-        assert_eq!(refused(r#"{"HOST":"CANARY"}"#), HeadersError::Reserved("HOST".to_owned()));
-        assert_eq!(
-            refused(r#"{"Idempotency-Key":"1"}"#),
-            HeadersError::Reserved("Idempotency-Key".to_owned())
-        );
+    fn refused(secret: &str) -> HeadersError {
+        let error = Headers::parse(secret).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("CANARY"), "{error}");
+        error
     }
+
+    fn name(name: &'static str) -> HeaderName {
+        HeaderName::from_static(name)
+    }
+
+    #[test]
+    fn what_is_no_object_of_strings_is_refused() {
+        for secret in ["CANARY", r#""CANARY""#, r#"{"A":1}"#, r#"["CANARY"]"#, r#"{"A":"CANARY"} CANARY"#] {
+            assert_eq!(refused(secret), HeadersError::NotAnObject, "{secret}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_would_end_its_line_is_refused_by_its_header() {
+        for value in [r"a\r\nB: CANARY", r"CANARY\n", r"CANARY\r", r"CANARY\u0000", r"CANARY\u007f"] {
+            let secret = format!(r#"{{"X-Key":"{value}"}}"#);
+            assert_eq!(refused(&secret), HeadersError::NotAValue(name("x-key")), "{secret}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_without_its_text() {
+        // Somebody has taken the value for the name.
+        for wrong in ["Bearer CANARY", "CANARY:", r"CANARY\r\nB", "", "é"] {
+            let secret = format!(r#"{{"{wrong}":"Authorization"}}"#);
+            assert_eq!(refused(&secret), HeadersError::NotAName, "{secret}");
+        }
+    }
+
+    #[test]
+    fn what_redeliver_or_http_itself_sets_is_refused_in_any_case() {
+        let ours = ["X-Redeliver-Attempt", "x-redeliver-anything"];
+        for reserved in RESERVED.into_iter().chain(ours) {
+            for spelling in [reserved.to_ascii_lowercase(), reserved.to_ascii_uppercase()] {
+                let lower = HeaderName::from_bytes(reserved.as_bytes()).unwrap();
+                let secret = format!(r#"{{"{spelling}":"CANARY"}}"#);
+                assert_eq!(refused(&secret), HeadersError::Reserved(lower), "{secret}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_given_twice_is_refused_not_chosen_from() {
+        for secret in [r#"{"X-Key":"CANARY","x-key":"b"}"#, r#"{"X-Key":"a","X-Key":"CANARY"}"#] {
+            assert_eq!(refused(secret), HeadersError::Twice(name("x-key")));
+        }
+    }
+
     /// What becomes of a secret as Secrets Manager answers.
     async fn secret(answer: Answer) -> Result<Headers, HeadersError> {
         let server = Loopback::start([answer]).await;

@@ -1,23 +1,24 @@
 //! An HTTP endpoint.
 
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
 use redeliver_core::ports::Clock;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
 
-use super::{ANSWER_BYTES_MAX, Headers, retry_after};
+use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, Headers, retry_after};
 use crate::SystemClock;
 
-/// Time for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for an answer's body, which nobody reads: longer would hold a record whose outcome is known.
+const BODY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Shorter than any usual load balancer's own (60 s): a connection that it has closed meanwhile would cost an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An HTTP endpoint: POST of the body's bytes; the status is the outcome.
-#[derive(Debug)]
 pub struct HttpTarget {
     client: Client,
     url: Url,
@@ -30,16 +31,37 @@ impl HttpTarget {
     /// # Errors
     /// If the machine's certificates cannot be loaded.
     pub fn new(url: Url, headers: Headers, timeout: Duration) -> Result<Self, reqwest::Error> {
-        let client = Client::builder()
-            .redirect(Policy::none())
-            .no_proxy()
-            .retry(reqwest::retry::never()) // the policy retries, with what it has learnt
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .connect_timeout(CONNECT_TIMEOUT.min(timeout))
-            .timeout(timeout)
-            .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
-            .build()?;
+        let client = careful(Client::builder(), timeout).build()?;
         Ok(Self { client, url, headers })
+    }
+}
+
+/// A client that goes where the URL says and nowhere else, and waits for nothing for long.
+fn careful(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
+    client
+        .redirect(Policy::none())
+        .no_proxy()
+        .retry(reqwest::retry::never()) // the policy retries, with what it has learnt
+        .resolve_to_addrs("localhost", &LOOPBACK)
+        .tls_version_min(tls::Version::TLS_1_2)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .connect_timeout(CONNECT_TIMEOUT.min(timeout))
+        .timeout(timeout)
+        .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
+}
+
+/// `localhost` may be plain HTTP, so it is this machine whatever a name server says (RFC 6761, section 6.3). The port is the
+/// URL's.
+const LOOPBACK: [SocketAddr; 2] = [
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
+];
+
+/// Without the path and the query, which may hold a key.
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let origin = self.url.origin().ascii_serialization();
+        f.debug_struct("HttpTarget").field("origin", &origin).finish_non_exhaustive()
     }
 }
 
@@ -57,7 +79,7 @@ impl Handler for HttpTarget {
             .await
             .map_err(|error| no_response(&error))?;
         let outcome = outcome(&response);
-        drain(response).await;
+        let _unfinished = tokio::time::timeout(BODY_TIMEOUT, drain(response)).await;
         outcome
     }
 }
@@ -85,8 +107,8 @@ fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429 | 500..=599)
 }
 
-/// Reads the answer's end, so that the connection can be used again; a long answer costs the connection instead. The
-/// status has decided: nothing that happens here changes the outcome.
+/// Reads the answer's end, so that the connection can be used again; a long or slow answer costs the connection instead.
+/// The status has decided: nothing that happens here changes the outcome.
 async fn drain(mut response: Response) {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {

@@ -14,7 +14,7 @@ use aws_sdk_lambda::types::InvocationType;
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
 use serde::Deserialize;
 
-use super::ANSWER_BYTES_MAX;
+use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT};
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
 #[derive(Debug)]
@@ -29,10 +29,12 @@ impl LambdaTarget {
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
         // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
         let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(timeout));
+        let timeouts = timeouts.operation_timeout(timeout).build();
         let config = aws_sdk_lambda::config::Builder::from(config)
             .region(region)
             .retry_config(RetryConfig::disabled())
-            .timeout_config(TimeoutConfig::builder().operation_timeout(timeout).build())
+            .timeout_config(timeouts)
             .build();
         Self { client: Client::from_conf(config), arn }
     }

@@ -1,15 +1,27 @@
 //! The `TARGET` setting: an https:// URL or a Lambda function's ARN.
 
+use std::fmt;
+
 use reqwest::Url;
 use thiserror::Error;
 
 /// Where messages go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum TargetAddress {
     /// An HTTP endpoint.
     Url(Url),
     /// The ARN of a Lambda function, with an optional version or alias.
     LambdaArn(String),
+}
+
+/// A URL without its path and query, which may hold a key.
+impl fmt::Debug for TargetAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => f.debug_tuple("Url").field(&url.origin().ascii_serialization()).finish(),
+            Self::LambdaArn(arn) => f.debug_tuple("LambdaArn").field(arn).finish(),
+        }
+    }
 }
 
 /// Why a target is refused. Never holds the URL, which may have a secret inside.
@@ -62,7 +74,8 @@ impl TargetAddress {
     }
 }
 
-/// Whether a URL leads to this machine.
+/// Whether a URL leads to this machine: the name `localhost`, which HTTP targets never look up, or an address of loopback in
+/// any spelling that URLs know (`0x7f.1`). IPv4 inside IPv6 and `localhost.` are not taken for it.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
@@ -108,6 +121,91 @@ mod tests {
         assert_eq!(refused("http://127.0.0.1.example.com/"), TargetError::PlainHttp);
         assert_eq!(refused("http://localhost.example.com/"), TargetError::PlainHttp);
         assert!(TargetAddress::parse("http://example.com/", true).is_ok());
+    }
+
+    /// "Host parsing" of the URL Standard: all of these are 127.0.0.1, ::1 or localhost by the time anybody connects.
+    #[test]
+    fn loopback_in_disguise_is_loopback() {
+        for (spelling, host) in [
+            ("http://0x7f.1/", "127.0.0.1"),
+            ("http://0X7F.0x0.0.01/", "127.0.0.1"),
+            ("http://2130706433/", "127.0.0.1"),
+            ("http://017700000001/", "127.0.0.1"),
+            ("http://127.1/", "127.0.0.1"),
+            ("http://127.0.0.1./", "127.0.0.1"),
+            ("http://127。0。0。1/", "127.0.0.1"),
+            ("http://%31%32%37.0.0.1/", "127.0.0.1"),
+            ("http://[0:0::0:1]/", "[::1]"),
+            ("HTTP://LocalHost:80/", "localhost"),
+            ("http://ⓛocalhost/", "localhost"),
+            ("http:127.0.0.1", "127.0.0.1"),
+            (r"http:\\localhost\@evil.example/", "localhost"),
+            (" http://127.0.0.1/\t", "127.0.0.1"),
+        ] {
+            let Ok(TargetAddress::Url(url)) = TargetAddress::parse(spelling, false) else {
+                panic!("refused: {spelling}")
+            };
+            assert_eq!(url.host_str(), Some(host), "{spelling}");
+        }
+    }
+
+    #[test]
+    fn other_machines_in_disguise_are_not_loopback() {
+        for text in [
+            "http://localhost.evil.com/",
+            "http://127.example.com/",
+            "http://127.0.0.1.nip.io/",
+            "http://127.0.0.1%2eevil.com/",
+            "http://localhost%2eevil.com/",
+            "http://localhost./",
+            "http://localhost../",
+            "http://lοcalhost/", // a Greek omicron
+            "http://localhost\u{ad}.evil.com/",
+            r"http://evil.com\@127.0.0.1/",
+            "http:///evil.com/127.0.0.1",
+            "http://evil.com/@127.0.0.1",
+            "http://evil.com?@127.0.0.1/",
+            "http://128.0.0.1/",
+            "http://126.255.255.255/",
+            "http://0/",
+            "http://0.0.0.0/",
+            "http://[::]/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::127.0.0.1]/",
+            "http://[fe80::1]/",
+            "http://169.254.169.254/latest/meta-data/",
+            "http://3232235777/",
+        ] {
+            assert_eq!(refused(text), TargetError::PlainHttp, "{text}");
+        }
+    }
+
+    #[test]
+    fn another_machine_after_an_at_sign_or_in_no_form_at_all_is_refused() {
+        for text in [
+            "http://127.0.0.1@evil.com/",
+            "http://localhost:80@evil.com/",
+            "https://127.0.0.1%00@evil.com/",
+            "https://:secret@evil.com/",
+        ] {
+            assert_eq!(refused(text), TargetError::Credentials, "{text}");
+        }
+        for text in [
+            "http://[::1%25eth0]/",
+            "http://127.0.0.256/",
+            "http://local host/",
+            "http://127.0.0.1:65536/",
+            "http://",
+        ] {
+            assert_eq!(refused(text), TargetError::Neither, "{text}");
+        }
+    }
+
+    #[test]
+    fn debug_output_shows_neither_path_nor_query() {
+        let address =
+            TargetAddress::parse("https://example.com:8443/hooks/CANARY?key=CANARY", false).unwrap();
+        assert_eq!(format!("{address:?}"), r#"Url("https://example.com:8443")"#);
     }
 
     #[test]

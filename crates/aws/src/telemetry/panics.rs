@@ -2,7 +2,9 @@
 
 use std::panic::{PanicHookInfo, set_hook};
 
-pub(super) fn without_text() {
+/// From now on a panic is one line on standard error: its place, and not its text, which may quote a payload (slicing a
+/// text in the middle of a character does).
+pub fn without_text() {
     set_hook(Box::new(|info| eprintln!("{}", line(info))));
 }
 

@@ -48,7 +48,7 @@ pub enum FilterError {
         text: String,
         /// SQS's id of the message.
         message_id: String,
-        /// jq's words.
+        /// jq's words, without the message's values.
         reason: String,
     },
 }
@@ -195,8 +195,26 @@ fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Ve
     // Nobody wants more than one; two are enough to say so.
     outputs
         .take(2)
-        .map(|output| output.map(|value| value.to_string()).map_err(|error| error.to_string()))
+        .map(|output| {
+            output.map(|value| value.to_string()).map_err(|error| without_values(&error.to_string()))
+        })
         .collect()
+}
+
+/// jq's words quote the values that they are about, which are the message's: only what stands around them may be shown.
+fn without_values(error: &str) -> String {
+    if error.starts_with("cannot use ") {
+        // The last word is jq's: the type that was wanted.
+        let wanted = error.rsplit(" as ").next().unwrap_or_default();
+        return format!("cannot use a value as {wanted}");
+    }
+    let known = [
+        ("cannot calculate ", "cannot calculate with two values"),
+        ("cannot index ", "cannot index a value with another"),
+        ("invalid path expression ", "invalid path expression"),
+    ];
+    let shown = known.into_iter().find(|(start, _)| error.starts_with(start)).map(|(_, shown)| shown);
+    shown.unwrap_or("it raises an error, whose text may quote the message").to_owned()
 }
 
 #[cfg(test)]
@@ -257,12 +275,39 @@ mod tests {
     #[test]
     fn a_filter_that_fails_or_never_ends_is_told_with_the_message() {
         let failed = Filter::new(".a + {}").unwrap().matches("m-1", r#"{"a":1}"#.to_owned()).unwrap_err();
-        assert!(
-            failed.to_string().starts_with("the filter `.a + {}` fails on message m-1: cannot "),
-            "{failed}"
+        assert_eq!(
+            failed.to_string(),
+            "the filter `.a + {}` fails on message m-1: cannot calculate with two values"
         );
         let endless = Filter::new("def f: f; f").unwrap().matches("m-1", "{}".to_owned()).unwrap_err();
         assert!(endless.to_string().ends_with("it takes longer than 1 s"), "{endless}");
+    }
+
+    #[test]
+    fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
+        let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
+        let own = "it raises an error, whose text may quote the message";
+        for (filter, reason) in [
+            (".a + 1", "cannot calculate with two values"),
+            (".o - .l", "cannot calculate with two values"),
+            (".a.b", "cannot index a value with another"),
+            (".a | keys", "cannot use a value as iterable (array or object)"),
+            (".l | implode", "cannot use a value as integer"),
+            ("(.a | ascii_downcase) |= 1", "invalid path expression"),
+            (".a | tojson | .[1:] | fromjson", own),
+            (".a | tonumber", own),
+            (".a | fromdateiso8601", own),
+            (".a | test(\"(\")", own),
+            (".a | @base64d", own),
+            (".o | error", own),
+            ("error(.a)", own),
+            ("error(\"cannot use \" + .a)", own),
+        ] {
+            let failed = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
+            let text = failed.to_string();
+            assert_eq!(text, format!("the filter `{filter}` fails on message m: {reason}"));
+            assert!(!text.contains("CANARY") && !text.contains("4242"), "{text}");
+        }
     }
 
     #[test]

@@ -239,3 +239,29 @@ fn the_longest_policy_delay_is_one_that_sqs_can_express() {
     let policy = parse(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
     assert_eq!(delay(&policy, key).get(), 900);
 }
+
+/// A policy may stand in a template that not everybody reads; the log of a function that does not start is read by more.
+#[test]
+fn a_refusal_never_shows_a_value() {
+    for document in [
+        "CANARY",
+        r#""CANARY""#,
+        r#"{"max_attempts":"CANARY"}"#,
+        r#"{"max_attempts":424242}"#,
+        r#"{"max_age_seconds":-424242}"#,
+        r#"{"backoff":"CANARY"}"#,
+        r#"{"backoff":{"kind":"CANARY"}}"#,
+        r#"{"backoff":{"kind":"fixed","delay_seconds":"CANARY"}}"#,
+        r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"CANARY"}}"#,
+        r#"{"backoff":{"kind":"schedule","delays_seconds":["CANARY",424242]}}"#,
+        r#"{"retryable":"CANARY"}"#,
+        r#"{"retryable":["CANARY"],"non_retryable":["CANARY"]}"#,
+        r#"{"retryable":[{"CANARY":"CANARY"}]}"#,
+        r#"{"max_attempts":1,"max_attempts":"CANARY"}"#,
+        r#"{"max_attempts":CANARY}"#,
+    ] {
+        let error = Policy::from_json(document).unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("CANARY") && !text.contains("4242"), "{document}: {text}");
+    }
+}

@@ -1,4 +1,5 @@
 mod data;
+mod message_id;
 
 use super::*;
 use crate::reason::DeadLetterReason;

@@ -69,6 +69,12 @@ pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> V
                 let name = escaped(property.as_str().unwrap_or_default());
                 found.push(Violation::new(format!("{pointer}/{name}"), "is missing"));
             }
+            // Here the value is the name of a member: it has a place in the pointer, as the others' names.
+            ValidationErrorKind::PropertyNames { error } => {
+                let name = escaped(error.instance().as_str().unwrap_or_default());
+                let rule = without_value(&error.masked_with("").to_string());
+                found.push(Violation::new(format!("{pointer}/{name}"), format!("has a name that {rule}")));
+            }
             _ => found.push(Violation::new(pointer, without_value(&error.masked_with("").to_string()))),
         }
     }

@@ -167,17 +167,30 @@ async fn an_answer_that_never_ends_neither_changes_the_outcome_nor_outlasts_the_
 
 #[tokio::test]
 async fn no_more_than_64_kib_of_an_answer_is_waited_for() {
-    // The server holds the connection open: a client that wanted more would wait for the timeout.
+    // The server holds the connection open: a client that wanted more would wait for the time that a body has.
     for body_bytes in [ANSWER_BYTES_MAX + 1, 16 * 1024 * 1024] {
-        let server = Loopback::start([Answer::unfinished(200, body_bytes)]).await;
-        let outcome = tokio::time::timeout(LONG / 4, call(&server, LONG)).await;
-        assert_eq!(outcome.expect("the answer's end is not waited for"), Ok(()), "{body_bytes}");
+        let mut at_once = false;
+        // A machine that is busy may be slow once, not five times.
+        for _ in 0..5 {
+            let server = Loopback::start([Answer::unfinished(200, body_bytes)]).await;
+            let target = target(server.url(), LONG);
+            let message = message("{}");
+            let outcome = tokio::time::timeout(BODY_TIMEOUT / 2, target.handle(&message)).await;
+            at_once = outcome.is_ok_and(|outcome| outcome == Ok(()));
+            if at_once {
+                break;
+            }
+        }
+        assert!(at_once, "{body_bytes}");
     }
 }
 
 #[test]
-fn the_targets_headers_do_not_show_in_debug_output() {
+fn debug_output_shows_neither_headers_nor_path_nor_query() {
     let headers = Headers::parse(r#"{"Authorization":"Bearer CANARY"}"#).unwrap();
-    let target = HttpTarget::new("https://example.com/".parse().unwrap(), headers, LONG).unwrap();
-    assert!(!format!("{target:?}").contains(CANARY));
+    let url = "https://example.com/CANARY?key=CANARY".parse().unwrap();
+    let target = HttpTarget::new(url, headers, LONG).unwrap();
+    assert_eq!(format!("{target:?}"), r#"HttpTarget { origin: "https://example.com", .. }"#);
 }
+
+mod careful;

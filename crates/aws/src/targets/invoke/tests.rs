@@ -137,3 +137,15 @@ async fn a_success_whose_end_is_lost_is_not_taken_for_one() {
     let error = call(&cut_off, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
 }
+
+#[tokio::test]
+async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection() {
+    let server = Loopback::start([]).await;
+    let endpoint = server.url().replace("http://", "https://");
+    let config = server.sdk_config().into_builder().endpoint_url(endpoint).build();
+    // The greeting is no request: the server waits for the rest of it for ever.
+    let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
+    let call = tokio::time::timeout(LONG / 4, target.handle(&message("{}"))).await;
+    let error = call.expect("the timeout is not waited for").unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+}

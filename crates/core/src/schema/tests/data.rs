@@ -104,6 +104,54 @@ fn a_violation_never_shows_the_value() {
 }
 
 #[test]
+fn a_violation_of_an_older_draft_never_shows_the_value_either() {
+    let canaries = [
+        r#"{"v":"canary {"}"#,
+        r#"{"v":"Y2FuYXJ5/w=="}"#,
+        r#"{"v":["a",4242,"canary"]}"#,
+        r#"{"v":{"k":"canary"}}"#,
+        r#"{"v":424242424242}"#,
+    ];
+    for rule in [
+        r#""format":"date-time""#,
+        r#""format":"ipv4""#,
+        r#""contentEncoding":"base64""#,
+        r#""contentEncoding":"base64","contentMediaType":"application/json""#,
+        r#""contentMediaType":"application/json""#,
+        r#""items":[{"type":"string"}],"additionalItems":false"#,
+        r#""items":[{"type":"string"}],"additionalItems":{"type":"null"}"#,
+        r#""dependencies":{"k":["l"]}"#,
+        r#""dependencies":{"k":false}"#,
+        r#""contains":{"type":"boolean"}"#,
+        r#""pattern":"^(x+x+)+y(?!z)$""#,
+    ] {
+        let schema = format!(
+            r#"{{"$schema":"http://json-schema.org/draft-07/schema#","properties":{{"v":{{{rule}}}}}}}"#
+        );
+        let mut broken = 0;
+        for violation in canaries.iter().flat_map(|data| found(&schema, data)) {
+            broken += 1;
+            let text = format!("{violation} {violation:?}");
+            assert!(!text.contains("canary") && !text.contains("4242") && !text.contains("Y2Fu"), "{text}");
+        }
+        assert!(broken > 0, "{rule} refuses nothing");
+    }
+}
+
+#[test]
+fn the_name_of_a_member_stands_in_the_pointer_and_not_in_the_rule() {
+    for (rule, expected) in [
+        (r#""maxLength":3"#, "has a name that is longer than 3 characters"),
+        (r#""pattern":"^x""#, "has a name that does not match \"^x\""),
+        (r#""enum":["a"]"#, "has a name that is not one of \"a\""),
+    ] {
+        let schema = format!(r#"{{"propertyNames":{{{rule}}}}}"#);
+        let violations = found(&schema, r#"{"can/ary":1}"#);
+        assert_eq!(violations, [Violation::new("/data/can~1ary", expected)]);
+    }
+}
+
+#[test]
 fn a_schema_of_false_refuses_without_the_value() {
     let violations = found("false", r#"{"v":"canary"}"#);
     assert_eq!(violations.len(), 1);

@@ -1,0 +1,142 @@
+//! What a target, a name server or a message cannot make the client do.
+
+use std::net::SocketAddr;
+
+use redeliver_core::message::Attribute;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+
+use super::*;
+
+/// Far less than the timeout, far more than what is tested takes.
+const SOON: Duration = Duration::from_secs(15);
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, what).await.expect("it does not wait for the timeout")
+}
+
+#[tokio::test]
+async fn a_request_has_these_headers_and_no_others() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let evil = [("Host", "evil.com"), ("X-Evil", "1\r\nX-Worse: 1"), ("Idempotency-Key", "another")];
+    let attributes = evil.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
+    let body = r#"{"metadata":{"X-Evil":"1\r\nX-Worse: 1","url":"http://evil.com/"},"data":{}}"#;
+    let message = Message { attributes: attributes.into(), ..message(body) };
+    target(server.url(), LONG).handle(&message).await.unwrap();
+    let request = server.request();
+    assert_eq!(request.header("idempotency-key"), [message.message_id]);
+    // No `accept-encoding`: nothing is ever decompressed. No cookies, no `connection`, no `expect`.
+    let names = [
+        "accept",
+        "content-length",
+        "content-type",
+        "host",
+        "idempotency-key",
+        "user-agent",
+        "x-redeliver-attempt",
+    ];
+    assert_eq!(request.header_names(), names);
+    assert_eq!(request.header("host"), [server.url().trim_start_matches("http://")]);
+}
+
+#[tokio::test]
+async fn a_cookie_is_not_kept() {
+    let cookie = [("set-cookie", "session=CANARY; Path=/")];
+    let server = Loopback::start([Answer::new(200, &cookie, ""), Answer::new(200, &[], "")]).await;
+    let target = target(server.url(), LONG);
+    for _ in 0..2 {
+        target.handle(&message("{}")).await.unwrap();
+    }
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[1].header("cookie"), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_answer_whose_body_drips_is_left_after_a_second() {
+    for (status, expected) in [(200, None), (503, Some(ErrorType::HttpStatus(503)))] {
+        let server = Loopback::start([Answer::dripping(status)]).await;
+        let outcome = soon(call(&server, LONG)).await;
+        assert_eq!(outcome.err().map(|error| error.error_type), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_body_hangs_is_left_after_a_second() {
+    let server = Loopback::start([Answer::unfinished(201, 10)]).await;
+    assert_eq!(soon(call(&server, LONG)).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_head_without_end_is_an_error_before_it_fills_the_memory() {
+    let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
+    let error = soon(call(&server, LONG)).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Http.Connect".into(), FailureKind::Transient));
+}
+
+#[tokio::test]
+async fn a_server_that_never_begins_tls_is_left_after_the_time_for_a_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let error = soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
+}
+
+/// A name server that somebody else has written to: every name is `decoy`.
+struct Rebound(SocketAddr);
+
+impl Resolve for Rebound {
+    fn resolve(&self, _: Name) -> Resolving {
+        let decoy: Addrs = Box::new(std::iter::once(self.0));
+        Box::pin(std::future::ready(Ok(decoy)))
+    }
+}
+
+#[tokio::test]
+async fn localhost_is_this_machine_whatever_a_name_server_says() {
+    // Nobody listens on port 0 of 127.0.0.2: a call that asked the name server would fail.
+    let decoy = Rebound("127.0.0.2:0".parse().unwrap());
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let url = server.url().replace("127.0.0.1", "localhost").parse().unwrap();
+    let client = careful(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
+    let target = HttpTarget { client, url, headers: Headers::default() };
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    assert_eq!(server.requests().len(), 1);
+}
+
+/// The schema lets only UUIDs through; a program that calls the handler itself has no schema.
+#[tokio::test]
+async fn a_message_id_that_would_end_its_line_is_not_sent() {
+    let server = Loopback::start([Answer::new(200, &[], "")]).await;
+    let target = target(server.url(), LONG);
+    for message_id in ["a\r\nX-Evil: 1", "a\nHost: evil.com", "\r", "\0", "a\r\n\r\nPOST /evil HTTP/1.1"] {
+        let message = Message { message_id: message_id.to_owned(), ..message("{}") };
+        assert!(target.handle(&message).await.is_err(), "{message_id:?}");
+    }
+    assert_eq!(server.requests().len(), 0);
+}
+
+/// "The Transport Layer Security (TLS) Protocol Version 1.3", RFC 8446, section 4.1.2; ALPN is RFC 7301.
+#[tokio::test]
+async fn tls_1_2_and_1_3_are_offered_and_http_1_1_alone() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    let greeted = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut record = [0; 5];
+        stream.read_exact(&mut record).await.unwrap();
+        let mut hello = vec![0; usize::from(u16::from_be_bytes([record[3], record[4]]))];
+        stream.read_exact(&mut hello).await.unwrap();
+        hello
+    };
+    let target = target(&url, LONG);
+    let message = message("{}");
+    let (hello, error) = tokio::join!(greeted, target.handle(&message));
+    assert_eq!(error.unwrap_err().error_type, "Http.Connect".into());
+    let has = |bytes: &[u8]| hello.windows(bytes.len()).any(|window| window == bytes);
+    let supported_versions = [0, 43, 0, 5, 4, 3, 4, 3, 3];
+    assert!(has(&supported_versions), "{hello:x?}");
+    let alpn = b"\x00\x10\x00\x0b\x00\x09\x08http/1.1";
+    assert!(has(alpn), "{hello:x?}");
+}

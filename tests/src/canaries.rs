@@ -1,0 +1,110 @@
+//! Secrets planted where secrets stand, and the search for them in what the programs say.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// So much of a canary is looked for: a text that was cut is a leak too.
+const HEAD_BYTES: usize = 12;
+
+/// What must not be found.
+#[derive(Clone, Debug, Default)]
+pub struct Canaries(Vec<(&'static str, Vec<String>)>);
+
+impl Canaries {
+    /// Canaries: letters and digits, which no encoding of text changes, of which the first twelve are like no other's.
+    ///
+    /// # Panics
+    /// If they are not.
+    #[must_use]
+    pub fn new(texts: impl IntoIterator<Item = &'static str>) -> Self {
+        let mut canaries = Vec::new();
+        for text in texts {
+            assert!(
+                text.len() >= HEAD_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+                "{text}"
+            );
+            let head = &text[..HEAD_BYTES];
+            assert!(!canaries.iter().any(|(other, _): &(&str, _)| other.starts_with(head)), "{text}");
+            canaries.push((text, disguises(head)));
+        }
+        Self(canaries)
+    }
+
+    /// Those that a text holds: as they are, cut, in base64, in hexadecimal, or as a list of bytes.
+    #[must_use]
+    pub fn found_in(&self, text: &str) -> Vec<&'static str> {
+        let lower = text.to_lowercase();
+        let holds = |disguises: &[String]| {
+            disguises
+                .iter()
+                .any(|disguise| text.contains(disguise) || lower.contains(&disguise.to_lowercase()))
+        };
+        self.0.iter().filter(|(_, disguises)| holds(disguises)).map(|(canary, _)| *canary).collect()
+    }
+
+    /// # Panics
+    /// If a line of the text holds one; the message shows it.
+    pub fn assert_absent(&self, place: &str, text: &str) {
+        for line in text.lines() {
+            let found = self.found_in(line);
+            assert!(found.is_empty(), "{found:?} in {place}: {line}");
+        }
+    }
+}
+
+fn disguises(text: &str) -> Vec<String> {
+    let bytes = text.as_bytes();
+    let list = |format: fn(&u8) -> String, separator: &str| {
+        bytes.iter().map(format).collect::<Vec<_>>().join(separator)
+    };
+    let mut disguises = vec![
+        text.to_owned(),
+        list(|byte| format!("{byte:02x}"), ""),
+        list(|byte| format!("{byte}"), ", "),
+        list(|byte| format!("{byte}"), ","),
+    ];
+    // What stands before it shifts its base64: three ways, without the characters that its neighbours share.
+    for before in 0..3 {
+        let shifted = [vec![0; before], bytes.to_vec()].concat();
+        let encoded = STANDARD.encode(&shifted);
+        disguises.push(encoded[(before * 8).div_ceil(6)..shifted.len() * 8 / 6].to_owned());
+    }
+    disguises
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CANARY: &str = "Wq7bodyK2vXt9Lm3";
+
+    #[test]
+    fn a_planted_leak_is_found_in_every_disguise() {
+        let canaries = Canaries::new([CANARY, "Jz4otherH8sRe1Pd"]);
+        let json = serde_json::json!({ "inner": serde_json::json!({ "a": CANARY }).to_string() });
+        for text in [
+            CANARY.to_owned(),
+            CANARY.to_uppercase(),
+            format!("before{CANARY}after"),
+            CANARY[..HEAD_BYTES].to_owned(),
+            json.to_string(),
+            format!("{:?}", Some(CANARY)),
+            format!("{:?}", CANARY.as_bytes()),
+            serde_json::to_string(CANARY.as_bytes()).unwrap(),
+            STANDARD.encode(CANARY),
+            STANDARD.encode(format!("user:{CANARY}")),
+            STANDARD.encode(format!("{{\"a\":\"{CANARY}\"}}")),
+            CANARY.bytes().map(|byte| format!("{byte:02X}")).collect(),
+        ] {
+            assert_eq!(canaries.found_in(&text), [CANARY], "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is() {
+        let canaries = Canaries::new([CANARY]);
+        assert!(canaries.found_in("").is_empty());
+        assert!(canaries.found_in(&STANDARD.encode("Wq7body")).is_empty());
+        canaries.assert_absent("a log", "{\"event\":\"processed\"}\nWq7body");
+    }
+}

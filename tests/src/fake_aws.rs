@@ -1,0 +1,106 @@
+//! Secrets Manager and Lambda, as far as a message-processor calls them, on loopback.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::wire::serve;
+
+/// Both services; dropping it ends them.
+pub struct FakeAws {
+    url: String,
+    state: Arc<Script>,
+    server: JoinHandle<()>,
+}
+
+/// What becomes of an invocation of a function.
+#[derive(Clone, Debug)]
+pub enum Invocation {
+    /// The function's own error: its type and its message.
+    FunctionError(&'static str, &'static str),
+    /// Lambda does not invoke it: status, code, and a text that must appear nowhere.
+    Refused(u16, &'static str, &'static str),
+    /// The function answers with a text that must appear nowhere.
+    Answered(&'static str),
+}
+
+struct Script {
+    /// Status and body of `GetSecretValue`.
+    secret: (u16, Value),
+    invocations: Mutex<HashMap<String, VecDeque<Invocation>>>,
+    /// What stands in `X-Amz-Log-Result`.
+    log_result: &'static str,
+}
+
+impl FakeAws {
+    /// Starts them; every invocation succeeds until a script says otherwise.
+    pub async fn start(secret: (u16, Value), log_result: &'static str) -> Self {
+        let state = Arc::new(Script { secret, invocations: Mutex::default(), log_result });
+        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
+        Self { url: format!("http://{address}"), state, server }
+    }
+
+    /// The secret's text.
+    pub async fn with_secret(text: &str) -> Self {
+        Self::start((200, json!({ "Name": "headers", "SecretString": text })), "").await
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_LAMBDA`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What becomes of the invocations for one message, in order; success once they are used up.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn script(&self, message_id: &str, invocations: impl IntoIterator<Item = Invocation>) {
+        let invocations = invocations.into_iter().collect();
+        self.state.invocations.lock().expect("no holder panics").insert(message_id.to_owned(), invocations);
+    }
+}
+
+impl Drop for FakeAws {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn answer(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+    if target == "secretsmanager.GetSecretValue" {
+        let (status, body) = &script.secret;
+        return (status_code(*status), body.to_string()).into_response();
+    }
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message_id = body["metadata"]["message_id"].as_str().unwrap_or_default();
+    let next = {
+        let mut invocations = script.invocations.lock().expect("no holder panics");
+        invocations.get_mut(message_id).and_then(VecDeque::pop_front)
+    };
+    let log = ("X-Amz-Log-Result", script.log_result);
+    match next.unwrap_or(Invocation::Answered("null")) {
+        Invocation::Answered(text) => ([log], json!({ "answer": text }).to_string()).into_response(),
+        Invocation::FunctionError(error_type, message) => {
+            let payload =
+                json!({ "errorType": error_type, "errorMessage": message, "stackTrace": [message] });
+            ([log, ("X-Amz-Function-Error", "Unhandled")], payload.to_string()).into_response()
+        }
+        Invocation::Refused(status, code, text) => {
+            let body = json!({ "Message": text, "message": text });
+            (status_code(status), [("x-amzn-errortype", code)], body.to_string()).into_response()
+        }
+    }
+}
+
+fn status_code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).expect("a script has legal statuses")
+}

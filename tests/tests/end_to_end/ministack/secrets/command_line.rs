@@ -1,0 +1,126 @@
+//! `redeliver` on a terminal or in a pipeline: errors and reports show where, not what.
+
+use std::process::Stdio;
+
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::release_program;
+use redeliver_tests::sqs::{REGION, unique};
+use tokio::process::Command;
+
+use super::*;
+
+/// Standard output and standard error.
+async fn redeliver(arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new(release_program("redeliver"));
+    command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION).stdin(Stdio::null());
+    command.current_dir(env!("CARGO_TARGET_TMPDIR"));
+    let ended = tokio::time::timeout(Duration::from_secs(60), command.output());
+    let output = ended.await.expect("it ends").unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (stdout, stderr)
+}
+
+fn file(lines: &[String]) -> String {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("secret-lines"));
+    let _of_an_earlier_run = std::fs::remove_file(path.with_extension("sent"));
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    path.display().to_string()
+}
+
+fn lines() -> Vec<String> {
+    vec![
+        message(1, &json!({})),
+        message(2, &json!({ "n": BODY })),
+        format!("no JSON: {BODY}"),
+        format!("\u{1}{BODY}"),
+        format!(r#"{{"metadata":{{"message_id":"{METADATA}"}},"data":{{}}}}"#),
+        format!(r#"{{"metadata":{{"{MEMBER_NAME}":1}},"data":"{BODY}"}}"#),
+        BODY.repeat(70_000),
+    ]
+}
+
+#[tokio::test]
+async fn local_and_check_report_without_values() {
+    let (messages, target) = (file(&lines()), HttpTarget::start().await);
+    target.script(&id(1), [Reply::Status(500); 9]);
+    let url = format!("{}?key={QUERY}", target.url());
+    for arguments in [
+        &["local", messages.as_str(), "--fail-rate", "1"][..],
+        &["local", &messages, "--fail-permanently", "1", "--format", "json"],
+        &["local", &messages, "--target", &url],
+        &["check", "--messages", &messages],
+    ] {
+        let (stdout, stderr) = redeliver(arguments).await;
+        assert!(!stdout.is_empty(), "{stderr}");
+        secrets().assert_absent("standard output", &stdout);
+        secrets().assert_absent("standard error", &stderr);
+    }
+    assert!(!target.requests(&id(1)).is_empty(), "the canary was in use");
+    let credentials = format!("https://user:{HEADER}@example.com/{QUERY}");
+    for arguments in [
+        &["local", messages.as_str(), "--target", &credentials][..],
+        &["local", &messages, "--endpoint-url", &credentials],
+        &["audit", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/0/q", "--endpoint-url", &credentials],
+    ] {
+        let (_, stderr) = redeliver(arguments).await;
+        assert!(stderr.contains("credentials inside"), "{stderr}");
+        secrets().assert_absent("standard error", &stderr);
+    }
+}
+
+#[tokio::test]
+async fn send_and_redrive_report_without_values() {
+    let (topology, endpoint) = (topology().await, Ministack::shared().endpoint_url());
+    let messages = file(&lines());
+    let (stdout, stderr) =
+        redeliver(&["send", &messages, "--queue-url", &topology.source.url, "--endpoint-url", &endpoint])
+            .await;
+    assert!(stderr.contains(":3:") && stderr.contains(":5:"), "{stderr}");
+    secrets().assert_absent("standard output", &stdout);
+    secrets().assert_absent("standard error", &stderr);
+
+    let body = message(7, &json!({}));
+    for text in [body.as_str(), &lines()[2], &lines()[4]] {
+        let request = topology.client.send_message().queue_url(&topology.final_dlq.url).message_body(text);
+        request.send().await.unwrap();
+    }
+    let redrive = ["redrive", "--queue-url", &topology.final_dlq.url, "--to", &topology.source.url];
+    let redrive = [&redrive[..], &["--endpoint-url", &endpoint]].concat();
+    for (filter, said) in [
+        (&["--where", ".body.data.text + 1"][..], "cannot calculate with two values"),
+        (&["--where", ".body.data.text | tonumber"], "whose text may quote the message"),
+        (&["--where", "error(.body)"], "whose text may quote the message"),
+        (&["--edit", ".body.data.text[]"], "cannot use a value as "),
+    ] {
+        let (stdout, stderr) = redeliver(&[&redrive[..], filter].concat()).await;
+        assert!(stderr.contains(said), "{stderr}");
+        secrets().assert_absent("standard output", &stdout);
+        secrets().assert_absent("standard error", &stderr);
+    }
+    let (_, stderr) = redeliver(&[&redrive[..], &["--apply"]].concat()).await;
+    secrets().assert_absent("standard error", &stderr);
+    let audit = ["audit", "--queue-url", &topology.final_dlq.url, "--endpoint-url", &endpoint];
+    let (_, stderr) = redeliver(&audit).await;
+    secrets().assert_absent("standard error", &stderr);
+}
+
+#[tokio::test]
+async fn an_aws_that_does_not_answer_is_reported_without_credentials() {
+    let nobody = "http://127.0.0.1:9";
+    let (queue, messages) = (format!("{nobody}/000000000000/q"), file(&lines()[..1]));
+    for arguments in [
+        &["audit", "--queue-url", &queue][..],
+        &["redrive", "--queue-url", &queue, "--to", &queue],
+        &["send", &messages, "--queue-url", &queue],
+        &["status", "--stack", "no-such-stack"],
+    ] {
+        let mut command = Command::new(release_program("redeliver"));
+        command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION);
+        command.env("AWS_ENDPOINT_URL", nobody).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
+        let output = command.output().await.unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        assert!(!output.status.success() && !said.is_empty(), "{arguments:?}");
+        secrets().assert_absent("what it says", &said);
+    }
+}
