@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::bundle::{Architecture, bundle};
+use crate::fuzz;
 use crate::report::{Report, forget_skipped_tests};
 use crate::stack::{self, Node};
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
@@ -44,6 +45,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
     unit_tests(report)?;
+    report.step("fuzzing", fuzz::step)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;

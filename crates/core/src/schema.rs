@@ -1,6 +1,7 @@
 //! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
 mod data;
+mod value;
 mod violation;
 
 use jsonschema::Validator;
@@ -118,7 +119,7 @@ fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
                 };
                 let text = &skimmed.body[member.value.clone()];
                 let pointer = format!("/metadata/{name}");
-                match serde_json::from_str(text) {
+                match value::read(text) {
                     Ok(value) => {
                         metadata.insert(name.to_owned(), value);
                     }

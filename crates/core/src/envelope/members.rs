@@ -50,7 +50,14 @@ pub(crate) fn members<'a>(
     Ok(members)
 }
 
-struct Object<'a>(Vec<(Cow<'a, [u8]>, &'a RawValue)>);
+/// The names and values of the object that a text is, also where one stands twice.
+pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
+    serde_json::from_str(text).map(|Object(members)| members)
+}
+
+type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
+
+struct Object<'a>(Vec<NameAndValue<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
