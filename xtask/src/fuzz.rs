@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::fuzz::outcome::Outcome;
-use crate::tools::{Failure, cargo, root, run, target_dir};
+use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 pub(crate) use coverage::compile;
 
 /// Seconds of CI, for all targets together.
@@ -32,6 +32,18 @@ pub(crate) struct Arguments {
     keep: bool,
 }
 
+/// Whether the engine can be built here: it is C++.
+///
+/// # Errors
+/// What to install.
+pub(crate) fn compiler() -> Result<(), Failure> {
+    let compiler = variable("CXX").unwrap_or_else(|| "c++".into());
+    let found = output(Command::new(compiler).arg("--version"));
+    found
+        .map(drop)
+        .map_err(|_| Failure("install a C++ compiler (the command `c++`, or name one in CXX)".to_owned()))
+}
+
 /// A part of CI: all targets, three minutes in all.
 pub(crate) fn step() -> Result<(), Failure> {
     let fuzzer = build()?;
@@ -47,6 +59,7 @@ pub(crate) fn fuzz(arguments: &Arguments) -> Result<(), Failure> {
         }
         targets.retain(|target| target == wanted);
     }
+    compiler()?;
     let fuzzer = build()?;
     if let (Some(input), [target]) = (&arguments.replay, &targets[..]) {
         return run(fuzzer_on(&fuzzer, target).arg(root().join(input)));
@@ -122,7 +135,7 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<Outcome, Failur
 fn keep(fuzzer: &Path, target: &str) -> Result<(), Failure> {
     let mut command = fuzzer_on(fuzzer, target);
     // Large inputs are rarely the telling ones, and the repository stays small.
-    command.args(["-merge=1", "-max_len=512"]).arg(corpora().join(target)).arg(found(target)?);
+    command.args(["-set_cover_merge=1", "-use_counters=0", "-max_len=512"]).arg(corpora().join(target)).arg(found(target)?);
     run(command.stderr(Stdio::null()))
 }
 

@@ -45,7 +45,10 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("release build of the programs", || run(&mut cargo(&RELEASE_BUILD)))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
     unit_tests(report)?;
-    report.step("fuzzing", fuzz::step)?;
+    match fuzz::compiler() {
+        Ok(()) => report.step("fuzzing", fuzz::step)?,
+        Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
+    }
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
