@@ -16,7 +16,9 @@ pub(super) fn check(text: &str) {
             let written = Written { text, node: &node };
             assert!(written.names_are_known(), "accepted: {text:?}");
             written.check_meaning(&policy);
-            check_delays(&policy);
+            for jitter in [Jitter::None, Jitter::Half, Jitter::Full] {
+                check_delays(&with_jitter(&policy, jitter));
+            }
             for globs in [&policy.retryable, &policy.non_retryable].into_iter().flatten() {
                 check_globs(globs);
             }
@@ -165,6 +167,17 @@ fn check_delays(policy: &Policy) {
             assert!((asked.min(900)..=900.min(asked.saturating_add(asked / 10))).contains(&found));
         }
     }
+}
+
+/// The same with another jitter; `uniform` has its own.
+fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
+    let mut policy = policy.clone();
+    match &mut policy.backoff {
+        Backoff::Uniform { .. } => {}
+        Backoff::Exponential { jitter, .. } | Backoff::Fixed { jitter, .. } => *jitter = other,
+        Backoff::Schedule { jitter, .. } => *jitter = other,
+    }
+    policy
 }
 
 fn jitter(backoff: &Backoff) -> Jitter {
