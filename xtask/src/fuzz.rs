@@ -135,7 +135,10 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<Outcome, Failur
 fn keep(fuzzer: &Path, target: &str) -> Result<(), Failure> {
     let mut command = fuzzer_on(fuzzer, target);
     // Large inputs are rarely the telling ones, and the repository stays small.
-    command.args(["-set_cover_merge=1", "-use_counters=0", "-max_len=512"]).arg(corpora().join(target)).arg(found(target)?);
+    command
+        .args(["-set_cover_merge=1", "-use_counters=0", "-max_len=512"])
+        .arg(corpora().join(target))
+        .arg(found(target)?);
     run(command.stderr(Stdio::null()))
 }
 
