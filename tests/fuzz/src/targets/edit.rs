@@ -4,12 +4,11 @@ use redeliver_core::edit::splice;
 use serde_json::Value;
 
 use super::parts;
-use crate::json::{self, Node};
+use crate::json::{self, Kind, Node};
 
 pub(super) fn check(input: &str) {
     let [body, edited] = parts(input);
-    // `serde_json` keeps names with this beginning for itself (ARCHITECTURE.md, known gap).
-    if input.contains("serde_json") || input.contains("\\u00") {
+    if [body, edited].iter().any(|text| json::read(text).is_ok_and(|node| has_private_name(&node))) {
         return;
     }
     let (Ok(before), Ok(after)) =
@@ -27,6 +26,18 @@ pub(super) fn check(input: &str) {
     check_kept((body, &body_node), (&spliced, &spliced_node), &before, &after);
     let space = |text: &str, node: &Node| (text[..node.at.start].len(), text[node.at.end..].len());
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
+}
+
+/// `serde_json` keeps two names with this beginning for itself, so its values are no oracle here.
+fn has_private_name(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Object(members) => members.iter().any(|member| {
+            String::from_utf16_lossy(&member.name).starts_with("$serde_json::private::")
+                || has_private_name(&member.value)
+        }),
+        Kind::Array(items) => items.iter().any(has_private_name),
+        _ => false,
+    }
 }
 
 /// What is equal before and after has the same bytes; members stay in their order.
