@@ -1,7 +1,6 @@
 //! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
 mod data;
-mod value;
 mod violation;
 
 use jsonschema::Validator;
@@ -13,6 +12,7 @@ use uuid::Uuid;
 use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
+use crate::value;
 pub use data::{DataSchema, SchemaError};
 pub(crate) use violation::violations;
 pub use violation::{Violation, list};

@@ -4,8 +4,8 @@ use jsonschema::{Retrieve, Uri, Validator};
 use serde_json::Value;
 use thiserror::Error;
 
-use super::value;
 use super::violation::{Violation, violations};
+use crate::value;
 
 /// Why a data schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -1,6 +1,7 @@
 //! `edit::splice`: a body, then what its edit made of it.
 
 use redeliver_core::edit::splice;
+use redeliver_core::value;
 use serde_json::Value;
 
 use super::parts;
@@ -8,17 +9,11 @@ use crate::json::{self, Kind, Node};
 
 pub(super) fn check(input: &str) {
     let [body, edited] = parts(input);
-    if [body, edited].iter().any(|text| json::read(text).is_ok_and(|node| has_private_name(&node))) {
-        return;
-    }
-    let (Ok(before), Ok(after)) =
-        (serde_json::from_str::<Value>(body), serde_json::from_str::<Value>(edited))
-    else {
-        return;
-    };
+    let (Ok(before), Ok(after)) = (value::read(body), value::read(edited)) else { return };
+    check_value(body, &before);
     assert_eq!(splice(body, &before, &before), body, "nothing was edited");
     let spliced = splice(body, &before, &after);
-    match serde_json::from_str::<Value>(&spliced) {
+    match value::read(&spliced) {
         Ok(meant) => assert_eq!(meant, after, "{body:?} became {spliced:?}"),
         Err(error) => panic!("{error}: {body:?} became {spliced:?}"),
     }
@@ -28,7 +23,13 @@ pub(super) fn check(input: &str) {
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
 }
 
-/// `serde_json` keeps two names with this beginning for itself, so its values are no oracle here.
+/// A value is what `serde_json` alone makes of the text, but for objects with a name that it keeps for itself.
+fn check_value(text: &str, value: &Value) {
+    if !json::read(text).is_ok_and(|node| has_private_name(&node)) {
+        assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(value), "{text:?}");
+    }
+}
+
 fn has_private_name(node: &Node) -> bool {
     match &node.kind {
         Kind::Object(members) => members.iter().any(|member| {
