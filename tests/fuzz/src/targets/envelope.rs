@@ -144,6 +144,8 @@ fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
             let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(Node::has_duplicate);
             assert!(inside || node.has_duplicate());
         }
+        // A string with a lone surrogate, by itself: `serde_json` reads on before it says that it is no object.
+        (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, Kind::String(_)) => {}
         (Ok(_), _) => panic!("{malformed} was said of JSON"),
         (Err(Wrong::TooDeep), Malformed::TooDeep(_)) | (Err(Wrong::Malformed), _) => {}
         (Err(Wrong::TooDeep), _) => panic!("{malformed} was said of what is nested too deep"),
