@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod bundle;
+mod fuzz;
 mod report;
 mod simulate;
 mod stack;
@@ -38,6 +39,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Fuzz what takes bytes from strangers: every target of tests/fuzz in turn, three minutes in all.
+    ///
+    /// Example: `cargo xtask fuzz --seconds 600 envelope`
+    Fuzz(fuzz::Arguments),
     /// Build the three functions for Lambda, as `target/lambda/NAME/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
@@ -105,9 +110,13 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
+    if let Some(compiled) = fuzz::compile() {
+        return compiled;
+    }
     let done = match Arguments::parse().task {
         Task::Test => test::all(),
         Task::E2e { arguments } => test::end_to_end(&arguments),
+        Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::bundle::{Architecture, bundle};
+use crate::fuzz;
 use crate::report::{Report, forget_skipped_tests};
 use crate::simulate::{self, FreshSeeds};
 use crate::stack::{self, Node};
@@ -98,6 +99,10 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
 /// What shows that nothing is lost, beyond tests that were thought of.
 fn proof(report: &mut Report) -> Result<(), Failure> {
     let fresh_seeds = FreshSeeds::start(SIMULATION_SECONDS)?;
+    match fuzz::compiler() {
+        Ok(()) => report.step("fuzzing", fuzz::step)?,
+        Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
+    }
     report.step("bugs planted for the simulator", simulate::planted)?;
     report.step("simulation of fresh seeds (beside the steps before)", || fresh_seeds.finish())
 }

@@ -1,6 +1,6 @@
 //! From SQS's messages, as `ReceiveMessage` and as a Lambda event show them, to ours.
 
-use chrono::DateTime;
+use chrono::{DateTime, Datelike as _};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp};
 use thiserror::Error;
 
@@ -74,9 +74,10 @@ fn present(text: Option<String>, name: &'static str) -> Result<String, NotUnders
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-/// Milliseconds since the epoch, in digits.
+/// Milliseconds since the epoch, a moment that RFC 3339 can say: it is written into the message, and must be read again.
 fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
-    text.parse().ok().and_then(DateTime::from_timestamp_millis).ok_or(NotUnderstood::NotANumber(name))
+    let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
+    moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))
 }
 
 #[cfg(test)]
@@ -113,8 +114,12 @@ mod tests {
     #[test]
     fn a_message_without_a_readable_sent_timestamp_is_not_understood() {
         assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
-        let huge = [("SentTimestamp", "99999999999999999999")];
-        assert_eq!(read(&huge).unwrap_err(), NotUnderstood::NotANumber("SentTimestamp"));
+        // The last and the first are moments before the year 0 and after the year 9999, which RFC 3339 cannot say.
+        for wrong in ["99999999999999999999", "253402300800000", "", "1.5", "-62167219200001"] {
+            let found = read(&[("SentTimestamp", wrong)]);
+            assert_eq!(found, Err(NotUnderstood::NotANumber("SentTimestamp")), "{wrong}");
+        }
+        assert!(read(&[("SentTimestamp", "253402300799999")]).is_ok());
     }
 
     #[test]

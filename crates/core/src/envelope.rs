@@ -8,7 +8,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
-pub(crate) use members::{Member, members};
+pub(crate) use members::{Member, members, unchecked_members};
 
 /// Objects and arrays inside one another, the body's own object included.
 pub const NESTING_MAX: usize = 128;

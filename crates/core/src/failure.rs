@@ -194,7 +194,8 @@ impl Failure {
             Self { folded_attributes: self.folded_attributes.clone(), ..Self::default() }.json().len() - 2;
         let with_details = |bytes: usize| {
             let details = text::clean(&self.details, bytes);
-            let explanation = text::clean(&self.explanation, FAILURE_BYTES_MAX / 4);
+            // JSON may double each of their bytes: where that is too much, both give way.
+            let explanation = text::clean(&self.explanation, bytes.min(FAILURE_BYTES_MAX / 4));
             let error_type = text::clean(&self.error_type, text::ERROR_TYPE_BYTES_MAX);
             Attribute::string(Self { error_type, details, explanation, ..self.clone() }.json())
         };

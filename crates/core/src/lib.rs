@@ -24,6 +24,7 @@ pub mod ports;
 pub mod reason;
 pub mod schema;
 pub mod text;
+pub mod value;
 
 #[cfg(test)]
 mod testing;

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
+use crate::value;
 pub use data::{DataSchema, SchemaError};
 pub(crate) use violation::violations;
 pub use violation::{Violation, list};
@@ -118,7 +119,7 @@ fn instance_of(skimmed: &Skimmed<'_>) -> (Value, Vec<Violation>) {
                 };
                 let text = &skimmed.body[member.value.clone()];
                 let pointer = format!("/metadata/{name}");
-                match serde_json::from_str(text) {
+                match value::read(text) {
                     Ok(value) => {
                         metadata.insert(name.to_owned(), value);
                     }

@@ -1,4 +1,8 @@
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use super::*;
+use crate::targets::is_loopback;
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
 
@@ -104,4 +108,114 @@ fn what_is_not_set_has_its_default() {
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, Duration::from_secs(30));
     assert_eq!(target.headers_secret_arn, None);
+}
+
+/// What people, scripts and attackers put into a variable: nothing, something close to right, anything.
+fn any_value() -> impl Strategy<Value = String> {
+    const LIKELY: [&str; 32] = [
+        "",
+        "https://sqs.eu-central-1.amazonaws.com/1/q",
+        "https://sqs.eu-central-1.amazonaws.com/1/q.fifo",
+        "http://",
+        "https://example.com/orders",
+        "https://user:CANARY@example.com/",
+        "https://CANARY@example.com/",
+        "https://:CANARY@example.com/#",
+        "http:\\\\user:CANARY@example.com",
+        "https:/CANARY:CANARY@example.com",
+        "https://example.com/#CANARY",
+        "HTTP://EXAMPLE.com",
+        "http://127.1/",
+        "http://0x7f000001/",
+        "http://[::1]/",
+        "http://[::ffff:127.0.0.1]/",
+        "http://localhost.",
+        "http://localhost@example.com",
+        "data:text/plain,x",
+        "arn:aws:lambda:eu-central-1:123456789012:function:orders",
+        "arn:aws:lambda:eu-central-1:123456789012:function:orders:live",
+        "arn:aws:lambda:::function::",
+        "0",
+        "1",
+        "900",
+        "10000",
+        "+7",
+        "-0",
+        "1e3",
+        "18446744073709551616",
+        "true",
+        "false",
+    ];
+    const POLICIES: [&str; 5] =
+        ["{}", "[]", "{", r#"{"max_attempts":3}"#, r#"{"backoff":{"kind":"fixed","delay_seconds":901}}"#];
+    let known = |texts: &'static [&'static str]| select(texts).prop_map(str::to_owned);
+    prop_oneof![6 => known(&LIKELY), 2 => known(&POLICIES), 1 => any::<String>()]
+}
+
+fn any_variables(names: &'static [&'static str]) -> impl Strategy<Value = Vec<(&'static str, String)>> {
+    let each = names.iter().map(|name| (Just(*name), any_value())).collect::<Vec<_>>();
+    (each, any::<u16>()).prop_map(|(all, kept)| {
+        let kept = |index: usize| kept >> (index % 16) & 1 == 0 || index < 3;
+        all.into_iter().enumerate().filter(|(index, _)| kept(*index)).map(|(_, variable)| variable).collect()
+    })
+}
+
+fn read_from(variables: &[(&str, String)]) -> Reader<'static> {
+    let variables: Vec<_> =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    Reader::new(move |name| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()))
+}
+
+fn is_queue_url(url: &str) -> bool {
+    (url.starts_with("https://") || url.starts_with("http://")) && !url.ends_with(".fifo")
+}
+
+proptest! {
+    #[test]
+    fn settings_that_are_accepted_are_in_range_and_refusals_hold_no_secret(
+        variables in any_variables(&[
+            "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET", "TARGET_ALLOW_HTTP", "TARGET_TIMEOUT_SECONDS",
+            "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
+        ]),
+    ) {
+        match MessageProcessorSettings::with_target(read_from(&variables)) {
+            Ok((settings, target)) => {
+                prop_assert!(is_queue_url(&settings.intermediate_dlq_url));
+                prop_assert!(is_queue_url(&settings.annotation_queue_url));
+                prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
+                prop_assert!((1..=900).contains(&target.timeout.as_secs()));
+                match target.address {
+                    TargetAddress::Url(url) => {
+                        let http_is_allowed = variables.contains(&("TARGET_ALLOW_HTTP", "true".to_owned()));
+                        let plain = url.scheme() == "http" && (http_is_allowed || is_loopback(&url));
+                        prop_assert!(url.scheme() == "https" || plain, "{}", url);
+                        prop_assert!(url.username().is_empty() && url.password().is_none(), "{}", url);
+                        prop_assert!(url.has_host() && url.fragment().is_none(), "{}", url);
+                    }
+                    TargetAddress::LambdaArn(arn) => {
+                        prop_assert!(arn.starts_with("arn:aws"));
+                        prop_assert_eq!(target.headers_secret_arn, None);
+                    }
+                }
+            }
+            Err(SettingsError(wrong)) => {
+                prop_assert!(!wrong.is_empty());
+                prop_assert!(wrong.iter().all(|line| line.starts_with("- ") && !line.contains("CANARY")), "{:?}", wrong);
+            }
+        }
+    }
+
+    #[test]
+    fn the_other_functions_settings_are_in_range_too(
+        variables in any_variables(&["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "RETRY_POLICY"]),
+    ) {
+        match FailedMessageProcessorSettings::read(read_from(&variables)) {
+            Ok(settings) => {
+                let urls = [settings.source_queue_url, settings.intermediate_dlq_url, settings.annotation_queue_url];
+                prop_assert!(urls.iter().all(|url| is_queue_url(url)));
+                prop_assert!(settings.policy.max_attempts <= 1000);
+            }
+            Err(SettingsError(wrong)) => prop_assert!(!wrong.is_empty()),
+        }
+    }
 }

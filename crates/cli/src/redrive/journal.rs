@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+/// How every journal begins.
+const BEGINNING: &[u8] = br#"{"plan":{"#;
+
 /// A journal, open for more.
 #[derive(Debug)]
 pub struct Journal {
@@ -146,21 +149,28 @@ impl Journal {
         written.map_err(|error| JournalError { path: self.path.clone(), reason: error.to_string() })
     }
 
-    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off.
+    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it must not
+    /// be somebody else's.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
         let (mut first, mut whole, mut number) = (None, 0_u64, 0_u64);
         let mut entries = Vec::new();
-        let mut line = String::new();
+        // Bytes: a crash may leave half a character.
+        let mut line = Vec::new();
         loop {
             line.clear();
-            let bytes = reader.read_line(&mut line).map_err(|error| failed(error.to_string()))?;
-            if !line.ends_with('\n') {
+            let bytes = reader.read_until(b'\n', &mut line).map_err(|error| failed(error.to_string()))?;
+            number += 1;
+            if !line.ends_with(b"\n") {
+                if number == 1 && !(line.starts_with(BEGINNING) || BEGINNING.starts_with(&line)) {
+                    return Err(failed(
+                        "is another file; name one that does not exist with --journal".to_owned(),
+                    ));
+                }
                 break;
             }
-            number += 1;
-            let entry: Entry = serde_json::from_str(&line)
+            let entry: Entry = serde_json::from_slice(&line)
                 .map_err(|error| failed(format!("line {number} is not a journal entry: {error}")))?;
             whole += bytes as u64;
             first.get_or_insert_with(|| entry.clone());
@@ -203,3 +213,6 @@ pub fn plan_id(parts: &[&str]) -> String {
     }
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;

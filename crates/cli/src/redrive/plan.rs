@@ -9,6 +9,7 @@ use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::value;
 use serde_json::Value;
 
 use crate::dead_letters::{DeadLetterRecord, Filter, FilterError, UNANNOTATED};
@@ -172,7 +173,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
 /// The body with what the edit changed in it; the inner error says why the edit must not be made.
 fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
     let id = &record.message.sqs_message_id;
-    let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+    let read = |text: &str| value::read(text).unwrap_or_default();
     let before = read(&edit.identity.edit(id, record.document())?);
     let after = read(&edit.change.edit(id, record.document())?);
     let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {

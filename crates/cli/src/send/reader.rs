@@ -112,3 +112,6 @@ impl Default for Rules {
         Self { schema: MessageSchema::default(), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,6 +41,7 @@ pub(crate) fn members<'a>(
             return Err(Malformed::DuplicateMember(format!("{pointer}/{name}")));
         }
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
+        check_name(body, segment_start..start)?;
         let end = start + raw.get().len();
         // Between a value and the next comma or brace there is only white space.
         let segment_end = body[end..].find([',', '}']).map_or(end, |separator| end + separator);
@@ -50,7 +51,29 @@ pub(crate) fn members<'a>(
     Ok(members)
 }
 
-struct Object<'a>(Vec<(Cow<'a, [u8]>, &'a RawValue)>);
+/// `at` is a member up to its value. `serde_json` lets control characters pass in a string that is read as bytes; in JSON they
+/// must be escaped, and the next parser would refuse the message.
+fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
+    let before_value = &body.as_bytes()[at.clone()];
+    let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
+    let end = before_value.iter().rposition(|byte| *byte == b'"').unwrap_or(0);
+    match from_quote.find(|(index, byte)| *index < end && **byte < b' ') {
+        Some((index, _)) => Err(Malformed::NotJson(format!(
+            "control character (\\u0000-\\u001F) in a member's name at byte {}",
+            at.start + index
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The names and values of the object that a text is, also where one stands twice.
+pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
+    serde_json::from_str(text).map(|Object(members)| members)
+}
+
+type NameAndValue<'a> = (Cow<'a, [u8]>, &'a RawValue);
+
+struct Object<'a>(Vec<NameAndValue<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -120,6 +120,29 @@ fn what_is_not_json_is_malformed() {
 }
 
 #[test]
+fn a_control_character_in_a_name_is_malformed_and_its_escape_is_not() {
+    for raw in ['\n', '\t', '\r', '\u{7}', '\0'] {
+        for escape in ["", "\\u00e9", "\\\""] {
+            let top = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}, "a{escape}{raw}b" :1}}"#);
+            let inside = format!(r#"{{"metadata":{{"message_id":"{ID}","{raw}{escape}" : 1}},"data":{{}}}}"#);
+            let in_data = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"{raw}{escape}":1}}}}"#);
+            for body in [top, inside, in_data] {
+                assert!(matches!(malformed(&body), Malformed::NotJson(_)), "{body:?}");
+            }
+        }
+    }
+    let escaped =
+        format!(r#"{{"metadata":{{"message_id":"{ID}","a\n\u0007":1}},"data":{{}},\n"\u0000\t":1}}"#);
+    let escaped = escaped.replacen(",\\n", ",\n\t", 1);
+    assert!(MessageSchema::default().parse(&escaped).is_ok());
+    let body = format!("{{\"metadata\":{{\"message_id\":\"{ID}\"}},\"a\tb\":1}}");
+    assert_eq!(
+        malformed(&body).to_string(),
+        "not JSON: control character (\\u0000-\\u001F) in a member's name at byte 68"
+    );
+}
+
+#[test]
 fn json_that_is_not_an_object_is_malformed() {
     for body in ["[]", "5", "\"canary\"", "null", "true", " [1] "] {
         assert_eq!(malformed(body), Malformed::NotAnObject, "{body}");

@@ -136,6 +136,28 @@ fn a_failure_is_at_most_1_kib_its_details_cut_to_what_is_left() {
 }
 
 #[test]
+fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
+    let quotes = "\"".repeat(500);
+    let arn = format!("arn:aws:sqs:ap-southeast-1:123456789012:{}", "q".repeat(80));
+    let id = Some("0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned());
+    let long = Failure {
+        error_type: quotes.clone(),
+        details: quotes.clone(),
+        explanation: quotes,
+        source_queue_arn: Some(arn.clone()),
+        source_message_id: id,
+        ..verdict()
+    };
+    let attributes = long.beside_folding(&producer(1), 100);
+    let again = Failure::from_attribute(&attributes[FAILURE]).unwrap();
+    assert_eq!(again.source_queue_arn, Some(arn));
+    assert_eq!(again.error_type, format!("{}…", "\"".repeat(125)));
+    // Each is 86 quotes and an ellipsis.
+    assert_eq!((again.details.len(), again.explanation.len()), (89, 89));
+    assert_eq!(text(&attributes).len(), 1024);
+}
+
+#[test]
 fn short_details_of_illegal_characters_are_replaced_not_cut() {
     let odd = Failure { details: "a\u{1}b".to_owned(), ..failure() };
     let attributes = odd.beside(&producer(0), 1).unwrap();

@@ -5,6 +5,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 use super::violation::{Violation, violations};
+use crate::value;
 
 /// Why a data schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -39,7 +40,7 @@ impl DataSchema {
     /// What the text of `data` breaks.
     #[must_use]
     pub fn violations(&self, data: &str) -> Vec<Violation> {
-        match serde_json::from_str(data) {
+        match value::read(data) {
             Ok(value) => violations(&self.0, &value, "/data"),
             // Skimming found it well-formed, so this is what skimming lets pass.
             Err(_) => vec![Violation::new(

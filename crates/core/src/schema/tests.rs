@@ -98,6 +98,8 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         "1e999999999",
         "null",
         "{}",
+        // A name that serde_json keeps for itself: this is an object, not the text inside.
+        r#"{"$serde_json::private::RawValue":"\"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\""}"#,
     ] {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
         let invalid = refused(&body);
@@ -211,6 +213,8 @@ fn a_history_is_at_most_five_known_entries() {
     assert_eq!(pointers(&history(&six)), ["/metadata/retry_history"]);
     for (wrong, pointer) in [
         ("{}", ""),
+        (r#"{"$serde_json::private::RawValue":"[]"}"#, ""),
+        (r#"{"\u0024serde_json::private::RawValue":"[]"}"#, ""),
         ("\"canary\"", ""),
         ("[5]", "/0"),
         (r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T"}]"#, "/0/error_details"),

@@ -199,6 +199,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
         with(record("CANARY", "CANARY"), "/messageId", json!(null)),
         json!(null),
         json!("CANARY"),
+        json!(["CANARY"]),
     ] {
         let error = read(&[record("good", "{}"), unnamed]).unwrap_err().to_string();
         assert!(error.starts_with("record 1 of the event has no messageId"), "{error}");
@@ -219,6 +220,8 @@ fn what_is_no_sqs_event_is_refused_with_what_was_expected_and_without_what_came(
         "{\"Records\":{\"CANARY\":1}}",
         "{\"Records\":\"CANARY\"}",
         "{\"records\":[]}",
+        // Not even where the list stands in the place of the member.
+        "[[{\"messageId\":\"CANARY\"}]]",
         "{\"Records\":[{\"messageId\":\"CANARY\"",
         "{\"version\":\"0\",\"detail-type\":\"CANARY\",\"detail\":{\"a\":\"CANARY\"}}",
     ] {

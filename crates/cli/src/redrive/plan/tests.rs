@@ -57,6 +57,16 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
 }
 
 #[test]
+fn an_edit_keeps_objects_with_the_names_that_the_json_library_keeps_for_itself() {
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":[{{"$serde_json::private::Number":"1"}},1]}}}}"#
+    );
+    let edited = sent(plan(".body.data.a[1] = 2").decide(&record(&body)).unwrap());
+    let data = r#""data":{"a":[{"$serde_json::private::Number":"1"},2]}}"#;
+    assert!(edited.body.ends_with(data), "{}", edited.body);
+}
+
+#[test]
 fn an_edit_that_changes_nothing_is_no_edit() {
     let Verdict::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
     assert!(!send_back.edited);

@@ -1,3 +1,6 @@
+use proptest::prelude::*;
+use proptest::sample::select;
+
 use super::*;
 
 fn written() -> Vec<u8> {
@@ -45,6 +48,30 @@ fn another_file_is_no_journal() {
         match read(bytes.as_bytes()) {
             Err(JournalError::Damaged { record }) => assert_eq!(record, bad, "{bytes}"),
             other => panic!("{bytes}: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    /// A second run must know what the first one knew, whatever was in the file.
+    #[test]
+    fn what_counts_of_any_file_is_whole_records_and_counts_again(
+        parts in prop::collection::vec(
+            select(vec![
+                r#"{"redeliver_send":1,"queue":"é"}"#, r#"{"lines":[[1,2],[0,18446744073709551615]],"digest":"f"}"#,
+                r#"{"lines":[[3,3]],"digest":"00"}"#, r#"{"lines":"#, "\n", "\n", "\n", "é", "\0",
+            ]),
+            0..8,
+        ),
+        cut in 0..200_usize,
+    ) {
+        let mut bytes = parts.concat().into_bytes();
+        bytes.truncate(cut);
+        if let Ok(known) = read(&*bytes) {
+            let whole = usize::try_from(known.bytes).unwrap();
+            prop_assert!(whole == 0 || bytes[..whole].ends_with(b"\n"));
+            prop_assert!(!bytes[whole..].contains(&b'\n'), "a record was passed over");
+            prop_assert_eq!(read(&bytes[..whole]).unwrap(), known);
         }
     }
 }

@@ -282,3 +282,27 @@ fn names_in_pointers_are_escaped() {
         ["/data/a~1b~0c"]
     );
 }
+
+#[test]
+fn an_object_with_a_name_that_the_json_library_keeps_for_itself_is_an_object() {
+    let schema = r#"{"properties":{"v":{"type":"object"},"n":{"type":"number"}}}"#;
+    for name in [
+        "$serde_json::private::Number",
+        "$serde_json::private::RawValue",
+        "\\u0024serde_json::private::Number",
+    ] {
+        assert_eq!(culprits(schema, &format!(r#"{{"v":{{"{name}":"1"}}}}"#)), [""; 0], "{name}");
+        assert_eq!(culprits(schema, &format!(r#"{{"n":{{"{name}":"1"}}}}"#)), ["/data/n"], "{name}");
+        assert_eq!(
+            culprits(schema, &format!(r#"{{"v":{{"{name}":[{{"é":1e400}}, null]}}}}"#)),
+            [""; 0],
+            "{name}"
+        );
+    }
+    // The longer way must find the same in everything else.
+    let all = r#"{"\u0024":[1e400,"\u00e9\ud83d\ude00",{"a":1,"a":2}],"":{},"e":[],"t":true,"n":null}"#;
+    let expected = r#"{"const":{"$":[1e400,"é😀",{"a":2}],"":{},"e":[],"t":true,"n":null}}"#;
+    assert_eq!(culprits(expected, all), [""; 0]);
+    assert_eq!(culprits("{}", r#"{"\u0024":"\ud800"}"#), ["/data"]);
+    assert_eq!(culprits("{}", r#"{"\u0024":1,"\ud800":1}"#), ["/data"]);
+}

@@ -1,0 +1,73 @@
+use super::*;
+
+/// A file of this test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("redeliver-redrive-{name}-{}", std::process::id())))
+    }
+
+    fn open(&self) -> Result<Journal, JournalError> {
+        Journal::open(&self.0, "plan", "dlq", "source")
+    }
+
+    /// What a run on a file with this content makes of it.
+    fn after(&self, content: &[u8]) -> (Result<Journal, JournalError>, Vec<u8>) {
+        std::fs::write(&self.0, content).unwrap();
+        let opened = self.open();
+        (opened, std::fs::read(&self.0).unwrap())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _was_not_there = std::fs::remove_file(&self.0);
+    }
+}
+
+fn intent() -> Entry {
+    Entry::Intent {
+        sqs_message_id: "s".to_owned(),
+        message_id: "m".to_owned(),
+        generation: 1,
+        original_body: Some("{\"name\":\"é😀\"}".to_owned()),
+    }
+}
+
+#[test]
+fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
+    let scratch = Scratch::new("cut");
+    let begun = {
+        let mut journal = scratch.open().unwrap();
+        journal.write(&[intent()]).unwrap();
+        std::fs::read(&scratch.0).unwrap()
+    };
+    let header = begun.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in 0..begun.len() {
+        let (opened, left) = scratch.after(&begun[..cut]);
+        let journal = opened.unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
+        assert!(!journal.may_have_been_sent("s"), "cut at {cut}");
+        assert_eq!(left, begun[..header], "cut at {cut}");
+    }
+    let (opened, left) = scratch.after(&begun);
+    assert!(opened.unwrap().may_have_been_sent("s"));
+    assert_eq!(left, begun);
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+    let scratch = Scratch::new("foreign");
+    for foreign in [
+        &b"notes of somebody"[..],
+        b"{\"metadata\":{}}",
+        b"{\"metadata\":{}}\n",
+        b"\n",
+        b"\xff\xfe",
+        b"{\"intent\":{\"sqs_message_id\":\"s\"",
+    ] {
+        let (opened, left) = scratch.after(foreign);
+        assert!(opened.is_err(), "{}", String::from_utf8_lossy(foreign));
+        assert_eq!(left, foreign);
+    }
+}

@@ -1,0 +1,21 @@
+//! The decoders of `crates/aws`, compiled here by themselves: the whole crate would bring the AWS SDK, whose build with
+//! coverage takes longer than the fuzzing.
+#![expect(unreachable_pub, reason = "what is public there is private here")]
+
+#[path = "../../../crates/aws/src/received.rs"]
+pub(crate) mod received;
+
+#[path = "../../../crates/aws/src/lambda/event.rs"]
+pub(crate) mod event;
+
+#[path = "../../../crates/aws/src/targets/retry_after.rs"]
+mod retry_after;
+
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+
+/// What a target's `Retry-After` asks for.
+pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
+    retry_after::parse(value, now)
+}

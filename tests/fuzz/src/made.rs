@@ -1,0 +1,69 @@
+//! Values made of a fuzzer's bytes: few bytes can make a text of 100 KB, so that limits come within reach.
+
+use arbitrary::{Result, Unstructured};
+use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX, is_legal};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, attributes_size};
+
+/// What a producer can have sent, so SQS has taken it.
+pub(crate) struct Sent {
+    /// Message attributes.
+    pub(crate) attributes: Attributes,
+    /// Of the body beside them.
+    pub(crate) body_bytes: usize,
+}
+
+/// Any text at all: what targets and attackers write.
+pub(crate) fn text(bytes: &mut Unstructured<'_>) -> Result<String> {
+    const PARTS: [&str; 10] = ["\0", "\u{1}", "\u{FFFE}", "😀", "é", "\"", "\\", "\n", "word ", "4711"];
+    let own: String = bytes.arbitrary()?;
+    // Seldom, since every one of them costs thousands of short ones.
+    if bytes.int_in_range(0..=15_u8)? == 15 {
+        let count = usize::from(bytes.int_in_range(0..=25_000_u16)?);
+        return Ok(own + &bytes.choose(&PARTS)?.repeat(count));
+    }
+    Ok(own)
+}
+
+/// A message that SQS takes, its body of any length that is left.
+pub(crate) fn sent(bytes: &mut Unstructured<'_>) -> Result<Sent> {
+    let mut attributes = Attributes::new();
+    for _ in 0..bytes.int_in_range(0..=ATTRIBUTES_MAX)? {
+        let name = name(bytes)?;
+        attributes.insert(name, attribute(bytes)?);
+    }
+    while attributes_size(&attributes) >= MESSAGE_BYTES_MAX {
+        attributes.pop_last();
+    }
+    let left = MESSAGE_BYTES_MAX - attributes_size(&attributes);
+    let body_bytes = match bytes.int_in_range(0..=3_u8)? {
+        0 => 1,
+        1 => left,
+        2 => left.saturating_sub(usize::from(bytes.int_in_range(0..=9000_u16)?)).max(1),
+        _ => bytes.int_in_range(1..=left)?,
+    };
+    Ok(Sent { attributes, body_bytes })
+}
+
+/// Also the names that a final record wants. `Failure` is reserved and taken off on arrival.
+fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
+    const NAMES: [&str; 5] = ["ErrorType", "ErrorDetails", "DeadLetter", "traceparent", "a.b-c_D"];
+    if bytes.arbitrary()? {
+        return Ok((*bytes.choose(&NAMES)?).to_owned());
+    }
+    let length = bytes.int_in_range(1..=40_usize)?;
+    let letter = char::from(*bytes.choose(b"abcdefghij")?);
+    Ok(letter.to_string().repeat(length))
+}
+
+fn attribute(bytes: &mut Unstructured<'_>) -> Result<Attribute> {
+    let data_type =
+        *bytes.choose(&["String", "String.json", "Number", "Number.int", "Binary", "Binary.png"])?;
+    let text = text(bytes)?;
+    let value = if data_type.starts_with("Binary") {
+        AttributeValue::Binary(Some(text.into_bytes()).filter(|value| !value.is_empty()).unwrap_or(vec![0]))
+    } else {
+        let legal: String = text.chars().filter(|character| is_legal(*character)).collect();
+        AttributeValue::Text(Some(legal).filter(|value| !value.is_empty()).unwrap_or("-".to_owned()))
+    };
+    Ok(Attribute { data_type: data_type.to_owned(), value })
+}

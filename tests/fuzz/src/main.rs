@@ -1,0 +1,19 @@
+//! libFuzzer on one target: `fuzz --target=NAME CORPUS…`. Built and called by `cargo xtask fuzz`.
+#![no_main]
+
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+use redeliver_fuzz::{TARGETS, Target};
+
+static TARGET: OnceLock<Target> = OnceLock::new();
+
+fuzz_target!(init: { TARGET.get_or_init(named) }, |bytes: &[u8]| (TARGET.get_or_init(named).check)(bytes));
+
+/// The target of the command line; libFuzzer leaves arguments with two hyphens to us.
+fn named() -> Target {
+    let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
+    let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
+    let found = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());
+    *found.unwrap_or_else(|| panic!("--target={name:?} is none of {}", known()))
+}

@@ -1,0 +1,79 @@
+//! A final record's attributes: SQS takes them, and no producer attribute is lost.
+
+use arbitrary::{Result, Unstructured};
+use redeliver_core::annotation::{
+    Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
+    ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate, fingerprint,
+};
+use redeliver_core::attributes::{FoldedAttributes, arrived};
+use redeliver_core::failure::Stage;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, Attributes, attributes_size};
+use redeliver_core::reason::DeadLetterReason;
+
+use crate::made;
+use crate::messages::is_sendable;
+
+pub(super) fn check(bytes: &[u8]) {
+    let mut bytes = Unstructured::new(bytes);
+    if let (Ok(sent), Ok(annotation)) = (made::sent(&mut bytes), annotation(&mut bytes)) {
+        check_record(&sent.attributes, sent.body_bytes, &annotation);
+    }
+}
+
+fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
+    let reason = *bytes.choose(&DeadLetterReason::ALL)?;
+    let cause =
+        Cause { error_type: made::text(bytes)?, message: made::text(bytes)?, unverified: bytes.arbitrary()? };
+    let details = made::text(bytes)?;
+    let record = DeadLetter {
+        stage: *bytes.choose(&[
+            Stage::MessageProcessor,
+            Stage::FailedMessageProcessor,
+            Stage::FinalDlqAnnotator,
+        ])?,
+        attempts: bytes.arbitrary()?,
+        redrive_generation: bytes.arbitrary()?,
+        first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned())
+            .filter(|_| reason.as_str().len() > 20),
+        dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+        source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
+        sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
+        fingerprint: fingerprint(reason.as_str(), &cause.error_type, &cause.message),
+        cause,
+        folded_attributes: FoldedAttributes::new(),
+    };
+    assert!(
+        record.fingerprint.len() == 16 && record.fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit())
+    );
+    Ok(Annotation { reason, details, record })
+}
+
+fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotation) {
+    let attributes = annotate(producer, body_bytes, annotation);
+    assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
+    assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
+    let code = Attribute::string(annotation.reason.as_str());
+    // A producer's own document could pass for ours only where annotation gave way, and then all of its attributes are there.
+    let written = attributes.get(DEAD_LETTER).filter(|ours| producer.get(DEAD_LETTER) != Some(*ours));
+    let Some(written) = written else {
+        for (name, attribute) in producer {
+            assert_eq!(attributes.get(name), Some(attribute), "{name} is lost");
+        }
+        let ours: Vec<_> = attributes.keys().filter(|name| !producer.contains_key(*name)).collect();
+        assert!(ours.iter().all(|name| *name == ERROR_TYPE || *name == ERROR_DETAILS), "{ours:?}");
+        let room = attributes_size(producer) * 3 + body_bytes + 10_000 < MESSAGE_BYTES_MAX;
+        assert!(!room, "there was room, but the record is not annotated: {producer:?}");
+        return;
+    };
+    let record = DeadLetter::from_attribute(written).expect("we wrote it");
+    assert_eq!(attributes[ERROR_TYPE], code);
+    let details = attributes[ERROR_DETAILS].text().expect("it is text");
+    assert!(!details.is_empty() && details.len() <= ERROR_DETAILS_BYTES_MAX);
+    let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
+    let length = serde_json::to_string(&unfolded).map_or(usize::MAX, |json| json.len());
+    assert!(length <= DEAD_LETTER_BYTES_MAX, "{length} bytes");
+    let arrived = arrived(attributes);
+    assert!(arrived.came_back);
+    assert_eq!(&arrived.producer, producer, "not restored exactly");
+}

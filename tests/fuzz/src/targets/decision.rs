@@ -1,0 +1,87 @@
+//! Policy, failure and the members of a message's `metadata` together: the loop moves on and ends, and what is sent again is a
+//! valid message.
+
+use redeliver_core::decision::{Decision, Failed, decide};
+use redeliver_core::failure::{Failure, Kind};
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, Timestamp};
+use redeliver_core::metadata::{HISTORY_MAX, rfc3339};
+use redeliver_core::policy::Policy;
+use redeliver_core::reason::DeadLetterReason;
+
+use super::parts;
+use crate::json;
+use crate::messages::{ID, moment, schema};
+
+/// Rounds of the loop: enough to see it move.
+const ROUNDS: usize = 4;
+
+pub(super) fn check(input: &str) {
+    let [policy, failure, metadata] = parts(input);
+    let policy = Policy::from_json(policy).unwrap_or_default();
+    let failure = Failure::from_attribute(&Attribute::string(failure)).unwrap_or_default();
+    let data = r#"{"n":1e400, "é":"\u00e9\ud800"}"#;
+    let mut body = format!(r#"{{"metadata":{{"message_id":"{ID}"{metadata}}},"data":{data}}}"#);
+    // The last moment that the event decoder lets in.
+    let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
+    for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
+        for _ in 0..ROUNDS {
+            match step(&policy, &failure, &body, sent_at) {
+                Some(next) => body = next,
+                None => break,
+            }
+        }
+    }
+}
+
+/// The body of the re-send, if there is one.
+fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> Option<String> {
+    let envelope = schema().parse(body).ok()?;
+    let before = if failure.new_generation {
+        envelope.metadata.clone().into_next_generation()
+    } else {
+        envelope.metadata.clone()
+    };
+    let now = moment();
+    for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
+        let full = Failed { envelope: &envelope, failure, sent_at, attributes_bytes };
+        if let Decision::Resend(resend) = decide(policy, full, now) {
+            assert!(resend.body.len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
+        }
+    }
+    let failed = Failed { envelope: &envelope, failure, sent_at, attributes_bytes: 0 };
+    let decided = decide(policy, failed, now);
+    assert_eq!(decided, decide(policy, failed, now), "a copy is decided on differently");
+    let resend = match decided {
+        Decision::Resend(resend) => resend,
+        Decision::GiveUp(given_up) => {
+            if given_up.reason == DeadLetterReason::RetryAttemptExceeded {
+                assert!(before.retry_attempt >= policy.max_attempts, "given up too early: {body:?}");
+            }
+            return None;
+        }
+    };
+    assert_ne!(failure.kind, Some(Kind::Permanent).filter(|_| policy.retryable.is_none()), "{body:?}");
+    let after = schema().parse(&resend.body).unwrap_or_else(|invalid| panic!("{invalid}: {:?}", resend.body));
+    let after = after.metadata;
+    assert_eq!(resend.retry_attempt, after.retry_attempt);
+    assert_eq!(after.retry_attempt, before.retry_attempt + u32::from(resend.spends_attempt));
+    assert_eq!(
+        after.snooze_count,
+        before.snooze_count + u32::from(!resend.spends_attempt),
+        "the loop stands"
+    );
+    assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
+    assert!((1..=HISTORY_MAX).contains(&after.retry_history.len()));
+    let due = now + resend.delay.duration();
+    let node = json::read(&resend.body).expect("it is valid");
+    let metadata = node.member("metadata").map(|member| &member.value);
+    let time = metadata.and_then(|metadata| metadata.member("next_retry_time")?.value.string());
+    assert_eq!(time, Some(rfc3339(due)));
+    let data = |body: &str| {
+        let node = json::read(body).expect("it is valid");
+        node.member("data").map(|data| body[data.value.at.clone()].to_owned())
+    };
+    assert_eq!(data(&resend.body), data(body), "the data has changed");
+    Some(resend.body)
+}

@@ -1,0 +1,73 @@
+//! The attributes of an arriving message, two of which anybody may have written: `Failure`, then `DeadLetter`.
+
+use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::attributes::{arrived, restore_folded};
+use redeliver_core::failure::{FAILURE, Failure};
+use redeliver_core::limits::ATTRIBUTES_MAX;
+use redeliver_core::message::{Attribute, Attributes, attributes_size};
+
+use super::parts;
+use crate::json;
+use crate::messages::is_sendable;
+
+pub(super) fn check(input: &str) {
+    let [failure, dead_letter] = parts(input);
+    for producers in [0, 2, 7] {
+        let mut attributes: Attributes =
+            (0..producers).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+        let texts = [(FAILURE, failure), (DEAD_LETTER, dead_letter), (ERROR_TYPE, "E")];
+        for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
+            attributes.insert(name.to_owned(), Attribute::string(text));
+        }
+        if is_sendable(&attributes) {
+            check_arrival(&attributes);
+        }
+    }
+}
+
+fn check_arrival(attributes: &Attributes) {
+    let found = arrived(attributes.clone());
+    let text = |name| attributes.get(name).and_then(Attribute::text);
+    for (name, read) in [(FAILURE, found.failure.is_some()), (DEAD_LETTER, found.came_back)] {
+        let object =
+            text(name).is_some_and(|text| json::read(text).is_ok_and(|node| node.members().is_some()));
+        assert!(object || !read, "{name} is no JSON object, but it is read: {attributes:?}");
+    }
+    assert!(is_sendable(&found.producer), "what arrived could not be sent on: {:?}", found.producer);
+    assert!(!found.producer.contains_key(FAILURE), "a reserved name");
+
+    let mut expected = attributes.clone();
+    expected.remove(FAILURE);
+    if found.came_back {
+        let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute).expect("it was read");
+        for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
+            expected.remove(name);
+        }
+        let count = expected.len() + record.folded_attributes.len();
+        restore_folded(&record.folded_attributes, &mut expected);
+        assert_eq!(expected.len(), count, "folded over another: {attributes:?}");
+    }
+    assert_eq!(found.producer, expected);
+    if let Some(failure) = found.failure {
+        check_failure(&failure, &found.producer);
+    }
+}
+
+/// A document that was read can be written and read again.
+fn check_failure(failure: &Failure, producer: &Attributes) {
+    let _no_time_is_fine = failure.sent_at();
+    let Some(beside) = failure.beside(producer, 1) else {
+        let size = attributes_size(producer) + serde_json::to_string(failure).map_or(0, |json| json.len());
+        assert!(producer.len() >= ATTRIBUTES_MAX || size > 900, "{failure:?} has no place");
+        return;
+    };
+    assert!(is_sendable(&beside), "{beside:?}");
+    let again = Failure::from_attribute(&beside[FAILURE]).expect("we wrote it");
+    let kept = |failure: &Failure| Failure {
+        error_type: String::new(),
+        details: String::new(),
+        explanation: String::new(),
+        ..failure.clone()
+    };
+    assert_eq!(kept(&again), kept(failure));
+}

@@ -1,0 +1,64 @@
+//! `edit::splice`: a body, then what its edit made of it.
+
+use redeliver_core::edit::splice;
+use redeliver_core::value;
+use serde_json::Value;
+
+use super::parts;
+use crate::json::{self, Kind, Node};
+
+pub(super) fn check(input: &str) {
+    let [body, edited] = parts(input);
+    let (Ok(before), Ok(after)) = (value::read(body), value::read(edited)) else { return };
+    check_value(body, &before);
+    assert_eq!(splice(body, &before, &before), body, "nothing was edited");
+    let spliced = splice(body, &before, &after);
+    match value::read(&spliced) {
+        Ok(meant) => assert_eq!(meant, after, "{body:?} became {spliced:?}"),
+        Err(error) => panic!("{error}: {body:?} became {spliced:?}"),
+    }
+    let (Ok(body_node), Ok(spliced_node)) = (json::read(body), json::read(&spliced)) else { return };
+    check_kept((body, &body_node), (&spliced, &spliced_node), &before, &after);
+    let space = |text: &str, node: &Node| (text[..node.at.start].len(), text[node.at.end..].len());
+    assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
+}
+
+/// A value is what `serde_json` alone makes of the text, but for objects with a name that it keeps for itself.
+fn check_value(text: &str, value: &Value) {
+    if !json::read(text).is_ok_and(|node| has_private_name(&node)) {
+        assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(value), "{text:?}");
+    }
+}
+
+fn has_private_name(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Object(members) => members.iter().any(|member| {
+            String::from_utf16_lossy(&member.name).starts_with("$serde_json::private::")
+                || has_private_name(&member.value)
+        }),
+        Kind::Array(items) => items.iter().any(has_private_name),
+        _ => false,
+    }
+}
+
+/// What is equal before and after has the same bytes; members stay in their order.
+fn check_kept(body: (&str, &Node), spliced: (&str, &Node), before: &Value, after: &Value) {
+    if before == after {
+        assert_eq!(&body.0[body.1.at.clone()], &spliced.0[spliced.1.at.clone()]);
+        return;
+    }
+    let (Value::Object(before), Value::Object(after)) = (before, after) else { return };
+    let (Some(members), Some(now)) = (body.1.members(), spliced.1.members()) else { return };
+    if body.1.has_duplicate() {
+        return;
+    }
+    let kept: Vec<_> =
+        members.iter().filter(|member| now.iter().any(|now| now.name == member.name)).collect();
+    for (member, now) in kept.iter().zip(now) {
+        assert_eq!(member.name, now.name, "the order of members");
+        let name = String::from_utf16_lossy(&member.name);
+        if let (Some(before), Some(after)) = (before.get(&name), after.get(&name)) {
+            check_kept((body.0, &member.value), (spliced.0, &now.value), before, after);
+        }
+    }
+}

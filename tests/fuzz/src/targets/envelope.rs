@@ -1,0 +1,232 @@
+//! The message body: accepted is exactly what the rules accept, and a splice changes our members only.
+
+use redeliver_core::envelope::{Envelope, Malformed};
+use redeliver_core::metadata::{OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::{Invalid, MessageSchema};
+use serde_json::value::RawValue;
+
+use crate::json::{self, Kind, Node, Wrong};
+use crate::messages::{ID, moment, schema};
+
+/// The input as a body, as a value in `data`, and as members of `metadata`.
+pub(super) fn check(input: &str) {
+    check_body(input);
+    check_body(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{input}}},"own":{input}}}"#));
+    check_body(&format!(r#"{{"data":{{}}, "metadata" : {{ "own":{input} ,"message_id":"{ID}"}} }}"#));
+    check_body(&format!(r#"{{"metadata":{{{input}}},"data":{{}}}}"#));
+}
+
+fn check_body(body: &str) {
+    let node = json::read(body);
+    // Two independent readers agree on what JSON is (`RawValue` looks at the grammar alone), but for the depth.
+    if node != Err(Wrong::TooDeep) {
+        let raw = serde_json::from_str::<&RawValue>(body);
+        assert_eq!(node.is_ok(), raw.is_ok(), "the two readers of JSON: {body:?}");
+    }
+    match (schema().parse(body), expected(body, &node)) {
+        (Ok(envelope), Expected::Valid | Expected::Either) => {
+            let node = node.expect("valid, so it was read");
+            check_metadata(body, &node, &envelope);
+            check_splices(body, &node, &envelope);
+        }
+        (Err(Invalid::Schema(violations)), Expected::Invalid | Expected::Either) => {
+            assert!(!violations.is_empty());
+            assert!(violations.iter().all(|violation| {
+                violation.pointer.starts_with("/metadata") || violation.pointer.starts_with("/data")
+            }));
+        }
+        (Err(invalid @ Invalid::Format(_)), Expected::Malformed) => {
+            assert_eq!(invalid.reason(), DeadLetterReason::InvalidMessageFormat);
+            check_format(&node, &invalid);
+        }
+        (found, expected) => panic!("{expected:?} was expected, not {found:?}: {body:?}"),
+    }
+}
+
+/// What the rules say of a body.
+#[derive(Debug, PartialEq)]
+enum Expected {
+    Valid,
+    /// Of an odd form of a time only the schema's validator knows; of a name twice in one failure of the past the last counts.
+    Either,
+    Invalid,
+    Malformed,
+}
+
+fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
+    let Ok(node) = node else { return Expected::Malformed };
+    let metadata = node.member("metadata").map(|member| &member.value);
+    if node.members().is_none() || node.has_duplicate() || metadata.is_some_and(Node::has_duplicate) {
+        return Expected::Malformed;
+    }
+    let (Some(metadata), Some(data)) = (metadata, node.member("data")) else { return Expected::Invalid };
+    if metadata.members().is_none() || data.value.members().is_none() {
+        return Expected::Invalid;
+    }
+    let id = metadata.member("message_id").and_then(|member| member.value.string());
+    if !id.is_some_and(|id| is_hyphenated_uuid(&id)) {
+        return Expected::Invalid;
+    }
+    let value = |name: &str| metadata.member(name).map(|member| &member.value);
+    for (name, most) in [("retry_attempt", 1000), ("snooze_count", 100), ("redrive_generation", 100)] {
+        if value(name).is_some_and(|value| digits(body, value).is_none_or(|number| number > most)) {
+            return Expected::Invalid;
+        }
+    }
+    if value("retry_history").is_some_and(|history| items(history).iter().any(Node::has_duplicate)) {
+        return Expected::Either;
+    }
+    if value("retry_history").is_some_and(|history| !is_history(history)) {
+        return Expected::Invalid;
+    }
+    let mut times: Vec<_> =
+        ["expires_at", "first_sent_time", "next_retry_time"].into_iter().filter_map(value).collect();
+    let history = value("retry_history").into_iter().flat_map(items);
+    times.extend(history.filter_map(|entry| entry.member("failed_at")).map(|member| &member.value));
+    let texts: Option<Vec<String>> = times.iter().map(|time| time.string()).collect();
+    let Some(texts) = texts else { return Expected::Invalid };
+    if texts.iter().any(|text| parse_rfc3339(text).is_none()) {
+        return Expected::Invalid;
+    }
+    let plain = |text: &String| text.len() == 20 && text.ends_with('Z') && text.is_ascii();
+    let numbers = value("retry_history").is_none_or(|history| {
+        let mut attempts = items(history).iter().filter_map(|entry| entry.member("attempt"));
+        attempts.all(|attempt| digits(body, &attempt.value).is_some_and(|number| number <= 1000))
+    });
+    if !numbers {
+        return Expected::Invalid;
+    }
+    if texts.iter().all(plain) { Expected::Valid } else { Expected::Either }
+}
+
+fn items(node: &Node) -> &[Node] {
+    if let Kind::Array(items) = &node.kind { items } else { &[] }
+}
+
+/// At most five entries of exactly four members.
+fn is_history(node: &Node) -> bool {
+    const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
+    let length = |entry: &Node, name: &str| {
+        entry.member(name).and_then(|member| member.value.string()).map(|text| text.chars().count())
+    };
+    matches!(node.kind, Kind::Array(_))
+        && items(node).len() <= 5
+        && items(node).iter().all(|entry| {
+            let members = entry.members().unwrap_or_default();
+            members.iter().all(|member| NAMES.iter().any(|name| member.is(name)))
+                && NAMES.iter().all(|name| members.iter().any(|member| member.is(name)))
+                && length(entry, "error_type").is_some_and(|length| length <= 128)
+                && length(entry, "error_details").is_some_and(|length| length <= 256)
+        })
+}
+
+fn is_hyphenated_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+fn digits(body: &str, node: &Node) -> Option<u32> {
+    let text = &body[node.at.clone()];
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().unwrap_or(u32::MAX))
+}
+
+/// The error's name is that of what is wrong.
+fn check_format(node: &Result<Node, Wrong>, invalid: &Invalid) {
+    let Invalid::Format(malformed) = invalid else { return };
+    match (node, malformed) {
+        (Ok(node), Malformed::NotAnObject) => assert!(node.members().is_none()),
+        (Ok(node), Malformed::DuplicateMember(pointer)) => {
+            let metadata = node.member("metadata").map(|member| &member.value);
+            let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(Node::has_duplicate);
+            assert!(inside || node.has_duplicate());
+        }
+        // A string with a lone surrogate, by itself: `serde_json` reads on before it says that it is no object.
+        (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, Kind::String(_)) => {}
+        (Ok(_), _) => panic!("{malformed} was said of JSON"),
+        (Err(Wrong::TooDeep), Malformed::TooDeep(_)) | (Err(Wrong::Malformed), _) => {}
+        (Err(Wrong::TooDeep), _) => panic!("{malformed} was said of what is nested too deep"),
+    }
+}
+
+/// What was read of `metadata` is what stands there.
+fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
+    let read = &envelope.metadata;
+    let value = |name: &str| node.member("metadata").and_then(|metadata| metadata.value.member(name));
+    let text = |name: &str| value(name).and_then(|member| member.value.string());
+    let number = |name: &str| value(name).and_then(|member| digits(body, &member.value));
+    assert_eq!(Some(&read.message_id_text), text("message_id").as_ref());
+    assert_eq!(read.message_id.to_string(), read.message_id_text.to_ascii_lowercase());
+    assert_eq!(read.retry_attempt, number("retry_attempt").unwrap_or(0));
+    assert_eq!(read.snooze_count, number("snooze_count").unwrap_or(0));
+    assert_eq!(read.redrive_generation, number("redrive_generation"));
+    assert_eq!(read.expires_at, text("expires_at").as_deref().and_then(parse_rfc3339));
+    assert_eq!(read.first_sent_time, text("first_sent_time").as_deref().and_then(parse_rfc3339));
+    let history = value("retry_history").map_or(0, |member| items(&member.value).len());
+    assert_eq!(read.retry_history.len(), history);
+    assert_eq!(envelope.body(), body);
+}
+
+fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
+    let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
+    let fresh = [None, None, None, None, None, Some(generation.to_string())];
+    check_splice(body, node, &fresh, &envelope.with_next_generation());
+
+    let full = RetryMetadata {
+        retry_attempt: 1000,
+        next_retry_time: moment(),
+        first_sent_time: moment(),
+        retry_history: vec![PastFailure::new(7, moment(), "T", "a \"quoted\" text, with {} and ,")],
+        snooze_count: 100,
+        redrive_generation: Some(100),
+    };
+    let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
+    let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
+    let (most, hundred) = (Some("1000".to_owned()), Some("100".to_owned()));
+    let ours = [most, time.clone(), time.clone(), Some(history.to_owned()), hundred.clone(), hundred];
+    check_splice(body, node, &ours, &envelope.with_retry_metadata(&full));
+    let again = MessageSchema::parse(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
+        assert_eq!(again.metadata.retry_history, full.retry_history);
+        again.with_retry_metadata(&full)
+    });
+    assert_eq!(again.as_ref(), Ok(&envelope.with_retry_metadata(&full)), "a second splice changes nothing");
+
+    let least = RetryMetadata {
+        retry_attempt: 0,
+        retry_history: Vec::new(),
+        snooze_count: 0,
+        redrive_generation: None,
+        ..full
+    };
+    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None];
+    check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
+}
+
+/// `ours` in the order of [`OUR_MEMBERS`]: a member that is there keeps its place, a new one comes last, and no other byte
+/// differs.
+fn check_splice(body: &str, node: &Node, ours: &[Option<String>; 6], spliced: &str) {
+    let metadata = &node.member("metadata").expect("valid").value;
+    let mut segments = Vec::new();
+    for member in metadata.members().unwrap_or_default() {
+        let (segment, value) = (member.segment.clone(), member.value.at.clone());
+        match OUR_MEMBERS.iter().position(|name| member.is(name)) {
+            None => segments.push(body[segment].to_owned()),
+            Some(index) => segments.extend(ours[index].as_ref().map(|ours| {
+                format!("{}{ours}{}", &body[segment.start..value.start], &body[value.end..segment.end])
+            })),
+        }
+    }
+    for (name, value) in OUR_MEMBERS.iter().zip(ours) {
+        if let Some(value) = value.as_ref().filter(|_| metadata.member(name).is_none()) {
+            segments.push(format!("\"{name}\":{value}"));
+        }
+    }
+    let (before, after) = (&body[..metadata.at.start], &body[metadata.at.end..]);
+    assert_eq!(spliced, format!("{before}{{{}}}{after}", segments.join(",")), "spliced into {body:?}");
+    if let Err(invalid) = schema().parse(spliced) {
+        panic!("{invalid} is said of the spliced {spliced:?}");
+    }
+}

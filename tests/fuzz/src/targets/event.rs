@@ -1,0 +1,95 @@
+//! The SQS event: no record is lost or changed, and each is read as if it were alone.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::message::{AttributeValue, ReceivedMessage};
+
+use crate::aws::event::{NotAnSqsEvent, records};
+use crate::json::{self, Kind, Node};
+
+pub(super) fn check(event: &str) {
+    let found = records(event);
+    let node = json::read(event);
+    let Some(items) = node.as_ref().ok().and_then(|node| items(node)) else {
+        // What is nested deeper than bodies may be is not looked at here; it may be an event all the same.
+        let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
+        assert!(refused || node == Err(json::Wrong::TooDeep), "{event:?} is no event, but {found:?}");
+        return;
+    };
+    let mut readable = Vec::new();
+    let mut unreadable = Vec::new();
+    let mut nameless = None;
+    for (index, item) in items.iter().enumerate() {
+        match records(&format!(r#"{{"Records":[{}]}}"#, &event[item.at.clone()])) {
+            Ok(alone) => {
+                assert_eq!(alone.readable.len() + alone.unreadable.len(), 1, "one record has one outcome");
+                assert!(
+                    alone.unreadable.iter().all(|id| !id.is_empty()),
+                    "an empty id fails the whole batch"
+                );
+                alone.readable.iter().for_each(|message| check_message(event, item, message));
+                readable.extend(alone.readable);
+                unreadable.extend(alone.unreadable);
+            }
+            Err(NotAnSqsEvent::NoMessageId(0)) => nameless = nameless.or(Some(index)),
+            Err(other) => panic!("{other} is said of a record: {event:?}"),
+        }
+    }
+    match (found, nameless) {
+        (Ok(found), None) => {
+            assert_eq!(found.readable, readable);
+            assert_eq!(found.unreadable, unreadable);
+        }
+        (Err(NotAnSqsEvent::NoMessageId(found)), Some(first)) => assert_eq!(found, first),
+        (found, nameless) => panic!("{found:?}, but the first nameless record is {nameless:?}: {event:?}"),
+    }
+}
+
+fn items(node: &Node) -> Option<&[Node]> {
+    match &node.member("Records")?.value.kind {
+        Kind::Array(items) => Some(items),
+        _ => None,
+    }
+}
+
+/// Everything in the message is what stands in the record, and everything that stands there is in it.
+fn check_message(event: &str, record: &Node, message: &ReceivedMessage) {
+    let text = |node: &Node, name: &str| node.member(name).and_then(|member| member.value.string());
+    assert_eq!(text(record, "messageId").as_ref(), Some(&message.sqs_message_id), "{event:?}");
+    assert_eq!(text(record, "body").as_ref(), Some(&message.body), "{event:?}");
+    assert_eq!(text(record, "eventSourceARN").as_ref(), Some(&message.queue_arn), "{event:?}");
+    assert_eq!(text(record, "receiptHandle").unwrap_or_default(), message.receipt_handle, "{event:?}");
+    assert!(!message.body.is_empty() && !message.sqs_message_id.is_empty() && !message.queue_arn.is_empty());
+
+    let system = record.member("attributes").map(|member| &member.value);
+    // A name twice: the last one counts, in maps of a library.
+    if let Some(system) = system.filter(|system| !system.has_duplicate()) {
+        let sent = text(system, "SentTimestamp").and_then(|text| text.parse().ok());
+        assert_eq!(sent, Some(message.sent_at.timestamp_millis()), "{event:?}");
+        assert_eq!(text(system, "MessageGroupId"), message.message_group_id, "{event:?}");
+        assert_eq!(text(system, "AWSTraceHeader"), message.trace_header, "{event:?}");
+        assert_eq!(text(system, "DeadLetterQueueSourceArn"), message.redriven_from, "{event:?}");
+    }
+    let own = record.member("messageAttributes").map(|member| &member.value);
+    if own.is_some_and(Node::has_duplicate) {
+        return;
+    }
+    let own = own.and_then(Node::members).unwrap_or_default();
+    assert_eq!(own.len(), message.attributes.len(), "an attribute is lost or made up: {event:?}");
+    for (name, attribute) in &message.attributes {
+        let member = own.iter().find(|member| member.is(name));
+        let node = &member.unwrap_or_else(|| panic!("attribute {name} is made up: {event:?}")).value;
+        // A list of its members' values passes for an attribute, too: a library's reading, and SQS writes none.
+        if node.members().is_none() {
+            continue;
+        }
+        assert_eq!(text(node, "dataType").as_ref(), Some(&attribute.data_type), "{event:?}");
+        let value = match &attribute.value {
+            AttributeValue::Text(_) => text(node, "stringValue").map(AttributeValue::Text),
+            AttributeValue::Binary(_) => text(node, "binaryValue")
+                .and_then(|base64| STANDARD.decode(base64).ok())
+                .map(AttributeValue::Binary),
+        };
+        assert_eq!(value.as_ref(), Some(&attribute.value), "{event:?}");
+    }
+}

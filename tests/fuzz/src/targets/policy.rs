@@ -1,0 +1,218 @@
+//! The retry policy: accepted is what the rules accept, it means what is written, and its delays are in range for every
+//! attempt.
+
+use redeliver_core::backoff::{Key, delay, target_delay};
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::policy::{Backoff, Globs, Jitter, Policy, PolicyError};
+use uuid::Uuid;
+
+use crate::json::{self, Kind, Node};
+
+pub(super) fn check(text: &str) {
+    let node = json::read(text);
+    match Policy::from_json(text) {
+        Ok(policy) => {
+            let node = node.unwrap_or_else(|wrong| panic!("{wrong:?}, but accepted: {text:?}"));
+            let written = Written { text, node: &node };
+            assert!(written.names_are_known(), "accepted: {text:?}");
+            written.check_meaning(&policy);
+            for jitter in [Jitter::None, Jitter::Half, Jitter::Full] {
+                check_delays(&with_jitter(&policy, jitter));
+            }
+            for globs in [&policy.retryable, &policy.non_retryable].into_iter().flatten() {
+                check_globs(globs);
+            }
+        }
+        // Text that cannot be read: lone surrogates and numbers beyond all limits are JSON, but no policy.
+        Err(PolicyError::NotJson(_)) => {
+            assert!(node.is_err() || text.contains("\\u") || text.contains(['e', 'E']), "{text:?} is JSON");
+        }
+        Err(PolicyError::Refused(violations)) => {
+            assert!(!violations.is_empty());
+            if let Ok(node) = &node {
+                assert!(!(Written { text, node }).is_plainly_right(), "{violations:?}: {text:?}");
+            }
+        }
+    }
+}
+
+/// A policy as it stands in the text.
+struct Written<'a> {
+    text: &'a str,
+    node: &'a Node,
+}
+
+impl Written<'_> {
+    fn names_are_known(&self) -> bool {
+        let known = ["max_attempts", "backoff", "max_age_seconds", "retryable", "non_retryable"];
+        let of_backoff: &[&str] = match self.kind().as_deref() {
+            None => &[],
+            Some("uniform") => &["kind", "max_delay_seconds"],
+            Some("exponential") => &["kind", "initial_delay_seconds", "rate", "max_delay_seconds", "jitter"],
+            Some("fixed") => &["kind", "delay_seconds", "jitter"],
+            Some("schedule") => &["kind", "delays_seconds", "jitter"],
+            Some(other) => panic!("kind {other} is accepted: {:?}", self.text),
+        };
+        let all = |node: &Node, known: &[&str]| {
+            let members = node.members();
+            members.is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.is(name))))
+                && !node.has_duplicate()
+        };
+        all(self.node, &known) && self.backoff().is_none_or(|backoff| all(backoff, of_backoff))
+    }
+
+    /// Right without a doubt: every number is a few digits, every name and glob is plain.
+    fn is_plainly_right(&self) -> bool {
+        let members = self.node.members();
+        let plain = ["max_attempts", "max_age_seconds"];
+        members.is_some_and(|members| members.iter().all(|member| plain.iter().any(|name| member.is(name))))
+            && !self.node.has_duplicate()
+            && self.node.member("max_attempts").is_none_or(|member| self.digits(&member.value, 0, 1000))
+            && self
+                .node
+                .member("max_age_seconds")
+                .is_none_or(|member| self.digits(&member.value, 1, 1_209_600))
+    }
+
+    fn digits(&self, node: &Node, least: u32, most: u32) -> bool {
+        self.text[node.at.clone()].parse().is_ok_and(|number: u32| (least..=most).contains(&number))
+    }
+
+    fn backoff(&self) -> Option<&Node> {
+        self.node.member("backoff").map(|member| &member.value)
+    }
+
+    fn kind(&self) -> Option<String> {
+        self.backoff()?.member("kind")?.value.string()
+    }
+
+    fn number(&self, node: Option<&Node>, name: &str) -> Option<f64> {
+        self.text[node?.member(name)?.value.at.clone()].parse().ok()
+    }
+
+    fn check_meaning(&self, policy: &Policy) {
+        let text = self.text;
+        let top = |name| self.number(Some(self.node), name);
+        let of_backoff = |name| self.number(self.backoff(), name);
+        let seconds = |delay: DelaySeconds| f64::from(delay.get());
+        assert_eq!(f64::from(policy.max_attempts), top("max_attempts").unwrap_or(5.0), "{text:?}");
+        assert!(policy.max_attempts <= 1000, "{text:?}");
+        assert_eq!(policy.max_age_seconds.map(f64::from), top("max_age_seconds"), "{text:?}");
+        let most = of_backoff("max_delay_seconds").unwrap_or(900.0);
+        match (&policy.backoff, self.kind().as_deref()) {
+            (Backoff::Uniform { max_delay }, None | Some("uniform")) => assert_eq!(seconds(*max_delay), most),
+            (Backoff::Exponential { initial_delay, rate, max_delay, jitter }, Some("exponential")) => {
+                assert_eq!(Some(seconds(*initial_delay)), of_backoff("initial_delay_seconds"), "{text:?}");
+                assert_eq!(*rate, of_backoff("rate").unwrap_or(2.0), "{text:?}");
+                assert!((1.0..=100.0).contains(rate), "{text:?}");
+                assert_eq!(seconds(*max_delay), most, "{text:?}");
+                assert!(initial_delay <= max_delay, "{text:?}");
+                self.check_jitter(*jitter);
+            }
+            (Backoff::Fixed { delay, jitter }, Some("fixed")) => {
+                assert_eq!(Some(seconds(*delay)), of_backoff("delay_seconds"), "{text:?}");
+                self.check_jitter(*jitter);
+            }
+            (Backoff::Schedule { first, last, jitter }, Some("schedule")) => {
+                let list = self.backoff().and_then(|backoff| backoff.member("delays_seconds"));
+                let Some(Kind::Array(items)) = list.map(|list| &list.value.kind) else {
+                    panic!("no list: {text:?}");
+                };
+                let written = items.iter().map(|item| text[item.at.clone()].parse().ok());
+                let read = first.iter().chain([last]).map(|delay| Some(seconds(*delay)));
+                assert!(written.eq(read), "{text:?}");
+                self.check_jitter(*jitter);
+            }
+            (backoff, kind) => panic!("{kind:?} became {backoff:?}"),
+        }
+        assert_eq!(policy.retryable.is_some(), self.node.member("retryable").is_some(), "{text:?}");
+        assert_eq!(policy.non_retryable.is_some(), self.node.member("non_retryable").is_some(), "{text:?}");
+    }
+
+    fn check_jitter(&self, jitter: Jitter) {
+        let written = self.backoff().and_then(|backoff| backoff.member("jitter")?.value.string());
+        let expected = match written.as_deref() {
+            None | Some("full") => Jitter::Full,
+            Some("half") => Jitter::Half,
+            Some("none") => Jitter::None,
+            Some(other) => panic!("jitter {other} is accepted"),
+        };
+        assert_eq!(jitter, expected, "{:?}", self.text);
+    }
+}
+
+/// For every attempt of the policy, the one after, and more than any policy allows.
+fn check_delays(policy: &Policy) {
+    let attempts = (0..=policy.max_attempts + 1).chain([1000, 10_000]);
+    let mut before = 0;
+    for attempt in attempts {
+        let key =
+            Key { message_id: Uuid::from_u128(u128::from(attempt) << 64 | 7), generation: 100, attempt };
+        let found = delay(policy, key);
+        let base = base(&policy.backoff, attempt);
+        let (least, most) = match jitter(&policy.backoff) {
+            Jitter::None => (base, base),
+            Jitter::Half => (base.div_ceil(2), base),
+            Jitter::Full => (0, base),
+        };
+        assert!((least..=most).contains(&found.get()), "{found} for attempt {attempt} of {policy:?}");
+        assert!(found <= DelaySeconds::MAX);
+        assert_eq!(found, delay(policy, key), "a copy has another delay");
+        if let Backoff::Exponential { .. } = policy.backoff {
+            assert!(base >= before, "a backoff that shrinks: {policy:?}");
+            before = base;
+        }
+        for asked in [0, 1, 899, 900, 901, u64::MAX] {
+            let found = u64::from(target_delay(asked, key).get());
+            assert!((asked.min(900)..=900.min(asked.saturating_add(asked / 10))).contains(&found));
+        }
+    }
+}
+
+/// The same with another jitter; `uniform` has its own.
+fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
+    let mut policy = policy.clone();
+    match &mut policy.backoff {
+        Backoff::Uniform { .. } => {}
+        Backoff::Exponential { jitter, .. } | Backoff::Fixed { jitter, .. } => *jitter = other,
+        Backoff::Schedule { jitter, .. } => *jitter = other,
+    }
+    policy
+}
+
+fn jitter(backoff: &Backoff) -> Jitter {
+    match backoff {
+        Backoff::Uniform { .. } => Jitter::Full,
+        Backoff::Exponential { jitter, .. } | Backoff::Fixed { jitter, .. } => *jitter,
+        Backoff::Schedule { jitter, .. } => *jitter,
+    }
+}
+
+/// The delay before jitter.
+fn base(backoff: &Backoff, attempt: u32) -> u16 {
+    let index = attempt.max(1) - 1;
+    match backoff {
+        Backoff::Uniform { max_delay } => max_delay.get(),
+        Backoff::Fixed { delay, .. } => delay.get(),
+        Backoff::Schedule { first, last, .. } => first.get(index as usize).unwrap_or(last).get(),
+        Backoff::Exponential { initial_delay, rate, max_delay, .. } => {
+            let mut base = f64::from(initial_delay.get());
+            for _ in 0..index {
+                let next = base * rate;
+                if next == base || base >= 900.0 {
+                    break;
+                }
+                base = next;
+            }
+            let capped = base.min(f64::from(max_delay.get())).floor();
+            (0..=900).rev().find(|whole| f64::from(*whole) <= capped).unwrap_or(0)
+        }
+    }
+}
+
+/// An answer for any error's name, in time: libFuzzer's limit catches a glob that backtracks for ever.
+fn check_globs(globs: &Globs) {
+    for name in ["", "HttpStatus.503", "Redrive", "*", "?", "\u{FFFD}", &"a".repeat(128)] {
+        assert_eq!(globs.matches(name), globs.matches(name));
+    }
+}

@@ -1,0 +1,58 @@
+//! Every kept input holds its target's properties, without a fuzzer.
+#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use redeliver_fuzz::TARGETS;
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} is empty", directory.display());
+    files
+}
+
+/// Runs each file, and names the one that fails.
+fn run(target: &redeliver_fuzz::Target, directory: &Path) {
+    for file in files(directory) {
+        let bytes = fs::read(&file).unwrap();
+        let done = std::panic::catch_unwind(|| (target.check)(&bytes));
+        assert!(done.is_ok(), "{} fails on {}", target.name, file.display());
+    }
+}
+
+#[test]
+fn every_target_has_a_corpus_and_holds_on_it() {
+    let directories = fs::read_dir(here("corpus")).unwrap();
+    let corpora: BTreeSet<_> =
+        directories.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names: BTreeSet<_> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
+    assert_eq!(corpora, names, "cargo xtask fuzz runs the targets that have a corpus");
+    for target in &TARGETS {
+        run(target, &here("corpus").join(target.name));
+    }
+}
+
+#[test]
+fn every_target_holds_on_the_json_test_suite_and_on_the_schemas_examples() {
+    for target in &TARGETS {
+        run(target, &here("json-test-suite"));
+        run(target, &here("../../schemas/examples/valid"));
+        run(target, &here("../../schemas/examples/invalid"));
+    }
+}
+
+#[test]
+fn the_corpus_stays_small() {
+    let kept = TARGETS.iter().flat_map(|target| files(&here("corpus").join(target.name)));
+    let bytes: u64 = kept.map(|file| fs::metadata(file).unwrap().len()).sum();
+    assert!(bytes < 400_000, "{bytes} bytes");
+}

@@ -1,0 +1,109 @@
+//! The cases of a public test suite of JSON parsing (see `json-test-suite/README.md`) against the message's parser: `y_` must be
+//! accepted, `n_` must be refused, `i_` is up to the parser, and written down here.
+#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
+
+use std::fs;
+use std::path::Path;
+
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_fuzz::json;
+
+const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
+
+/// Names that begin with `prefix`, with their texts.
+fn cases(prefix: &str) -> Vec<(String, String)> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("json-test-suite");
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if name.starts_with(prefix) {
+            cases.push((name, fs::read_to_string(path).unwrap()));
+        }
+    }
+    if prefix == "n_" {
+        // Too large to be kept as files.
+        cases.push(("n_structure_100000_opening_arrays.json".to_owned(), "[".repeat(100_000)));
+        cases.push(("n_structure_open_array_object.json".to_owned(), "[{\"\":".repeat(50_000) + "\n"));
+    }
+    cases
+}
+
+/// A message with the case as a value in `data`.
+fn as_data(case: &str) -> String {
+    format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{case}}}}}"#)
+}
+
+fn refusal(body: &str) -> Option<DeadLetterReason> {
+    MessageSchema::default().parse(body).err().map(|invalid| invalid.reason())
+}
+
+#[test]
+fn what_must_be_accepted_is_accepted_and_kept_byte_for_byte() {
+    let cases = cases("y_");
+    assert_eq!(cases.len(), 95);
+    let schema = MessageSchema::default();
+    for (name, case) in cases {
+        let body = as_data(&case);
+        let envelope = schema.parse(&body).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
+        let next = envelope.with_next_generation();
+        let data = |body: &str| body[body.find(r#","data""#).unwrap()..].to_owned();
+        assert_eq!(data(&next), data(&body), "{name}");
+        assert!(json::read(&case).is_ok(), "{name}: the oracle");
+    }
+}
+
+#[test]
+fn what_must_be_refused_is_an_invalid_format_as_a_body_and_inside_of_one() {
+    let cases = cases("n_");
+    assert_eq!(cases.len(), 188);
+    for (name, case) in cases {
+        assert_eq!(refusal(&case), Some(DeadLetterReason::InvalidMessageFormat), "{name}");
+        assert_eq!(refusal(&as_data(&case)), Some(DeadLetterReason::InvalidMessageFormat), "{name} in data");
+        assert!(json::read(&case).is_err(), "{name}: the oracle");
+    }
+}
+
+/// Refused: a byte order mark and what is left of UTF-16, and brackets 500 deep. All others are accepted and kept as they came.
+const REFUSED: [&str; 5] = [
+    "i_string_UTF-16LE_with_BOM.json",
+    "i_string_utf16BE_no_BOM.json",
+    "i_string_utf16LE_no_BOM.json",
+    "i_structure_500_nested_arrays.json",
+    "i_structure_UTF-8_BOM_empty_object.json",
+];
+
+/// Refused where the data has a schema, which has to look at them: lone surrogates, which are no text, and numbers whose digits would
+/// take too long to write out.
+const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 12] = [
+    "i_number_huge_exp.json",
+    "i_number_real_underflow.json",
+    "i_object_key_lone_2nd_surrogate.json",
+    "i_string_1st_surrogate_but_2nd_missing.json",
+    "i_string_1st_valid_surrogate_2nd_invalid.json",
+    "i_string_incomplete_surrogate_and_escape_valid.json",
+    "i_string_incomplete_surrogate_pair.json",
+    "i_string_incomplete_surrogates_escape_valid.json",
+    "i_string_invalid_lonely_surrogate.json",
+    "i_string_invalid_surrogate.json",
+    "i_string_inverted_surrogates_U+1D11E.json",
+    "i_string_lone_second_surrogate.json",
+];
+
+#[test]
+fn what_is_up_to_the_parser_is_written_down() {
+    let cases = cases("i_");
+    assert_eq!(cases.len(), 35);
+    let refused = |schema: &MessageSchema| {
+        let refused = cases.iter().filter(|(_, case)| schema.parse(&as_data(case)).is_err());
+        let mut names: Vec<_> = refused.map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(refused(&MessageSchema::default()), REFUSED);
+    let with_any = refused(&MessageSchema::new(Some(DataSchema::new("{}").unwrap())));
+    let mut both = [&REFUSED[..], &REFUSED_BY_ANY_DATA_SCHEMA[..]].concat();
+    both.sort_unstable();
+    assert_eq!(with_any, both);
+}
