@@ -3,6 +3,8 @@
 
 mod bundle;
 mod fuzz;
+#[cfg(test)]
+mod guarantees;
 mod report;
 mod simulate;
 mod stack;

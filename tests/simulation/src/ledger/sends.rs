@@ -5,6 +5,7 @@ use redeliver_core::message::Content;
 
 use super::body::{Body, Retries};
 use super::copies::{Failure, document, unfolded};
+use super::oracle::Case;
 use super::{Actor, Copy, Ledger, Place, Violation};
 use crate::messages::Expected;
 
@@ -115,7 +116,7 @@ impl Ledger {
         let mut keys: Vec<_> = self
             .cases(send.n)
             .filter(|case| self.may_resend(case, body, send).is_ok())
-            .map(|case| case.key())
+            .map(Case::key)
             .collect();
         keys.dedup();
         let Some(key) = keys.first().copied() else {

@@ -1,0 +1,46 @@
+//! docs/guarantees.md names tests: they must exist.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::tools::root;
+
+/// The tests that the page names: words in backticks of the last column of its tables.
+fn named(page: &str) -> BTreeSet<&str> {
+    let rows = page.lines().filter(|line| line.starts_with('|'));
+    let last = rows.filter_map(|row| row.trim_end_matches('|').rsplit_once(" | ")).map(|(_, last)| last);
+    last.flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .filter(|word| {
+            word.contains('_')
+                && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        })
+        .collect()
+}
+
+/// Every function in the Rust sources below a directory.
+fn functions(directory: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            functions(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let source = fs::read_to_string(&path).unwrap();
+            let lines = source.lines().filter_map(|line| line.split_once("fn "));
+            found.extend(lines.filter_map(|(_, rest)| rest.split_once('(')).map(|(name, _)| name.to_owned()));
+        }
+    }
+}
+
+#[test]
+fn every_test_that_a_promise_names_exists() {
+    let page = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
+    let mut found = BTreeSet::new();
+    functions(&root().join("crates"), &mut found);
+    functions(&root().join("tests"), &mut found);
+    functions(&root().join("xtask"), &mut found);
+    let named = named(&page);
+    assert!(named.len() > 50, "the page names tests: {}", named.len());
+    let missing: Vec<_> = named.iter().filter(|name| !found.contains(**name)).collect();
+    assert_eq!(missing, [&""; 0]);
+}
