@@ -113,13 +113,18 @@ pub(crate) fn planted() -> Result<(), Failure> {
 
 /// Runs the simulator with each bug awake.
 fn survey(bugs: &[Bug]) -> Result<(), Failure> {
-    if let Some(seeds) = seeds_until_caught("", 20)? {
-        return Err(Failure(format!("without any bug awake, the simulator finds fault with seed {seeds}")));
+    if let Some(Caught { seed, rule }) = seek("", 20)? {
+        return Err(Failure(format!(
+            "without any bug awake, the simulator finds fault with seed {seed}: {rule}"
+        )));
     }
     let mut missed = Vec::new();
     for Bug { name, what, .. } in bugs {
-        match seeds_until_caught(name, SEEDS_MAX)? {
-            Some(seeds) => println!("caught by seed {seeds:>3}: {name}: {what}"),
+        match seek(name, SEEDS_MAX)? {
+            Some(Caught { seed, rule }) => {
+                println!("caught by seed {seed:>3}: {name}: {what}");
+                println!("    {}", rule.chars().take(140).collect::<String>());
+            }
             None => missed.push(name.as_str()),
         }
     }
@@ -130,22 +135,29 @@ fn survey(bugs: &[Bug]) -> Result<(), Failure> {
     Err(Failure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
 }
 
+/// How a bug was caught.
+struct Caught {
+    seed: u64,
+    rule: String,
+}
+
 /// The first seed, from 1 on, that breaks a rule.
-fn seeds_until_caught(bug: &str, seeds: u64) -> Result<Option<u64>, Failure> {
+fn seek(bug: &str, seeds: u64) -> Result<Option<Caught>, Failure> {
     let mut simulator = Command::new(target_dir().join("debug").join(PROGRAM));
-    simulator
-        .args(["--messages-max", "100", "--first-seed", "1", "--seeds", &seeds.to_string()])
-        .env("PLANTED_BUG", bug);
-    let output = simulator
-        .output()
-        .map_err(|error| Failure(format!("{} does not start: {error}", shown(&simulator))))?;
+    simulator.args(["--messages-max", "100", "--first-seed", "1", "--seeds", &seeds.to_string()]);
+    let output = simulator.env("PLANTED_BUG", bug).output();
+    let output = output.map_err(|error| Failure(format!("{} does not start: {error}", shown(&simulator))))?;
     if output.status.success() {
         return Ok(None);
     }
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let seed = said.rsplit_once("--seed ").and_then(|(_, seed)| seed.trim().parse().ok());
+    let said = String::from_utf8_lossy(&output.stdout);
+    let caught = said.lines().rev().find_map(|line| {
+        let (seed, rule) = line.strip_prefix("seed ")?.split_once(": ")?;
+        Some(Caught { seed: seed.parse().ok()?, rule: rule.to_owned() })
+    });
     let errors = String::from_utf8_lossy(&output.stderr);
-    seed.map(Some)
+    caught
+        .map(Some)
         .ok_or_else(|| Failure(format!("{bug}: the simulator ended without a seed: {said}{errors}")))
 }
 
