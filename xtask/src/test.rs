@@ -46,6 +46,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     unit_tests(report)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
+    soak_step(report, &python)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -100,6 +101,19 @@ fn system_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(),
         command.args(["--skip", "deployment"]);
     }
     report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
+}
+
+/// The real programs under fire. Its messages are enough for every fault to happen; what it prints is its proof.
+fn soak_step(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    match python {
+        Python::Unavailable(remedy) => report.skip("soak of the real programs on ministack", remedy),
+        Python::Ready(_) => report.step("soak of the real programs", || soak(&[])),
+    }
+}
+
+/// [`soak_step`] alone, once everything it needs is there.
+pub(crate) fn soak(arguments: &[String]) -> Result<(), Failure> {
+    run(cargo(&["run", "--bin", "soak", "--"]).args(arguments))
 }
 
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.

@@ -1,6 +1,5 @@
 //! A soak from beginning to end: fire, then healing, then the ledger.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -52,6 +51,9 @@ const ANNOTATORS: usize = 2;
 const WAITING_MAX: usize = 900;
 /// In thousandths: then it has burned enough, and the stragglers may settle.
 const ENDED_BEFORE_HEALING: usize = 985;
+/// How long a killer waits for its victim to begin to work.
+const LURKS: u32 = 100;
+const LURK: Duration = Duration::from_millis(5);
 /// Of the time limit, at most.
 const BURNING_MAX: f64 = 0.7;
 
@@ -208,18 +210,22 @@ fn killer(pollers: &Arc<OnceLock<Vec<Arc<Poller>>>>) -> Killer {
     })
 }
 
-/// About every second some process that works just then.
+/// About every second some process in the middle of its work.
 async fn kill_at_random(dice: Dice, pollers: &[Arc<Poller>]) {
-    static KILLS: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let mut dice = dice.roll(("kill", KILLS.fetch_add(1, Ordering::Relaxed)));
-        sleep(Duration::from_millis(dice.random_range(600..1200))).await;
-        // Each function as often as the others, though it has fewer processes or less to do.
+    for number in 0_u64.. {
+        let mut dice = dice.roll(("kill", number));
+        sleep(Duration::from_millis(dice.random_range(500..1000))).await;
+        // Each function as often as the others, though it has fewer processes or is sooner done.
         let stages = [Stage::Source, Stage::Intermediate, Stage::Annotation];
         let stage = stages[dice.random_range(0..stages.len())];
         let first = dice.random_range(0..pollers.len());
-        let in_turn = pollers.iter().cycle().skip(first).take(pollers.len());
-        let _killed = in_turn.filter(|poller| poller.from == stage).any(|poller| poller.kill());
+        let in_turn = || pollers.iter().cycle().skip(first).take(pollers.len());
+        for _ in 0..LURKS {
+            if in_turn().filter(|poller| poller.from == stage).any(|poller| poller.kill()) {
+                break;
+            }
+            sleep(LURK).await;
+        }
     }
 }
 
