@@ -98,9 +98,11 @@ struct Story<'a> {
 #[must_use]
 pub fn balance(history: &History) -> Balance {
     let mut balance = Balance::default();
-    balance.violations.extend(
-        history.troubles.iter().map(|text| Violation { key: None, kind: Kind::Trouble, text: text.clone() }),
-    );
+    balance.violations.extend(history.troubles.iter().map(|text| Violation {
+        key: None,
+        kind: Kind::Trouble,
+        text: text.clone(),
+    }));
     for (key, story) in &stories(history) {
         match history.sent.get(*key) {
             Some(sent) => balance.strike(*key, sent, story),
@@ -144,13 +146,17 @@ impl Balance {
                 self.violation(key, (kind, format!("invocation {invocation}: {text}")));
             }
             match episode.copies() {
-                Ok(causes) => causes.into_iter().for_each(|cause| *self.copies.entry(cause).or_default() += 1),
+                Ok(causes) => {
+                    causes.into_iter().for_each(|cause| *self.copies.entry(cause).or_default() += 1)
+                }
                 Err((kind, text)) => self.violation(key, (kind, format!("invocation {invocation}: {text}"))),
             }
         }
         let finals = story.finals.len();
         if 1 + arrived != deleted + finals {
-            let text = format!("1 sent + {arrived} arrived in queues - {deleted} deleted is not {finals} in the final DLQ");
+            let text = format!(
+                "1 sent + {arrived} arrived in queues - {deleted} deleted is not {finals} in the final DLQ"
+            );
             self.violation(key, (Kind::OutOfBalance, text));
         }
         for content in &story.finals {
@@ -200,8 +206,7 @@ impl Episode<'_> {
         }
         let confirmed = self.sends.iter().filter(|send| !matches!(send.told, Told::NotConfirmed(_))).count();
         let known = confirmed + self.successes();
-        let done = self
-            .count(|end| matches!(end, End::Deleted | End::DeleteLost | End::VisibilityExpired));
+        let done = self.count(|end| matches!(end, End::Deleted | End::DeleteLost | End::VisibilityExpired));
         if done > known {
             let text = format!("{done} called done, but only {known} confirmed or processed");
             faults.push((Kind::DoneTooSoon, text));
@@ -238,7 +243,8 @@ impl Episode<'_> {
         });
         // Of an answer that came when the function had stopped waiting it says so itself; that so much time had passed was seen.
         let too_late = self.sends.iter().filter(|send| {
-            send.after >= target::TIMEOUT && ["Http.Timeout", "Timeout"].contains(&failure_type(&send.content).as_str())
+            send.after >= target::TIMEOUT
+                && ["Http.Timeout", "Timeout"].contains(&failure_type(&send.content).as_str())
         });
         let too_late = too_late.take(self.successes()).map(|_| "target's answer too late".to_owned());
         unconfirmed.chain(not_deleted).chain(too_late).collect()
@@ -257,7 +263,10 @@ impl Story<'_> {
     /// The attempts with which it was received from the source queue.
     fn attempts(&self, sent: &Sent) -> BTreeSet<u64> {
         let from_source = self.deliveries().filter(|delivery| delivery.from == Stage::Source);
-        from_source.filter_map(|delivery| content::metadata(sent, &delivery.content.body).ok()).map(|metadata| attempt(&metadata)).collect()
+        from_source
+            .filter_map(|delivery| content::metadata(sent, &delivery.content.body).ok())
+            .map(|metadata| attempt(&metadata))
+            .collect()
     }
 }
 

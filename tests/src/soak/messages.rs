@@ -105,7 +105,8 @@ fn message(key: Key, dice: &mut StdRng) -> Sent {
     };
     // Attributes count towards the limit that an oversize message is at.
     let attributes = if fate == Fate::Oversize { Attributes::new() } else { attributes(dice) };
-    let group = (fate != Fate::Oversize && dice.random_range(0..5) == 0).then(|| format!("tenant-{}", key % 7));
+    let group =
+        (fate != Fate::Oversize && dice.random_range(0..5) == 0).then(|| format!("tenant-{}", key % 7));
     Sent { message_id, fate, content: Content { body, attributes, group }, frame }
 }
 
@@ -129,11 +130,15 @@ fn frame(key: Key, fate: Fate, message_id: &str, dice: &mut StdRng) -> Frame {
     let (before, after) = match dice.random_range(0..3) {
         0 => (r#"{"metadata":"#.to_owned(), format!(r#","data":{data}}}"#)),
         1 => (format!(r#"{{"data":{data} , "metadata" : "#), "\n}".to_owned()),
-        _ => (format!(r#"{{"own":[1.0,{{"metadata":0}}],"data":{data},"metadata":"#), r#","tail":1E2}"#.to_owned()),
+        _ => (
+            format!(r#"{{"own":[1.0,{{"metadata":0}}],"data":{data},"metadata":"#),
+            r#","tail":1E2}"#.to_owned(),
+        ),
     };
     let mut frame = Frame { before, metadata, after };
     if fate == Fate::Oversize {
-        let size = frame.before.len() + Value::Object(frame.metadata.clone()).to_string().len() + frame.after.len();
+        let size =
+            frame.before.len() + Value::Object(frame.metadata.clone()).to_string().len() + frame.after.len();
         let filled = "y".repeat(OVERSIZE_BYTES - size);
         let place = |text: &str| text.replacen(r#""filling":""#, &format!(r#""filling":"{filled}"#), 1);
         frame.before = place(&frame.before);
@@ -151,7 +156,9 @@ fn malformed(key: Key, id: &str, dice: &mut StdRng) -> String {
         format!(r#""{mark}""#),
         format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"key":"{mark}""#),
         format!(r#"{{"metadata":{{"message_id":"{id}"}},"metadata":{{}},"data":{{"key":"{mark}"}}}}"#),
-        format!(r#"{{"metadata":{{"message_id":"{id}","message\u005fid":"{id}"}},"data":{{"key":"{mark}"}}}}"#),
+        format!(
+            r#"{{"metadata":{{"message_id":"{id}","message\u005fid":"{id}"}},"data":{{"key":"{mark}"}}}}"#
+        ),
         format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"key":"{mark}","deep":{deep}}}}}"#),
     ];
     bodies[dice.random_range(0..bodies.len())].clone()
@@ -173,7 +180,8 @@ fn invalid(key: Key, id: &str, dice: &mut StdRng) -> String {
 
 /// None to three mostly, of every type; eight to ten sometimes: then ours find no place beside them.
 fn attributes(dice: &mut StdRng) -> Attributes {
-    let attribute = |data_type: &str, value: &[u8]| Attribute { data_type: data_type.to_owned(), value: value.to_vec() };
+    let attribute =
+        |data_type: &str, value: &[u8]| Attribute { data_type: data_type.to_owned(), value: value.to_vec() };
     let kinds = [
         ("tenant", attribute("String", "acmé, ltd.".as_bytes())),
         ("price", attribute("Number", b"12345678901234567890.5")),

@@ -125,7 +125,9 @@ impl Poller {
         let name = self.function.name();
         match &outcome {
             Outcome::Died if was.killed => self.recorder.killed(self.from.function()),
-            Outcome::Died => self.recorder.trouble(format!("{name} died by itself in invocation {invocation}")),
+            Outcome::Died => {
+                self.recorder.trouble(format!("{name} died by itself in invocation {invocation}"))
+            }
             Outcome::Error(error) => {
                 self.recorder.trouble(format!("{name} answered invocation {invocation} with {error}"));
             }

@@ -15,8 +15,8 @@ use super::history::{Invocation, Stage, Told};
 use super::http::{Connection, Request, listen};
 use super::recorder::Recorder;
 use batch::Batch;
-pub use fault::Fault;
 use fault::Denial;
+pub use fault::Fault;
 
 /// A confirmation that comes later may come too late: the functions wait for five seconds.
 const LATE: Duration = Duration::from_secs(2);
@@ -95,10 +95,16 @@ async fn serve(shared: Arc<Shared>, mut connection: Connection) {
 
 impl Shared {
     /// The connection, where it is to be kept.
-    async fn handle(&self, request: &Request, fault: Fault, mut connection: Connection) -> Option<Connection> {
+    async fn handle(
+        &self,
+        request: &Request,
+        fault: Fault,
+        mut connection: Connection,
+    ) -> Option<Connection> {
         let invocation = invocation(request.header("x-amzn-trace-id"));
         let Some(mut batch) = Batch::read(request, &self.queues) else {
-            self.recorder.trouble(format!("a request that is no batch of ours: {}", request.header("x-amz-target")));
+            self.recorder
+                .trouble(format!("a request that is no batch of ours: {}", request.header("x-amz-target")));
             connection.reset();
             return None;
         };
@@ -150,7 +156,8 @@ impl Shared {
             Fault::Late => sleep(self.patience * 3 / 2).await,
             _ => {}
         }
-        let held_back = if let Fault::EntriesHeldBack(denial) = fault { batch.hold_back(denial) } else { Vec::new() };
+        let held_back =
+            if let Fault::EntriesHeldBack(denial) = fault { batch.hold_back(denial) } else { Vec::new() };
         let mut answer = self.ask(request, batch).await;
         let arrived = batch.confirmed_in(&answer.body);
         if let Some(members) = members(&answer.body) {
@@ -171,9 +178,10 @@ impl Shared {
                 connection.hang(self.patience * 3 / 2).await;
                 (false, None)
             }
-            Fault::Error500Done => {
-                (false, connection.answer(500, &[], internal_failure().as_bytes()).await.then_some(connection))
-            }
+            Fault::Error500Done => (
+                false,
+                connection.answer(500, &[], internal_failure().as_bytes()).await.then_some(connection),
+            ),
             Fault::Truncated => {
                 // Within the body: its last byte is never there.
                 let bytes = answer.body.len() / 2 + 40;
@@ -189,7 +197,8 @@ impl Shared {
                 (written && fault != Fault::Late, written.then_some(connection))
             }
         };
-        let name = if fault == Fault::None { "refused by the queue, or the client is gone" } else { fault.name() };
+        let name =
+            if fault == Fault::None { "refused by the queue, or the client is gone" } else { fault.name() };
         let told = if came.elapsed() < LATE { Told::Confirmed } else { Told::ConfirmedLate };
         batch.record(&self.recorder, invocation, after, |id| {
             let told = if whole && confirmed.contains(id) { told } else { Told::NotConfirmed(name) };

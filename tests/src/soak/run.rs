@@ -44,11 +44,11 @@ const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
 /// Of one mapping whose function has too little time for its batch: half of it is for the calls.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(6);
 /// Mappings of each function: the target is slow, so many wait for it at the same time.
-const PROCESSORS: usize = 8;
-const RETRIERS: usize = 4;
+const PROCESSORS: usize = 12;
+const RETRIERS: usize = 6;
 const ANNOTATORS: usize = 2;
 /// Messages that have not ended, while more are sent: the emulator searches its queues from end to end.
-const WAITING_MAX: usize = 900;
+const WAITING_MAX: usize = 1200;
 /// In thousandths: then it has burned enough, and the stragglers may settle.
 const ENDED_BEFORE_HEALING: usize = 985;
 /// How long a killer waits for its victim to begin to work.
@@ -114,7 +114,8 @@ struct World {
 
 impl World {
     fn pollers(&self) -> Vec<Arc<Poller>> {
-        let stages = [(Stage::Source, PROCESSORS), (Stage::Intermediate, RETRIERS), (Stage::Annotation, ANNOTATORS)];
+        let stages =
+            [(Stage::Source, PROCESSORS), (Stage::Intermediate, RETRIERS), (Stage::Annotation, ANNOTATORS)];
         let stages = stages.into_iter().flat_map(|(stage, count)| std::iter::repeat_n(stage, count));
         stages.enumerate().map(|(number, from)| Arc::new(self.poller(number, from))).collect()
     }
@@ -167,7 +168,9 @@ impl World {
         let burned_down = start + soak.limit.mul_f64(BURNING_MAX);
         let mut waiting = sent;
         while !waiting.is_empty() {
-            if sent.len() - waiting.len() > self.recorder.ended() + WAITING_MAX && Instant::now() < burned_down {
+            if sent.len() - waiting.len() > self.recorder.ended() + WAITING_MAX
+                && Instant::now() < burned_down
+            {
                 sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -175,7 +178,8 @@ impl World {
             send(&self.topology.client, &self.topology.source.url, batch).await;
             waiting = rest;
         }
-        while self.recorder.ended() * 1000 < sent.len() * ENDED_BEFORE_HEALING && Instant::now() < burned_down {
+        while self.recorder.ended() * 1000 < sent.len() * ENDED_BEFORE_HEALING && Instant::now() < burned_down
+        {
             sleep(Duration::from_millis(100)).await;
         }
         fire.shutdown().await;
@@ -195,7 +199,10 @@ impl World {
             }
             let empty = depths.iter().flatten().sum::<u64>() == 0 && self.recorder.is_quiet();
             quiet = if empty { quiet + 1 } else { 0 };
-            assert!(Instant::now() < give_up, "not settled in time: source, intermediate, annotation are {depths:?}");
+            assert!(
+                Instant::now() < give_up,
+                "not settled in time: source, intermediate, annotation are {depths:?}"
+            );
             sleep(Duration::from_millis(100)).await;
         }
     }
@@ -234,7 +241,8 @@ fn batch_length(waiting: &[Sent]) -> usize {
     let mut bytes = 0;
     let fitting = waiting.iter().take(10).take_while(|sent| {
         let attributes = sent.content.attributes.iter();
-        let of_attributes: usize = attributes.map(|(name, it)| name.len() + it.data_type.len() + it.value.len()).sum();
+        let of_attributes: usize =
+            attributes.map(|(name, it)| name.len() + it.data_type.len() + it.value.len()).sum();
         bytes += sent.content.body.len() + of_attributes;
         bytes <= 1_048_576
     });

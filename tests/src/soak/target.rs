@@ -184,7 +184,8 @@ fn reply(recorder: &Recorder, dice: Dice, key: Key, attempt: &str) -> Reply {
 
 fn success(dice: &mut StdRng, burns: bool) -> Reply {
     let (status, millis) = (pick(dice, &[(8, 200), (1, 201), (1, 204)]), dice.random_range(20..800));
-    let short = [(80, Reply::Status(200)), (15, Reply::Slow(status, millis)), (2, Reply::Long), (3, Reply::Short)];
+    let short =
+        [(80, Reply::Status(200)), (15, Reply::Slow(status, millis)), (2, Reply::Long), (3, Reply::Short)];
     if burns { pick(dice, &short) } else { Reply::Status(200) }
 }
 

@@ -33,14 +33,22 @@ pub(super) fn check_content(sent: &Sent, stage: Stage, content: &Content) -> Res
 /// `metadata` of a body, all else of which is byte for byte as it was sent.
 pub(super) fn metadata(sent: &Sent, body: &str) -> Result<Metadata, String> {
     let Some(frame) = &sent.frame else {
-        return if body == sent.content.body { Ok(Map::new()) } else { Err("the body is another one".to_owned()) };
+        return if body == sent.content.body {
+            Ok(Map::new())
+        } else {
+            Err("the body is another one".to_owned())
+        };
     };
     let text = body.strip_prefix(&*frame.before).and_then(|rest| rest.strip_suffix(&*frame.after));
     let text = text.ok_or("bytes outside of metadata are not as they were")?;
     let metadata: Metadata = serde_json::from_str(text).map_err(|error| format!("metadata: {error}"))?;
     let mut others = metadata.clone();
     others.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
-    if others == frame.metadata { Ok(metadata) } else { Err(format!("the producer's metadata are {others:?}")) }
+    if others == frame.metadata {
+        Ok(metadata)
+    } else {
+        Err(format!("the producer's metadata are {others:?}"))
+    }
 }
 
 /// `retry_attempt`.
@@ -113,7 +121,10 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
     };
     let olds = deliveries.iter().filter_map(|delivery| metadata(sent, &delivery.content.body).ok());
     if !olds.into_iter().any(|old| follows(&old)) {
-        return Err((Kind::Miscounted, format!("attempt {} was sent {way} after another one", attempt(&new))));
+        return Err((
+            Kind::Miscounted,
+            format!("attempt {} was sent {way} after another one", attempt(&new)),
+        ));
     }
     if send.delay_seconds > DELAY_SECONDS_MAX {
         return Err((Kind::Miscounted, format!("a delay of {} s", send.delay_seconds)));

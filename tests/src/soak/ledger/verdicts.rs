@@ -33,9 +33,9 @@ pub(super) fn check_verdict(
         "RETRY_ATTEMPT_EXCEEDED" => {
             attempt == ATTEMPTS_MAX && (0..=ATTEMPTS_MAX).all(|spent| story.attempts(sent).contains(&spent))
         }
-        "NON_RETRYABLE_ERROR" => story
-            .calls()
-            .any(|call| call.answer == Answer::Permanent && call.attempt == attempt.to_string()),
+        "NON_RETRYABLE_ERROR" => {
+            story.calls().any(|call| call.answer == Answer::Permanent && call.attempt == attempt.to_string())
+        }
         "MESSAGE_EXPIRED" => sent.fate == Fate::Expired,
         "MESSAGE_TOO_LARGE" => sent.fate == Fate::Oversize,
         "ORCHESTRATION_FAILED" => received(Stage::Intermediate, INTERMEDIATE_RECEIVES),

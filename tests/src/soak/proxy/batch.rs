@@ -12,8 +12,8 @@ use super::super::history::{Attribute, Content, Invocation, Key, Send, Stage, To
 use super::super::http::Request;
 use super::super::messages::key_in;
 use super::super::recorder::Recorder;
-use super::fault::Denial;
 use super::failed_entry;
+use super::fault::Denial;
 
 /// A batch: what the client sent, and what is passed on of it.
 pub(super) struct Batch {
