@@ -22,7 +22,7 @@ use crate::sqs::Queue;
 const BATCH: i32 = 10;
 const WAIT_SECONDS: i32 = 1;
 /// Longer than any of the functions' timeouts, and short enough to be seen to pass.
-const VISIBILITY_SECONDS: i32 = 25;
+const VISIBILITY_SECONDS: i32 = 18;
 /// Batches that are lost before the function is called.
 const ABANDONED_PER_MILLE: u32 = 4;
 /// Batches that are done, but not deleted.

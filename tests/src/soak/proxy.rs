@@ -6,7 +6,6 @@ mod fault;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -27,8 +26,8 @@ pub struct Proxy {
     server: JoinHandle<()>,
 }
 
-/// Which fault the n-th request meets.
-pub type Plan = Box<dyn Fn(u64) -> Fault + Send + Sync>;
+/// Which fault the n-th request meets, which an invocation makes.
+pub type Plan = Box<dyn Fn(u64, Invocation) -> Fault + Send + Sync>;
 
 struct Shared {
     upstream: String,
@@ -81,12 +80,13 @@ impl Drop for Proxy {
 async fn serve(shared: Arc<Shared>, mut connection: Connection) {
     while let Some(request) = connection.next().await {
         let number = shared.requests.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let fault = if shared.recorder.burns() { (shared.plan)(number) } else { Fault::None };
+        let invocation = invocation(request.header("x-amzn-trace-id"));
+        let fault = if shared.recorder.burns() { (shared.plan)(number, invocation) } else { Fault::None };
         if fault != Fault::None {
             shared.recorder.fault(fault.name());
         }
         let _under_way = shared.recorder.under_way();
-        match shared.handle(&request, fault, connection).await {
+        match shared.handle(&request, invocation, fault, connection).await {
             Some(kept) => connection = kept,
             None => return,
         }
@@ -98,10 +98,10 @@ impl Shared {
     async fn handle(
         &self,
         request: &Request,
+        invocation: Invocation,
         fault: Fault,
         mut connection: Connection,
     ) -> Option<Connection> {
-        let invocation = invocation(request.header("x-amzn-trace-id"));
         let Some(mut batch) = Batch::read(request, &self.queues) else {
             self.recorder
                 .trouble(format!("a request that is no batch of ours: {}", request.header("x-amz-target")));
@@ -217,7 +217,6 @@ impl Shared {
         }
         let answer = upstream.send().await.expect("the emulator answers");
         let status = answer.status().as_u16();
-        debug_assert!(answer.headers().contains_key(CONTENT_TYPE));
         Answer { status, body: answer.bytes().await.expect("the emulator answers whole").to_vec() }
     }
 }

@@ -39,8 +39,8 @@ pub struct Soak {
 const POLICY: &str = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":2,"jitter":"full"}}"#;
 /// How long the functions wait for SQS.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Long enough for three lost answers in a row.
-const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
+/// Long enough for the target and two lost answers in a row.
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(13);
 /// Of one mapping whose function has too little time for its batch: half of it is for the calls.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(6);
 /// Mappings of each function: the target is slow, so many wait for it at the same time.
@@ -61,7 +61,7 @@ impl Soak {
     /// Runs it.
     ///
     /// # Panics
-    /// If the emulator, the functions or the harness do not work, or if it does not settle in time.
+    /// If the emulator, the functions or the harness do not work.
     pub async fn run(self) -> Report {
         let start = Instant::now();
         let dice = Dice::new(self.seed);
@@ -75,7 +75,7 @@ impl Soak {
             (topology.annotation.url.clone(), Stage::Annotation),
             (topology.final_dlq.url.clone(), Stage::Final),
         ];
-        let plan = Box::new(move |request| Fault::at_random(dice, request));
+        let plan = Box::new(move |request, invocation| Fault::at_random(dice, request, invocation));
         let proxy =
             Proxy::start(&emulator.endpoint_url(), queues, Arc::clone(&recorder), PATIENCE, plan).await;
         let pollers: Arc<OnceLock<Vec<Arc<Poller>>>> = Arc::default();
@@ -90,7 +90,7 @@ impl Soak {
         }
         let burned = world.burn(self, &sent, pollers, start).await;
         world.settle(start + self.limit).await;
-        running.shutdown().await;
+        running.shutdown().await; // what they still work on, if it has not settled, is told as lost
         for message in world.topology.final_records().await {
             let content = Content::of(&message);
             match key_in(&content.body) {
@@ -199,10 +199,10 @@ impl World {
             }
             let empty = depths.iter().flatten().sum::<u64>() == 0 && self.recorder.is_quiet();
             quiet = if empty { quiet + 1 } else { 0 };
-            assert!(
-                Instant::now() < give_up,
-                "not settled in time: source, intermediate, annotation are {depths:?}"
-            );
+            if Instant::now() > give_up {
+                let text = "not settled in time; visible, in flight and delayed in the source, intermediate and annotation queues";
+                return self.recorder.trouble(format!("{text}: {depths:?}"));
+            }
             sleep(Duration::from_millis(100)).await;
         }
     }

@@ -3,6 +3,10 @@
 use rand::RngExt as _;
 
 use crate::soak::dice::{Dice, pick};
+use crate::soak::history::Invocation;
+
+/// Invocations that meet nothing but one fault.
+const OUTAGES_PER_MILLE: u32 = 12;
 
 /// What a request to SQS meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +97,27 @@ impl Fault {
         }
     }
 
-    /// The plan of a soak: some four fifths of the requests meet nothing.
+    /// The plan of a soak: some four fifths of the requests meet nothing, and a few invocations nothing but one fault.
     #[must_use]
-    pub fn at_random(dice: Dice, request: u64) -> Self {
+    pub fn at_random(dice: Dice, request: u64, invocation: Invocation) -> Self {
+        Self::outage(dice, invocation).unwrap_or_else(|| Self::of_request(dice, request))
+    }
+
+    /// What every request of an invocation meets, so that it runs out of time: only then does a function have to give its records back.
+    pub(super) fn outage(dice: Dice, invocation: Invocation) -> Option<Self> {
+        let mut dice = dice.roll(("outage", invocation));
+        let faults = [
+            (3, Self::ResetUnsent),
+            (1, Self::HungUnsent),
+            (1, Self::Error500Unsent),
+            (1, Self::GatewayUnsent),
+            (1, Self::Throttled503),
+            (1, Self::Throttled400),
+        ];
+        (dice.random_range(0..1000) < OUTAGES_PER_MILLE).then(|| pick(&mut dice, &faults))
+    }
+
+    fn of_request(dice: Dice, request: u64) -> Self {
         let mut dice = dice.roll(("fault", request));
         let denial = pick(&mut dice, &[(2, Denial::Service), (1, Denial::Throttle), (1, Denial::Sender)]);
         let millis = dice.random_range(5..=500);

@@ -54,7 +54,7 @@ async fn through(fault: Fault) -> (Seen, Vec<String>, Vec<Send>) {
     let queues = [Stage::Source, Stage::Intermediate, Stage::Annotation, Stage::Final].map(|stage| {
         (if stage == Stage::Source { QUEUE.to_owned() } else { stage.name().to_owned() }, stage)
     });
-    let plan = Box::new(move |_| fault);
+    let plan = Box::new(move |_, _| fault);
     let upstream_url = format!("http://{}", upstream.0);
     let proxy = Proxy::start(&upstream_url, queues, Arc::clone(&recorder), PATIENCE, plan).await;
 
@@ -196,8 +196,21 @@ async fn entries_that_are_done_may_be_called_failed_or_nothing_at_all() {
 fn every_fault_of_the_plan_happens_and_most_requests_meet_none() {
     let mut counts = std::collections::BTreeMap::<_, usize>::new();
     for request in 0..5_000 {
-        *counts.entry(Fault::at_random(Dice::new(1), request).name()).or_default() += 1;
+        *counts.entry(Fault::at_random(Dice::new(1), request, request / 2).name()).or_default() += 1;
     }
     assert_eq!(counts.len(), 17, "{counts:?}");
     assert!((3_900..4_100).contains(&counts["none"]), "{counts:?}");
+}
+
+#[test]
+fn an_outage_lasts_as_long_as_its_invocation_and_lets_nothing_through() {
+    let dice = Dice::new(1);
+    let outages: Vec<_> =
+        (0..1_000).filter(|invocation| Fault::outage(dice, *invocation).is_some()).collect();
+    assert!((4..25).contains(&outages.len()), "{outages:?}");
+    for invocation in outages {
+        let fault = Fault::at_random(dice, 0, invocation);
+        assert!((1..50).all(|request| Fault::at_random(dice, request, invocation) == fault));
+        assert!(fault.name().ends_with("not passed on") || fault.name().ends_with("throttle"), "{fault:?}");
+    }
 }
