@@ -37,8 +37,8 @@ impl Connection {
     pub(super) async fn next(&mut self) -> Option<Request> {
         loop {
             if let Some((mut request, head)) = parsed_head(&self.buffer) {
-                // The SDK and the target's client know the length of what they send.
-                let end = head + request.header("content-length").parse::<usize>().ok()?;
+                // The SDK and the target's client know the length of what they send; a followed redirect has none.
+                let end = head + request.header("content-length").parse().unwrap_or(0);
                 while self.buffer.len() < end {
                     self.read().await?;
                 }

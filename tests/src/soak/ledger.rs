@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::history::{Answer, Call, Content, Delivery, End, History, Invocation, Key, Send, Stage, Told};
 use super::messages::Sent;
 use super::target;
-use content::{attempt, check_content, check_send, failure_type};
+pub(super) use content::failure_type;
+use content::{attempt, check_content, check_send};
 use verdicts::{check_verdict, error_type};
 
 /// The policy's `max_attempts` of a soak.

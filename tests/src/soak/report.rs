@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
-use super::history::{Answer, History, Key};
-use super::ledger::Balance;
+use super::history::{Answer, History, Key, Stage};
+use super::ledger::{Balance, failure_type};
 use super::recorder::Counts;
 use super::run::Soak;
 
@@ -33,6 +33,20 @@ impl Report {
     #[must_use]
     pub fn balances(&self) -> bool {
         self.balance.violations.is_empty()
+    }
+
+    /// What failed messages said of their failure.
+    fn hand_offs(&self) -> BTreeMap<String, usize> {
+        let mut hand_offs = BTreeMap::new();
+        for delivery in self.history.deliveries.iter().filter(|it| it.from == Stage::Intermediate) {
+            let reason = match failure_type(&delivery.content) {
+                none if none.is_empty() => "by redrive".to_owned(),
+                status if status.starts_with("HttpStatus.") => "handed off: HttpStatus".to_owned(),
+                other => format!("handed off: {other}"),
+            };
+            *hand_offs.entry(reason).or_default() += 1;
+        }
+        hand_offs
     }
 
     /// Everything that was observed of a message.
@@ -83,6 +97,9 @@ impl fmt::Display for Report {
             *answers.entry(call.answer).or_default() += 1;
         }
         table(f, &answers.into_iter().map(|(answer, count)| (format!("{answer:?}"), count)).collect())?;
+        let hand_offs = self.hand_offs();
+        writeln!(f, "received from the intermediate DLQ: {}", hand_offs.values().sum::<usize>())?;
+        table(f, &hand_offs)?;
         writeln!(f, "faults: {}", counts.faults.values().sum::<usize>())?;
         table(f, &counts.faults)?;
         writeln!(f, "processes killed: {}", counts.kills.values().sum::<usize>())?;

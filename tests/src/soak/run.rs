@@ -8,7 +8,7 @@ use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use rand::RngExt as _;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::dice::Dice;
 use super::history::{Content, Stage};
@@ -54,6 +54,8 @@ const ENDED_BEFORE_HEALING: usize = 985;
 /// How long a killer waits for its victim to begin to work.
 const LURKS: u32 = 100;
 const LURK: Duration = Duration::from_millis(5);
+/// Some thousand messages take two seconds.
+const READING_MAX: Duration = Duration::from_secs(60);
 /// Of the time limit, at most.
 const BURNING_MAX: f64 = 0.7;
 
@@ -91,13 +93,7 @@ impl Soak {
         let burned = world.burn(self, &sent, pollers, start).await;
         world.settle(start + self.limit).await;
         running.shutdown().await; // what they still work on, if it has not settled, is told as lost
-        for message in world.topology.final_records().await {
-            let content = Content::of(&message);
-            match key_in(&content.body) {
-                Some(key) => world.recorder.found(key, content),
-                None => world.recorder.trouble(format!("nobody sent {}", content.body)),
-            }
-        }
+        world.read_final_dlq().await;
         let (history, counts) = world.recorder.take();
         let balance = balance(&history);
         Report { soak: self, history, counts, balance, burned, took: start.elapsed() }
@@ -185,6 +181,20 @@ impl World {
         fire.shutdown().await;
         self.recorder.heal();
         start.elapsed()
+    }
+
+    async fn read_final_dlq(&self) {
+        // Copies without end would take without end, too.
+        let Ok(messages) = timeout(READING_MAX, self.topology.final_records()).await else {
+            return self.recorder.trouble(format!("the final DLQ cannot be read within {READING_MAX:?}"));
+        };
+        for message in messages {
+            let content = Content::of(&message);
+            match key_in(&content.body) {
+                Some(key) => self.recorder.found(key, content),
+                None => self.recorder.trouble(format!("nobody sent {}", content.body)),
+            }
+        }
     }
 
     /// Phase two: no faults and no kills any more, until nothing is left in the three inner queues and nothing is on its way.

@@ -209,3 +209,6 @@ fn transient(dice: &mut StdRng, burns: bool) -> Reply {
     ];
     if burns { pick(dice, &replies) } else { Reply::Status(status) }
 }
+
+#[cfg(test)]
+mod tests;

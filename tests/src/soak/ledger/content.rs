@@ -68,7 +68,7 @@ pub(super) fn document(attributes: &Attributes, name: &str) -> Value {
 }
 
 /// `type` of the `Failure` that a message carries.
-pub(super) fn failure_type(content: &Content) -> String {
+pub(in crate::soak) fn failure_type(content: &Content) -> String {
     document(&content.attributes, "Failure")["type"].as_str().unwrap_or_default().to_owned()
 }
 
