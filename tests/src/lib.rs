@@ -3,6 +3,7 @@
 //! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
 //! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
+//! The [`soak`] puts all of it under fire.
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
 pub mod canaries;
@@ -15,6 +16,7 @@ pub mod ministack;
 pub mod runtime_api;
 pub mod settings;
 pub mod skips;
+pub mod soak;
 pub mod sqs;
 pub mod topology;
 pub mod wire;

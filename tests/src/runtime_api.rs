@@ -13,9 +13,11 @@ use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, Notify, watch};
 use tokio::time::sleep;
 
-use environment::Environment;
+use environment::{Context, Environment};
 
 use crate::sqs::REGION;
+
+const TRACE_ID: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0";
 
 /// A Lambda function: a program, its environment variables, and at most one execution environment at a time.
 pub struct Function {
@@ -75,6 +77,14 @@ impl Function {
     /// # Panics
     /// If the program cannot be run.
     pub async fn invoke(&self, event: &Value, timeout: Duration) -> Outcome {
+        self.invoke_traced(event, timeout, TRACE_ID).await
+    }
+
+    /// The same with this trace id, which the SDK puts into the function's requests to AWS.
+    ///
+    /// # Panics
+    /// See [`Self::invoke`].
+    pub async fn invoke_traced(&self, event: &Value, timeout: Duration, trace_id: &str) -> Outcome {
         let mut slot = self.environment.lock().await;
         if slot.as_mut().is_none_or(Environment::has_ended) {
             *slot = Some(Environment::start(&self.program, &self.variables, &self.output));
@@ -82,11 +92,11 @@ impl Function {
         let Some(environment) = slot.as_mut() else {
             return Outcome::Died;
         };
-        let arn = self.arn();
+        let context = Context { trace_id: trace_id.to_owned(), function_arn: self.arn() };
         let outcome = tokio::select! {
             biased;
             () = self.kill.notified() => Outcome::Died,
-            outcome = environment.invoke(event, timeout, &self.in_flight, &arn) => outcome,
+            outcome = environment.invoke(event, timeout, &self.in_flight, context) => outcome,
         };
         self.in_flight.send_replace(false);
         // Lambda replaces the environment of a function that died or ran out of time.
@@ -106,6 +116,11 @@ impl Function {
         let mut in_flight = self.in_flight.subscribe();
         in_flight.wait_for(|in_flight| *in_flight).await.expect("the sender is a field of self");
         sleep(delay).await;
+        self.kill();
+    }
+
+    /// Kills the process that works on an invocation now (SIGKILL), be it still starting; the invocation's outcome is [`Outcome::Died`].
+    pub fn kill(&self) {
         self.kill.notify_waiters();
     }
 

@@ -45,6 +45,14 @@ enum Task {
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
+    /// Send thousands of messages through the three real programs while requests fail and processes are killed, and check that nothing is lost.
+    ///
+    /// Example, with what a failed run printed: `cargo xtask soak --messages 5000 --seed 17`
+    Soak {
+        /// Passed on: --help lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Build the three functions for Lambda, as `target/lambda/NAME/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
@@ -119,6 +127,7 @@ fn main() -> ExitCode {
         Task::Test => test::all(),
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
+        Task::Soak { arguments } => soak(&arguments),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
@@ -144,6 +153,12 @@ fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
     bundle(Architecture::HOST)?;
     let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", "deploy-local", "--"]);
     run(command.args(arguments))
+}
+
+fn soak(arguments: &[String]) -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    bundle(Architecture::HOST)?;
+    test::soak(arguments)
 }
 
 fn bench_audit() -> Result<(), Failure> {

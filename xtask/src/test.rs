@@ -53,7 +53,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     unit_tests(report)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
-    proof(report)?;
+    proof(report, &python)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -97,8 +97,9 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
 }
 
 /// What shows that nothing is lost, beyond tests that were thought of.
-fn proof(report: &mut Report) -> Result<(), Failure> {
+fn proof(report: &mut Report, python: &Python) -> Result<(), Failure> {
     let fresh_seeds = FreshSeeds::start(SIMULATION_SECONDS)?;
+    soak_step(report, python)?;
     match fuzz::compiler() {
         Ok(()) => report.step("fuzzing", fuzz::step)?,
         Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
@@ -119,6 +120,19 @@ fn system_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(),
         command.args(["--skip", "deployment"]);
     }
     report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
+}
+
+/// The real programs under fire. Its messages are enough for every fault to happen; what it prints is its proof.
+fn soak_step(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    match python {
+        Python::Unavailable(remedy) => report.skip("soak of the real programs on ministack", remedy),
+        Python::Ready(_) => report.step("soak of the real programs", || soak(&[])),
+    }
+}
+
+/// [`soak_step`] alone, once everything it needs is there.
+pub(crate) fn soak(arguments: &[String]) -> Result<(), Failure> {
+    run(cargo(&["run", "--bin", "soak", "--"]).args(arguments))
 }
 
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.

@@ -38,8 +38,14 @@ struct Invocation {
     id: String,
     event: String,
     deadline_millis: u128,
-    function_arn: String,
+    context: Context,
     handed_out: watch::Sender<bool>,
+}
+
+/// What an invocation is told beside its event.
+pub(super) struct Context {
+    pub(super) trace_id: String,
+    pub(super) function_arn: String,
 }
 
 struct Answer {
@@ -99,7 +105,7 @@ impl Environment {
         event: &Value,
         timeout: Duration,
         in_flight: &watch::Sender<bool>,
-        function_arn: &str,
+        context: Context,
     ) -> Outcome {
         self.invoked += 1;
         let id = format!("00000000-0000-4000-8000-{:012}", self.invoked);
@@ -110,7 +116,7 @@ impl Environment {
                 id: id.clone(),
                 event: event.to_string(),
                 deadline_millis: epoch_millis() + timeout.as_millis(),
-                function_arn: function_arn.to_owned(),
+                context,
                 handed_out: in_flight.clone(),
             });
             sleep(timeout).await;
@@ -158,11 +164,8 @@ async fn next(State(api): State<Arc<Api>>) -> Response {
         ("Content-Type", "application/json".to_owned()),
         ("Lambda-Runtime-Aws-Request-Id", invocation.id),
         ("Lambda-Runtime-Deadline-Ms", invocation.deadline_millis.to_string()),
-        ("Lambda-Runtime-Invoked-Function-Arn", invocation.function_arn),
-        (
-            "Lambda-Runtime-Trace-Id",
-            "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0".to_owned(),
-        ),
+        ("Lambda-Runtime-Invoked-Function-Arn", invocation.context.function_arn),
+        ("Lambda-Runtime-Trace-Id", invocation.context.trace_id),
     ];
     (headers, invocation.event).into_response()
 }

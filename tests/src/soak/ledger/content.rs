@@ -1,0 +1,133 @@
+//! Whether a message is still what was sent, but for what redeliver may write.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::super::history::{Attribute, Attributes, Content, Delivery, Send, Stage};
+use super::super::messages::Sent;
+use super::{DELAY_SECONDS_MAX, Fault, Kind};
+
+/// The members of `metadata`.
+pub(super) type Metadata = Map<String, Value>;
+
+/// The members of `metadata` that redeliver writes.
+const OUR_MEMBERS: [&str; 5] =
+    ["retry_attempt", "next_retry_time", "first_sent_time", "retry_history", "snooze_count"];
+
+/// Checks body, attributes and group of a message in a queue.
+pub(super) fn check_content(sent: &Sent, stage: Stage, content: &Content) -> Result<Metadata, Fault> {
+    let changed = |text: String| (Kind::Changed, format!("in the {}: {text}", stage.name()));
+    let metadata = metadata(sent, &content.body).map_err(changed)?;
+    let producers = producers(stage, &content.attributes);
+    if producers != sent.content.attributes {
+        let text = format!("the attributes are {producers:?}, were {:?}", sent.content.attributes);
+        return Err(changed(text));
+    }
+    if content.group != sent.content.group {
+        return Err(changed(format!("the group is {:?}, was {:?}", content.group, sent.content.group)));
+    }
+    Ok(metadata)
+}
+
+/// `metadata` of a body, all else of which is byte for byte as it was sent.
+pub(super) fn metadata(sent: &Sent, body: &str) -> Result<Metadata, String> {
+    let Some(frame) = &sent.frame else {
+        return if body == sent.content.body {
+            Ok(Map::new())
+        } else {
+            Err("the body is another one".to_owned())
+        };
+    };
+    let text = body.strip_prefix(&*frame.before).and_then(|rest| rest.strip_suffix(&*frame.after));
+    let text = text.ok_or("bytes outside of metadata are not as they were")?;
+    let metadata: Metadata = serde_json::from_str(text).map_err(|error| format!("metadata: {error}"))?;
+    let mut others = metadata.clone();
+    others.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
+    if others == frame.metadata {
+        Ok(metadata)
+    } else {
+        Err(format!("the producer's metadata are {others:?}"))
+    }
+}
+
+/// `retry_attempt`.
+pub(super) fn attempt(metadata: &Metadata) -> u64 {
+    count(metadata, "retry_attempt")
+}
+
+fn count(metadata: &Metadata, name: &str) -> u64 {
+    // What is no number is beyond every limit.
+    metadata.get(name).map_or(0, |count| count.as_u64().unwrap_or(u64::MAX))
+}
+
+/// What the functions wrote among the attributes, as JSON.
+pub(super) fn document(attributes: &Attributes, name: &str) -> Value {
+    let text = attributes.get(name).map(Attribute::text).unwrap_or_default();
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+/// `type` of the `Failure` that a message carries.
+pub(in crate::soak) fn failure_type(content: &Content) -> String {
+    document(&content.attributes, "Failure")["type"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The attributes without ours and with what is folded into ours.
+fn producers(stage: Stage, attributes: &Attributes) -> Attributes {
+    let ours: &[&str] = match stage {
+        Stage::Source => &[],
+        Stage::Intermediate | Stage::Annotation => &["Failure"],
+        Stage::Final => &["ErrorType", "ErrorDetails", "DeadLetter"],
+    };
+    let mut producers = attributes.clone();
+    for name in ours {
+        producers.remove(*name);
+        let document = document(attributes, name);
+        for (name, folded) in document["folded_attributes"].as_object().into_iter().flatten() {
+            let text = folded["text"].as_str().map(|text| text.as_bytes().to_vec());
+            let bytes = folded["base64"].as_str().and_then(|base64| STANDARD.decode(base64).ok());
+            let data_type = folded["data_type"].as_str().unwrap_or_default().to_owned();
+            let value = text.or(bytes).unwrap_or_default();
+            producers.insert(name.clone(), Attribute { data_type, value });
+        }
+    }
+    producers
+}
+
+/// Checks what a function sent against what it had received.
+pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> Result<(), Fault> {
+    let Some(from) = deliveries.first().map(|delivery| delivery.from) else {
+        return Ok(()); // told of elsewhere
+    };
+    let way = format!("from the {} to the {}", from.name(), send.to.name());
+    let known = match (from, send.to) {
+        (Stage::Source, Stage::Annotation) => sent.frame.is_none(),
+        (Stage::Source, Stage::Intermediate) | (Stage::Intermediate, Stage::Source) => sent.frame.is_some(),
+        (Stage::Intermediate, Stage::Annotation) | (Stage::Annotation, Stage::Final) => true,
+        _ => false,
+    };
+    if !known {
+        return Err((Kind::Misled, format!("it was sent {way}")));
+    }
+    let new = check_content(sent, send.to, &send.content)?;
+    if (from, send.to) != (Stage::Intermediate, Stage::Source) {
+        let same = deliveries.iter().any(|delivery| delivery.content.body == send.content.body);
+        return if same { Ok(()) } else { Err((Kind::Changed, format!("another body was sent {way}"))) };
+    }
+    let follows = |old: &Metadata| {
+        let spent = count(&new, "retry_attempt").checked_sub(count(old, "retry_attempt"));
+        let snoozed = count(&new, "snooze_count").checked_sub(count(old, "snooze_count"));
+        matches!((spent, snoozed), (Some(1), Some(0)) | (Some(0), Some(1)))
+    };
+    let olds = deliveries.iter().filter_map(|delivery| metadata(sent, &delivery.content.body).ok());
+    if !olds.into_iter().any(|old| follows(&old)) {
+        return Err((
+            Kind::Miscounted,
+            format!("attempt {} was sent {way} after another one", attempt(&new)),
+        ));
+    }
+    if send.delay_seconds > DELAY_SECONDS_MAX {
+        return Err((Kind::Miscounted, format!("a delay of {} s", send.delay_seconds)));
+    }
+    Ok(())
+}
