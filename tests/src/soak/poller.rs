@@ -85,7 +85,7 @@ impl Poller {
             return;
         }
         let keys: BTreeSet<_> = messages.iter().filter_map(|message| key_in(body(message))).collect();
-        let invocation = self.recorder.begin(self.number, self.from, keys);
+        let invocation = self.recorder.begin(self.number, self.timeout, keys);
         let burns = self.recorder.burns();
         if burns && self.dice.per_mille(("abandoned", invocation), ABANDONED_PER_MILLE) {
             self.recorder.fault("batch abandoned by the mapping");

@@ -17,8 +17,10 @@ use batch::Batch;
 use fault::Denial;
 pub use fault::Fault;
 
-/// A confirmation that comes later may come too late: the functions wait for five seconds.
+/// A confirmation that takes longer may come too late: the functions wait for five seconds.
 const LATE: Duration = Duration::from_secs(2);
+/// So near an invocation's end, too: the functions keep half a second free for their own answer.
+const NEAR_THE_END: Duration = Duration::from_secs(1);
 
 /// A running proxy; dropping it ends it.
 pub struct Proxy {
@@ -108,7 +110,7 @@ impl Shared {
             connection.reset();
             return None;
         };
-        let (came, after) = (Instant::now(), self.recorder.since(invocation));
+        let (came, after) = (Instant::now(), self.recorder.clock(invocation).0);
         let not_passed_on = Told::NotConfirmed(fault.name());
         let kept = match fault {
             Fault::ResetUnsent => {
@@ -199,7 +201,9 @@ impl Shared {
         };
         let name =
             if fault == Fault::None { "refused by the queue, or the client is gone" } else { fault.name() };
-        let told = if came.elapsed() < LATE { Told::Confirmed } else { Told::ConfirmedLate };
+        let (lasted, may_last) = self.recorder.clock(invocation);
+        let in_time = came.elapsed() < LATE && lasted + NEAR_THE_END < may_last;
+        let told = if in_time { Told::Confirmed } else { Told::ConfirmedLate };
         batch.record(&self.recorder, invocation, after, |id| {
             let told = if whole && confirmed.contains(id) { told } else { Told::NotConfirmed(name) };
             (arrived.contains(id), told)

@@ -22,8 +22,8 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct State {
     history: History,
-    /// Where each invocation's batch came from, and when it began.
-    invocations: Vec<(Stage, Instant)>,
+    /// When each invocation began, and how long its function may take.
+    invocations: Vec<(Instant, Duration)>,
     /// The last batches of each mapping, newest last.
     batches: BTreeMap<usize, Vec<(Invocation, BTreeSet<Key>)>>,
     ended: BTreeSet<Key>,
@@ -102,10 +102,10 @@ impl Recorder {
     }
 
     /// A batch of a mapping begins.
-    pub(super) fn begin(&self, mapping: usize, from: Stage, keys: BTreeSet<Key>) -> Invocation {
+    pub(super) fn begin(&self, mapping: usize, timeout: Duration, keys: BTreeSet<Key>) -> Invocation {
         let mut state = self.state();
         let invocation = state.invocations.len() as Invocation;
-        state.invocations.push((from, Instant::now()));
+        state.invocations.push((Instant::now(), timeout));
         state.batches.entry(mapping).or_default().push((invocation, keys));
         invocation
     }
@@ -117,11 +117,11 @@ impl Recorder {
         batches.iter().rev().find(|(_, keys)| keys.contains(&key)).map(|(invocation, _)| *invocation)
     }
 
-    /// How long an invocation has lasted.
-    pub(super) fn since(&self, invocation: Invocation) -> Duration {
+    /// How long an invocation has lasted, and how long it may last at least: the process's start is not counted there.
+    pub(super) fn clock(&self, invocation: Invocation) -> (Duration, Duration) {
         let state = self.state();
         let begun = usize::try_from(invocation).ok().and_then(|place| state.invocations.get(place).copied());
-        begun.map_or(Duration::ZERO, |(_, begun)| begun.elapsed())
+        begun.map_or_else(Default::default, |(begun, timeout)| (begun.elapsed(), timeout))
     }
 
     pub(super) fn delivered(&self, delivery: Delivery) {

@@ -41,8 +41,9 @@ const POLICY: &str = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initi
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Long enough for the target and two lost answers in a row.
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(13);
-/// Of one mapping whose function has too little time for its batch: half of it is for the calls.
-const SHORT_TIMEOUT: Duration = Duration::from_secs(6);
+/// Of one mapping whose function makes one call at a time, and whose time is often too short for its batch: half of it is for the calls, and
+/// that half must not be shorter than a call's timeout, by which the ledger knows what came too late.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Mappings of each function: the target is slow, so many wait for it at the same time.
 const PROCESSORS: usize = 12;
 const RETRIERS: usize = 6;
@@ -125,7 +126,7 @@ impl World {
                 vec![
                     ("TARGET", self.target.url_for(number)),
                     ("TARGET_TIMEOUT_SECONDS", TIMEOUT.as_secs().to_string()),
-                    ("MAX_CONCURRENCY", if hurried { "2" } else { "10" }.to_owned()),
+                    ("MAX_CONCURRENCY", if hurried { "1" } else { "10" }.to_owned()),
                     ("INTERMEDIATE_DLQ_URL", intermediate.url.clone()),
                     ("ANNOTATION_QUEUE_URL", annotation.url.clone()),
                 ],

@@ -42,15 +42,19 @@ async fn accept(taken: Taken, mut connection: Connection) {
     }
 }
 
-/// One batch of three entries through a proxy with this fault.
+/// One batch of three entries through a proxy with this fault, in an invocation that has a minute.
 async fn through(fault: Fault) -> (Seen, Vec<String>, Vec<Send>) {
+    within(Duration::from_secs(60), fault).await
+}
+
+async fn within(timeout: Duration, fault: Fault) -> (Seen, Vec<String>, Vec<Send>) {
     let taken = Taken::default();
     let upstream = {
         let taken = Arc::clone(&taken);
         listen(move |connection| accept(Arc::clone(&taken), connection)).await
     };
     let recorder = Arc::new(Recorder::new(messages(Dice::new(1), 3)));
-    let invocation = recorder.begin(0, Stage::Intermediate, (0..3).collect());
+    let invocation = recorder.begin(0, timeout, (0..3).collect());
     let queues = [Stage::Source, Stage::Intermediate, Stage::Annotation, Stage::Final].map(|stage| {
         (if stage == Stage::Source { QUEUE.to_owned() } else { stage.name().to_owned() }, stage)
     });
@@ -117,6 +121,13 @@ async fn without_a_fault_everything_is_passed_on_and_confirmed() {
         );
         assert_eq!(outcomes(&sends), [(true, Told::Confirmed); 3]);
     }
+}
+
+#[tokio::test]
+async fn a_confirmation_near_the_invocations_end_may_come_too_late() {
+    let (seen, _, sends) = within(NEAR_THE_END, Fault::None).await;
+    assert!(matches!(seen, Seen::Answer(200, _)), "{seen:?}");
+    assert_eq!(outcomes(&sends), [(true, Told::ConfirmedLate); 3]);
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::soak::history::Stage;
 use crate::soak::messages::{Sent, messages};
 
 /// A target, and the mappings whose functions it killed.
@@ -22,7 +21,7 @@ async fn world() -> World {
     let sent = messages(dice, 400);
     let recorder = Arc::new(Recorder::new(sent.clone()));
     recorder.heal();
-    recorder.begin(MAPPING, Stage::Source, (0..sent.len()).collect());
+    recorder.begin(MAPPING, TIMEOUT, (0..sent.len()).collect());
     let killed = Arc::<Mutex<Vec<_>>>::default();
     let kill = {
         let killed = Arc::clone(&killed);
