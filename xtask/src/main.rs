@@ -83,7 +83,7 @@ enum Task {
     /// `cargo xtask simulate --seed 42` (one seed again, with all its knobs).
     Simulate {
         /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "arguments")]
         planted: bool,
         /// Passed on: --seeds, --seconds, --first-seed, --seed.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

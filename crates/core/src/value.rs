@@ -25,9 +25,10 @@ pub fn read(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-/// Also where it is escaped: all of its characters are ASCII, so their escapes begin alike.
+/// Also where it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII. Other
+/// escapes are no reason to read slowly: many encoders write `\u003c`.
 fn may_have_private_name(text: &str) -> bool {
-    text.contains(PRIVATE) || (2..8).any(|high| text.contains(&format!("\\u00{high}")))
+    text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
 fn by_parts(raw: &RawValue, levels: usize) -> serde_json::Result<Value> {

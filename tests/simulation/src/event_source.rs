@@ -83,6 +83,14 @@ impl<F: Function> EventSource<'_, F> {
     /// One invocation: the process may die, its answer may get lost; what it has not refused is deleted.
     async fn invoke(&self, records: &[ReceivedMessage]) {
         let world = self.queue.world;
+        let id = world.next_invocation();
+        world.ledger().invoked(id, records.iter().map(|record| record.body.as_str()));
+        in_turn(world, id, self.invocation(records)).await;
+        world.ledger().over(id);
+    }
+
+    async fn invocation(&self, records: &[ReceivedMessage]) {
+        let world = self.queue.world;
         let timeout = Duration::from_secs(world.knobs.invocation_seconds);
         let polls = world.strikes(world.knobs.process.dies).then(|| world.up_to(40));
         let process = self.function.process(records.to_vec(), self.clock.now() + timeout);
@@ -92,8 +100,11 @@ impl<F: Function> EventSource<'_, F> {
         };
         let failed: BTreeSet<_> = failed.failed.into_iter().collect();
         let ids: BTreeSet<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
-        // Lambda takes an unknown id for a failure of the whole batch.
-        if !failed.is_subset(&ids) || world.strikes(world.knobs.process.response_lost) {
+        if !failed.is_subset(&ids) {
+            // Lambda takes an unknown id for a failure of the whole batch: nobody may rely on that.
+            world.ledger().broken(format!("a function reports records that it was not given: {failed:?}"));
+        }
+        if world.strikes(world.knobs.process.response_lost) {
             return;
         }
         let done: Vec<_> = records.iter().filter(|record| !failed.contains(&record.sqs_message_id)).collect();
@@ -102,6 +113,18 @@ impl<F: Function> EventSource<'_, F> {
             self.queue.delete_batch(&handles).await;
         }
     }
+}
+
+/// Tells the ledger at each poll whose turn it is.
+async fn in_turn<T>(world: &World, id: u64, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        world.ledger().turn(Some(id));
+        let polled = future.as_mut().poll(context);
+        world.ledger().turn(None);
+        polled
+    })
+    .await
 }
 
 /// The future's output, unless it dies after so many polls.

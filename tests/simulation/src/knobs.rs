@@ -62,10 +62,14 @@ pub struct SqsFaults {
     pub receive_answer_lost: f64,
     /// Receives: throttled.
     pub receive_throttled: f64,
+    /// Receives: a 5xx, or the request was lost.
+    pub receive_failed: f64,
     /// Deletes: the request was lost, or an entry failed.
     pub delete_failed: f64,
     /// Deletes: done, but the answer was lost.
     pub delete_answer_lost: f64,
+    /// What an operator's program asks besides, visibility and depths: failed or lost.
+    pub other_failed: f64,
 }
 
 /// Chances per batch.
@@ -123,7 +127,12 @@ pub struct ContentMix {
     pub oversize: f64,
     /// The producer sends it twice.
     pub sent_twice: f64,
+    /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison breaks it.
+    pub data_schema: bool,
 }
+
+/// See [`ContentMix::data_schema`].
+pub const DATA_SCHEMA: &str = r#"{"type":"object","properties":{"forbidden":false}}"#;
 
 /// Who looks after the final DLQ during the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +152,8 @@ impl Knobs {
         let rng = &mut StdRng::seed_from_u64(seed);
         let messages = log_uniform(rng, 5.0, 3000.0);
         let invocation_seconds = rng.random_range(6..=60);
-        let faulty = rng.random_bool(0.9);
+        // Some runs have no faults but the target's: there, each message must come out exactly once.
+        let faulty = rng.random_bool(0.85);
         let mut some = |most: f64| chance(rng, if faulty { most } else { 0.0 });
         let sqs = SqsFaults {
             send_throttled: some(0.3),
@@ -155,8 +165,10 @@ impl Knobs {
             entry_answer_lost: some(0.1),
             receive_answer_lost: some(0.1),
             receive_throttled: some(0.3),
+            receive_failed: some(0.2),
             delete_failed: some(0.05),
             delete_answer_lost: some(0.2),
+            other_failed: some(0.2),
         };
         let process = ProcessFaults {
             dies: some(0.4),
@@ -185,6 +197,7 @@ impl Knobs {
             // A few: each of them is a mebibyte on every hop.
             oversize: chance(rng, 0.02).min(3.0 / messages as f64),
             sent_twice: chance(rng, 0.1),
+            data_schema: rng.random_bool(0.3),
         };
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
         Self {
@@ -196,13 +209,13 @@ impl Knobs {
             invocation_seconds,
             max_concurrency: rng.random_range(1..=10),
             source_receives: if rng.random_bool(0.8) { 1 } else { rng.random_range(2..=10) },
-            latency_ms: if rng.random_bool(0.8) { log_uniform(rng, 1.0, 2000.0) as u64 } else { 0 },
+            latency_ms: if faulty && rng.random_bool(0.8) { log_uniform(rng, 1.0, 2000.0) as u64 } else { 0 },
             skew_ms: if rng.random_bool(0.5) { rng.random_range(0..120_000) } else { 0 },
             sqs,
             process,
             target,
             content,
-            operator: operators[rng.random_range(0..operators.len())],
+            operator: operators[if faulty { rng.random_range(0..operators.len()) } else { 0 }],
         }
     }
 
@@ -220,8 +233,8 @@ impl Knobs {
         let ProcessFaults { dies, duplicate, response_lost, .. } = self.process;
         let faults =
             [send_throttled, send_failed, send_lost, send_answer_lost, entry_answer_lost, delete_failed];
-        // A request that is slow may be cut off by the invocation's end with its answer on the way.
-        self.latency_ms <= 100
+        // What takes time may be cut off by the invocation's end with its answer on the way.
+        self.latency_ms == 0
             && self.operator == Operator::None
             && faults.into_iter().chain([dies, duplicate, response_lost]).all(|chance| chance <= 0.0)
     }
@@ -231,8 +244,9 @@ impl Knobs {
     pub fn fault_plan(&self) -> FaultPlan {
         let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
         let SqsFaults { entry_refused, entry_failed, entry_answer_lost, .. } = self.sqs;
-        let SqsFaults { receive_answer_lost, receive_throttled, delete_failed, delete_answer_lost, .. } =
-            self.sqs;
+        let SqsFaults { receive_answer_lost, receive_throttled, receive_failed, .. } = self.sqs;
+        let SqsFaults { delete_failed, delete_answer_lost, other_failed, .. } = self.sqs;
+        let (hide, depth) = (Action::ChangeMessageVisibilityBatch, Action::GetQueueAttributes);
         let (send, receive, delete) =
             (Action::SendMessageBatch, Action::ReceiveMessage, Action::DeleteMessageBatch);
         let (request, entry) = (Scope::Request, Scope::Entry);
@@ -246,9 +260,15 @@ impl Knobs {
             (send, entry, entry_answer_lost, Injection::LostAnswer),
             (receive, request, receive_answer_lost, Injection::LostAnswer),
             (receive, request, receive_throttled, Injection::Throttled),
+            (receive, request, receive_failed, Injection::Service),
+            (receive, request, receive_failed, Injection::LostRequest),
             (delete, request, delete_failed, Injection::LostRequest),
             (delete, entry, delete_failed, Injection::Service),
             (delete, request, delete_answer_lost, Injection::LostAnswer),
+            (delete, request, delete_failed, Injection::Throttled),
+            (hide, request, other_failed, Injection::Service),
+            (hide, entry, other_failed, Injection::LostAnswer),
+            (depth, request, other_failed, Injection::LostRequest),
         ];
         rules.into_iter().filter(|(_, _, chance, _)| *chance > 0.0).fold(
             FaultPlan::new(self.seed),

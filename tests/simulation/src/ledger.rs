@@ -4,9 +4,12 @@
 mod body;
 mod calls;
 mod copies;
+mod invocations;
 mod oracle;
 mod sends;
 mod settled;
+mod trace;
+mod ways_out;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,6 +25,7 @@ use crate::messages::{Expected, Produced, number};
 use body::Body;
 use calls::Answer;
 use copies::Copy;
+use invocations::Invocation;
 use oracle::Case;
 pub use settled::Balance;
 
@@ -58,9 +62,6 @@ pub enum Actor {
 /// A broken rule.
 pub type Violation = String;
 
-/// Changes kept for the report of a failure.
-const TRACE: usize = 60;
-
 /// The ledger of one run.
 pub struct Ledger {
     knobs: Knobs,
@@ -69,6 +70,9 @@ pub struct Ledger {
     by_message_id: HashMap<String, usize>,
     /// Every copy that is in a queue, by SQS's id: whose it is, where, and its number among those.
     copies: HashMap<String, (usize, Place, usize)>,
+    invocations: HashMap<u64, Invocation>,
+    /// The invocation whose turn it is.
+    turn: Option<u64>,
     /// Every message of the source queue ever, by SQS's id.
     origins: HashMap<String, Origin>,
     start: DateTime<Utc>,
@@ -93,8 +97,8 @@ struct Subject {
     copies: [Vec<Copy>; 4],
     /// By place: how many are there now.
     live: [u32; 4],
-    /// By place: confirmed reasons to delete a copy there.
-    credit: [u32; 4],
+    /// Times that an operator has sent it back: each allows to delete one copy from the final DLQ.
+    credit: u32,
     /// What each copy of the intermediate DLQ that was received is a case of.
     cases: Vec<Case>,
     processed: u32,
@@ -140,7 +144,7 @@ impl Ledger {
                 sends: 0,
                 copies: Default::default(),
                 live: [0; 4],
-                credit: [0; 4],
+                credit: 0,
                 cases: Vec::new(),
                 processed: 0,
                 final_records: 0,
@@ -157,6 +161,8 @@ impl Ledger {
             subjects: messages.iter().map(subject).collect(),
             by_message_id: ids.collect(),
             copies: HashMap::new(),
+            invocations: HashMap::new(),
+            turn: None,
             origins: HashMap::new(),
             start,
             healed: false,
@@ -196,8 +202,8 @@ impl Ledger {
         }
     }
 
-    /// The run does not come to its end.
-    pub fn stuck(&mut self, violation: Violation) {
+    /// A rule is broken that others look after.
+    pub fn broken(&mut self, violation: Violation) {
         self.report(violation);
     }
 
@@ -211,24 +217,6 @@ impl Ledger {
     #[must_use]
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
-    }
-
-    /// A number that is equal for equal histories.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
-        self.digest.finish()
-    }
-
-    /// Changes seen.
-    #[must_use]
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// The last changes, oldest first.
-    #[must_use]
-    pub fn trace(&self) -> Vec<String> {
-        self.trace.iter().cloned().collect()
     }
 
     fn report(&mut self, violation: Violation) {
@@ -296,56 +284,6 @@ impl Ledger {
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
     }
 
-    /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
-    fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
-        let (limit, expected) = match from {
-            Place::Source => (u32::from(self.knobs.source_receives), Place::Intermediate),
-            Place::Intermediate => (100, Place::Annotation),
-            Place::Annotation => (10, Place::Final),
-            Place::Final => return Err(format!("{id} was moved out of the final DLQ")),
-        };
-        let mut copy = self.copy(id)?.clone();
-        let n = self.take(id)?;
-        let subject = &self.subjects[n];
-        let healthy = copy.receives - copy.receives_in_faults;
-        let no_place = subject.attributes.len() == 10 || subject.is_oversize();
-        copy.redriven = true;
-        let (receives, body) = (copy.receives, subject.produced.content.body.clone());
-        if to == Place::Final {
-            self.final_record(n, &copy, &body);
-        }
-        self.put(n, to, id.to_owned(), copy);
-        if to != expected || receives < limit {
-            return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
-        }
-        if self.healed && healthy >= 2.min(limit) && !(from == Place::Source && no_place) {
-            return Err(format!(
-                "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
-            ));
-        }
-        Ok(())
-    }
-
-    /// The one rule above all: nothing is deleted but what is confirmed to be elsewhere, or done.
-    fn deleted(&mut self, id: &str, place: Place) -> Result<(), Violation> {
-        let n = self.take(id)?;
-        let subject = &mut self.subjects[n];
-        let credit = &mut subject.credit[place as usize];
-        if *credit == 0 {
-            return Err(format!(
-                "message {n} was deleted from {place:?}, and nothing is confirmed that would allow it"
-            ));
-        }
-        *credit -= 1;
-        if subject.live[place as usize] == 0 {
-            *credit = 0;
-        }
-        if subject.live.iter().sum::<u32>() == 0 && subject.processed == 0 {
-            return Err(format!("message {n} is lost: its last copy was deleted from {place:?}"));
-        }
-        Ok(())
-    }
-
     fn put(&mut self, n: usize, place: Place, id: String, copy: Copy) {
         let subject = &mut self.subjects[n];
         subject.live[place as usize] += 1;
@@ -373,33 +311,6 @@ impl Ledger {
     fn tolerance(&self) -> TimeDelta {
         let invocation = i64::try_from(self.knobs.invocation_seconds).unwrap_or(i64::MAX);
         TimeDelta::milliseconds(self.knobs.skew_ms + 1) + TimeDelta::seconds(2 * invocation)
-    }
-
-    fn remember(&mut self, actor: Actor, change: &Change) {
-        let what = match &change.what {
-            What::Sent(content) => {
-                content.body.hash(&mut self.digest);
-                let names: Vec<_> = content.attributes.keys().map(String::as_str).collect();
-                format!(
-                    "sent {:?}, delay {}, attributes {}",
-                    number(&content.body),
-                    content.delay,
-                    names.join(" ")
-                )
-            }
-            What::Received { receive_count } => format!("received, {receive_count}"),
-            What::Moved(to) => format!("moved to {to}"),
-            What::Deleted => "deleted".to_owned(),
-            What::Expired => "expired".to_owned(),
-        };
-        let seconds = (change.at - self.start).as_seconds_f64();
-        let (_, queue) = change.queue_arn.rsplit_once(':').unwrap_or_default();
-        let line = format!("{seconds:>12.3} {actor:?} {queue} {} {what}", change.sqs_message_id);
-        line.hash(&mut self.digest);
-        if self.trace.len() == TRACE {
-            self.trace.pop_front();
-        }
-        self.trace.push_back(line);
     }
 
     /// Whether these are the producer's, all of them and no more.

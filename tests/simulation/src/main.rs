@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use redeliver_core::ports::Clock as _;
-use redeliver_core::schema::MessageSchema;
 use redeliver_simulation::knobs::Knobs;
-use redeliver_simulation::run::run;
+use redeliver_simulation::run::{Schemas, run};
 
 /// Runs seeds through the simulator.
 ///
@@ -52,13 +51,13 @@ fn main() -> ExitCode {
         Some(seed) => println!("{:#?}", knobs(seed)),
         None => println!("seeds from {first} on"),
     }
-    let schema = MessageSchema::default();
+    let schemas = Schemas::default();
     let (mut seeds, mut sums) = (0, Sums::default());
     let more = |seeds| {
         count.map_or_else(|| elapsed() < Duration::from_secs(arguments.seconds), |count| seeds < count)
     };
     while more(seeds) {
-        match run(knobs(first.wrapping_add(seeds)), &schema) {
+        match run(knobs(first.wrapping_add(seeds)), &schemas) {
             Ok(passed) => sums.add(&passed),
             Err(failed) => {
                 let small = match messages_max {
@@ -72,7 +71,7 @@ fn main() -> ExitCode {
         seeds += 1;
     }
     if let Some(last) = seeds.checked_sub(1).map(|last| first.wrapping_add(last))
-        && run(knobs(last), &schema).ok().map(|passed| passed.digest) != Some(sums.last_digest)
+        && run(knobs(last), &schemas).ok().map(|passed| passed.digest) != Some(sums.last_digest)
     {
         println!("seed {last}: two runs of it differ: what is replayed would not be what failed");
         return ExitCode::FAILURE;

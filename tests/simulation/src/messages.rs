@@ -67,7 +67,7 @@ pub fn produce(
     let id = message_id(rng);
     let mut attributes = attributes(mix, rng);
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
-        let (body, code) = poison(n, &id, rng);
+        let (body, code) = poison(n, &id, mix.data_schema, rng);
         (body, Expected::Invalid(code), None, None)
     } else {
         let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
@@ -184,13 +184,18 @@ fn body(
 }
 
 /// A body that is no valid message, and the code that must be given to it.
-fn poison(n: usize, id: &str, rng: &mut impl Rng) -> (String, &'static str) {
+fn poison(n: usize, id: &str, data_schema: bool, rng: &mut impl Rng) -> (String, &'static str) {
     const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
     const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
     let m = marker(n);
     let good = format!(r#""metadata":{{"message_id":"{id}"}}"#);
+    let with = |member: &str| {
+        (format!(r#"{{"metadata":{{"message_id":"{id}",{member}}},"data":{{"m":"{m}"}}}}"#), SCHEMA)
+    };
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let all = [
+        // Of the user's own schema for `data`, where there is one.
+        (format!(r#"{{{good},"data":{{"m":"{m}","forbidden":true}}}}"#), SCHEMA),
         (format!("{m} is not JSON"), FORMAT),
         (format!(r#"["{m}"]"#), FORMAT),
         (format!(r#""{m}""#), FORMAT),
@@ -222,8 +227,18 @@ fn poison(n: usize, id: &str, rng: &mut impl Rng) -> (String, &'static str) {
             SCHEMA,
         ),
         (format!(r#"{{"metadata":["{m}"],"data":{{}}}}"#), SCHEMA),
+        (format!("{{{good},\"data\":{{\"m\":\"{m}\"}},\"a\tb\":1}}"), FORMAT),
+        with(r#""expires_at":"tomorrow""#),
+        with(r#""first_sent_time":"2026-13-01T00:00:00Z""#),
+        with(r#""next_retry_time":17"#),
+        with(r#""snooze_count":101"#),
+        with(r#""redrive_generation":-1"#),
+        with(r#""redrive_generation":1e1"#),
+        with(r#""retry_history":[{"attempt":0}]"#),
+        with(r#""retry_history":{}"#),
+        with(r#""expires_at":"\ud800""#),
     ];
-    let choice = rng.random_range(0..all.len());
+    let choice = rng.random_range(usize::from(!data_schema)..all.len());
     all.into_iter().nth(choice).expect("within the list")
 }
 
@@ -257,8 +272,9 @@ fn attributes(mix: &ContentMix, rng: &mut impl Rng) -> Attributes {
             }
         }
     }
+    // Names like ours come first, and stay.
     while all.len() > 10 {
-        all.pop_first();
+        all.pop_last();
     }
     all
 }
@@ -297,6 +313,7 @@ mod tests {
             expires: 0.3,
             oversize: 0.05,
             sent_twice: 0.1,
+            data_schema: true,
         };
         let mut rng = StdRng::seed_from_u64(1);
         for n in 0..2000 {

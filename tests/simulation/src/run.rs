@@ -1,7 +1,9 @@
 //! One run: faults, then healing, then the balance.
 
+use std::any::Any;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -13,14 +15,14 @@ use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock as _, Queue, QueueSender as _, QueueService as _, QueueSettings, Redrive};
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
 
 use crate::event_source::EventSource;
-use crate::knobs::Knobs;
+use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::ledger::{Actor, Balance, Ledger, Violation};
 use crate::messages::produce;
 use crate::operator::operate;
@@ -68,6 +70,19 @@ impl fmt::Display for Failed {
     }
 }
 
+/// Compiled once: that takes longer than many a run.
+pub struct Schemas {
+    plain: MessageSchema,
+    with_data: MessageSchema,
+}
+
+impl Default for Schemas {
+    fn default() -> Self {
+        let data = DataSchema::new(DATA_SCHEMA).expect("it is a schema");
+        Self { plain: MessageSchema::default(), with_data: MessageSchema::new(Some(data)) }
+    }
+}
+
 struct Queues {
     source: EmbeddedQueue,
     intermediate: EmbeddedQueue,
@@ -79,7 +94,18 @@ struct Queues {
 ///
 /// # Errors
 /// The first broken rule, with all that is needed to understand it.
-pub fn run(knobs: Knobs, schema: &MessageSchema) -> Result<Passed, Box<Failed>> {
+pub fn run(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
+    let told = knobs.clone();
+    let died = |panic: Box<dyn Any + Send>| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text");
+        Box::new(Failed { knobs: told, violation: format!("a panic: {text}"), trace: Vec::new() })
+    };
+    catch_unwind(AssertUnwindSafe(|| run_all(knobs, schemas))).unwrap_or_else(|panic| Err(died(panic)))
+}
+
+fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
+    let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.plain };
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
@@ -245,7 +271,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
         quiet = if empty && world.ledger().is_all_sent() { quiet + 1 } else { 0 };
         if world.clock.now() > give_up {
             let unsettled = world.ledger().unsettled();
-            world.ledger().stuck(format!("not settled {patience} s after the faults: {unsettled:?}"));
+            world.ledger().broken(format!("not settled {patience} s after the faults: {unsettled:?}"));
         }
     }
     world.finish();

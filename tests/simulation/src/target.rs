@@ -38,21 +38,21 @@ impl Handler for Target<'_> {
                 world.ledger().processed(call, &message.body, world.clock.now());
                 // The answer has a way to go, on which the process may die.
                 world.travel().await;
+                world.ledger().returned(call);
                 Ok(())
             }
             Act::Fail(kind, error_type, after) => {
                 answered(kind, error_type, after);
                 world.travel().await;
+                world.ledger().returned(call);
                 Err(error(kind, error_type, after))
             }
             Act::Panic => {
                 answered("transient", "Panic", None);
+                world.ledger().returned(call);
                 resume_unwind(Box::new("no hook, no output"))
             }
-            Act::Hang => {
-                answered("transient", "Timeout", None);
-                pending().await
-            }
+            Act::Hang => pending().await,
         }
     }
 }

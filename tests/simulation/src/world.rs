@@ -1,6 +1,6 @@
 //! What all actors of a run share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ pub struct World {
     pub sqs: EmbeddedSqs,
     ledger: Mutex<Ledger>,
     rng: Mutex<StdRng>,
+    invocations: AtomicU64,
     healed: AtomicBool,
     over: AtomicBool,
 }
@@ -41,6 +42,7 @@ impl World {
             sqs,
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
+            invocations: AtomicU64::new(0),
             healed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             knobs,
@@ -81,6 +83,11 @@ impl World {
     /// Ends the run.
     pub fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// A number for an invocation.
+    pub fn next_invocation(&self) -> u64 {
+        self.invocations.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Whether the run ends: it was finished, or a rule was broken.

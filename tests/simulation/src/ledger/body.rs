@@ -5,6 +5,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
@@ -25,6 +26,15 @@ pub(crate) struct Retries {
     pub(crate) generation: Option<u32>,
     pub(crate) first_sent: Option<DateTime<Utc>>,
     pub(crate) next_retry: Option<DateTime<Utc>>,
+    pub(crate) history: Vec<Past>,
+}
+
+/// One entry of `retry_history`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Past {
+    pub(crate) attempt: u64,
+    pub(crate) error_type: String,
+    pub(crate) details_bytes: usize,
 }
 
 impl Retries {
@@ -50,27 +60,37 @@ pub(crate) struct Body {
 
 impl Body {
     /// `None` where it is not a JSON object with an object `metadata`.
+    ///
+    /// What stands between two values is kept as it is written: names with their escapes, commas, white space. Within `metadata`,
+    /// where members come and go, that is each name as it is written up to its value.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let top: Members<'_> = serde_json::from_str(text).ok()?;
         let mut kept = Vec::new();
         let mut retries = None;
-        for (name, value) in top.0 {
+        let mut end = 0;
+        for (name, value) in members(text)? {
+            let start = offset(text, value);
+            let before = text[end..start].to_owned();
+            end = start + value.len();
             if name != "metadata" {
-                kept.push((name, value.get().to_owned()));
+                kept.push((before, value.to_owned()));
                 continue;
             }
-            let metadata: Members<'_> = serde_json::from_str(value.get()).ok()?;
+            kept.push((before, String::new()));
             let mut told = Retries::default();
-            kept.push((name, String::new()));
-            for (name, value) in metadata.0 {
+            let mut end = 0;
+            for (name, member) in members(value)? {
+                let start = offset(value, member);
+                let before = &value[end..start];
+                end = start + member.len();
                 if OURS.contains(&name.as_str()) {
-                    told.tell(&name, value.get());
+                    told.tell(&name, member);
                 } else {
-                    kept.push((format!("metadata/{name}"), value.get().to_owned()));
+                    kept.push((before[before.find('"')?..].to_owned(), member.to_owned()));
                 }
             }
             retries = Some(told);
         }
+        kept.push((text[end..].to_owned(), String::new()));
         Some(Self { kept, retries: retries? })
     }
 
@@ -92,9 +112,31 @@ impl Retries {
             "redrive_generation" => self.generation = value.parse().ok(),
             "first_sent_time" => self.first_sent = time(),
             "next_retry_time" => self.next_retry = time(),
+            "retry_history" => self.history = history(value),
             _ => {}
         }
     }
+}
+
+fn members(text: &str) -> Option<Vec<(String, &str)>> {
+    let members: Members<'_> = serde_json::from_str(text).ok()?;
+    Some(members.0.into_iter().map(|(name, value)| (name, value.get())).collect())
+}
+
+/// Where a part of a text begins.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr() as usize - text.as_ptr() as usize
+}
+
+fn history(text: &str) -> Vec<Past> {
+    let document: Value = serde_json::from_str(text).unwrap_or_default();
+    let entries = document.as_array().into_iter().flatten();
+    let past = entries.map(|past| Past {
+        attempt: past["attempt"].as_u64().unwrap_or(u64::MAX),
+        error_type: past["error_type"].as_str().unwrap_or("").to_owned(),
+        details_bytes: past["error_details"].as_str().map_or(usize::MAX, str::len),
+    });
+    past.collect()
 }
 
 /// The members of an object in their order.
@@ -141,6 +183,12 @@ mod tests {
             resent.replace(r#","tenant":"é""#, ""),
             resent.replace(r#""message_id":"x","tenant":"é""#, r#""tenant":"é","message_id":"x""#),
             resent.replace(r#""metadata":"#, r#""more":1,"metadata":"#),
+            resent.replace(r#""metadata":"#, r#""met\u0061data":"#),
+            resent.replace(r#""tenant":"#, r#""t\u0065nant":"#),
+            resent.replace(r#""tenant":"#, r#""tenant" :"#),
+            resent.replace(r#"},"meta"#, r#"}, "meta"#),
+            resent.trim().to_owned(),
+            format!("{resent}\n"),
         ] {
             assert!(!Body::parse(&changed).unwrap().keeps(&sent), "{changed}");
         }

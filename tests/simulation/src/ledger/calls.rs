@@ -7,9 +7,14 @@ use redeliver_core::message::Timestamp;
 use super::{Ledger, Place, Violation, hash};
 use crate::messages::{Expected, number};
 
+/// Of each body (its marker), of attributes, and of what the target says.
+const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
+
 /// What the target said to a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answer {
+    /// Who called.
+    pub(crate) invocation: Option<u64>,
     pub(crate) generation: u32,
     pub(crate) attempt: u32,
     /// As in `Failure.kind`; empty while the call runs.
@@ -21,7 +26,7 @@ pub(crate) struct Answer {
 }
 
 impl Ledger {
-    /// The target is called; the number of the call among those for this message.
+    /// The target is called; the message's number and that of the call among its own.
     pub fn called(&mut self, message: &Message) -> (usize, usize) {
         match self.check_call(message) {
             Ok(call) => call,
@@ -29,6 +34,13 @@ impl Ledger {
                 self.report(format!("a call of the target: {violation}"));
                 (0, 0)
             }
+        }
+    }
+
+    /// A call comes back to its caller, with whatever answer.
+    pub fn returned(&mut self, (n, _): (usize, usize)) {
+        if let Some(work) = self.work(n) {
+            work.returned();
         }
     }
 
@@ -61,9 +73,20 @@ impl Ledger {
         if message.retry_attempt > self.knobs.policy.max_attempts.max(written) {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
+        if let Some(work) = self.work(n) {
+            work.called();
+        }
+        let invocation = self.turn;
         let subject = &mut self.subjects[n];
         let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
-        subject.answers.push(Answer { generation, attempt, kind: "", error_type: "", after: None });
+        subject.answers.push(Answer {
+            invocation,
+            generation,
+            attempt,
+            kind: "",
+            error_type: "",
+            after: None,
+        });
         Ok((n, subject.answers.len() - 1))
     }
 
@@ -71,8 +94,10 @@ impl Ledger {
     pub fn processed(&mut self, (n, _): (usize, usize), body: &str, now: Timestamp) {
         let subject = &mut self.subjects[n];
         subject.processed += 1;
-        subject.credit[Place::Source as usize] += 1;
         self.local.processed(body, now);
+        if let Some(work) = self.work(n) {
+            work.earned();
+        }
     }
 
     /// The target failed.
@@ -88,8 +113,12 @@ impl Ledger {
         }
     }
 
-    /// A function says that something is done: it must be so.
+    /// A function says that something is done: it must be so, and it may say nothing of what is in the message.
     pub fn told(&mut self, event: &Event) {
+        let text = format!("{event:?}");
+        if SECRETS.iter().any(|secret| text.contains(secret)) {
+            self.report(format!("an event holds a payload, an attribute or a target's text: {text}"));
+        }
         let message_id = match event {
             Event::Processed(event) => &event.message_id,
             Event::HandedOff(event) => &event.message_id,
@@ -107,7 +136,7 @@ impl Ledger {
             _ => subject.final_records > 0,
         });
         if !is_so {
-            self.report(format!("a function says what is not so: {event:?}"));
+            self.report(format!("a function says what is not so: {text}"));
         }
     }
 }

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use serde_json::Value;
 
+use super::Violation;
 use super::body::{Body, Retries};
 
 /// A copy, as it lies (or lay) in a queue.
@@ -72,9 +73,26 @@ impl Failure {
         self.0["new_generation"] == true
     }
 
+    /// 1 KiB before folding, and in a verdict of our own texts nothing is cut.
+    pub(crate) fn fits(&self, oversize: bool) -> Result<(), Violation> {
+        let bytes = bytes_before_folding(&self.0);
+        if bytes > 1024 {
+            return Err(format!("`Failure` has {bytes} bytes"));
+        }
+        let cut = ["details", "explanation"].iter().any(|name| self.text(name).ends_with('…'));
+        if cut && !oversize { Err("`Failure` was cut, and there is room".to_owned()) } else { Ok(()) }
+    }
+
     pub(crate) fn first_sent_time(&self) -> Option<DateTime<Utc>> {
         DateTime::parse_from_rfc3339(self.text("first_sent_time")).ok().map(|time| time.to_utc())
     }
+}
+
+/// Bytes of one of our documents without the producer's attributes in it.
+pub(crate) fn bytes_before_folding(document: &Value) -> usize {
+    let mut document = document.clone();
+    document.as_object_mut().map(|members| members.remove("folded_attributes"));
+    document.to_string().len()
 }
 
 /// A JSON object in a String attribute.

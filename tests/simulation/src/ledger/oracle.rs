@@ -17,6 +17,8 @@ pub(super) struct Case {
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
+    error_type: String,
+    details: String,
     pub(super) retry_after: Option<u64>,
 }
 
@@ -43,6 +45,8 @@ impl Ledger {
             before: if came_back { retries.of_next_generation() } else { retries },
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
             class: self.knobs.policy.class(said("kind", "transient"), said("type", "Redrive")),
+            error_type: said("type", "Redrive").to_owned(),
+            details: said("details", "").to_owned(),
             retry_after: failure.and_then(Failure::retry_after),
         })
     }
@@ -70,10 +74,12 @@ impl Ledger {
             generation: case.before.generation,
             first_sent: Some(first_sent),
             next_retry: body.retries.next_retry,
+            history: body.retries.history.clone(),
         };
         if body.retries != expected {
             return Err(format!("expected {expected:?}"));
         }
+        self.check_history(case, body, send.n)?;
         let (least, most) = self.delay_range(case);
         let delay = send.content.delay.get();
         if !(least..=most).contains(&u64::from(delay)) {
@@ -90,8 +96,34 @@ impl Ledger {
         }
     }
 
+    /// At most five, the newest last, and it is this one.
+    fn check_history(&self, case: &Case, body: &Body, n: usize) -> Result<(), Violation> {
+        let told = &body.retries.history;
+        if told.len() > 5 || told.iter().any(|past| past.details_bytes > 256) {
+            return Err("the history is too long".to_owned());
+        }
+        if self.subjects[n].is_oversize() {
+            return Ok(()); // it is shed where there is no room
+        }
+        let newest = (u64::from(case.before.attempt), case.error_type.as_str());
+        let expected = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
+        let expected: Vec<_> = expected.chain([newest]).collect();
+        let expected = &expected[expected.len().saturating_sub(5)..];
+        if told.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.iter().copied()) {
+            Ok(())
+        } else {
+            Err(format!("the history is not {expected:?}"))
+        }
+    }
+
     pub(super) fn may_give_up(&self, case: &Case, code: &str, failure: &Failure, send: Send<'_>) -> bool {
         let max_attempts = self.knobs.policy.max_attempts;
+        let redriven = case.error_type == "Redrive";
+        let same_error =
+            failure.text("type") == case.error_type && (redriven || failure.text("details") == case.details);
+        if !same_error && !self.subjects[send.n].is_oversize() {
+            return false;
+        }
         let exhausted = case.spends() && case.before.attempt >= max_attempts;
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,

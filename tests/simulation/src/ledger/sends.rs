@@ -2,11 +2,12 @@
 
 use chrono::{DateTime, Utc};
 use redeliver_core::message::Content;
+use serde_json::Value;
 
 use super::body::{Body, Retries};
-use super::copies::{Failure, document, unfolded};
+use super::copies::{Copy, Failure, bytes_before_folding, document, unfolded};
 use super::oracle::Case;
-use super::{Actor, Copy, Ledger, Place, Violation};
+use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
 
 /// A send under examination.
@@ -32,18 +33,21 @@ impl Ledger {
         at: DateTime<Utc>,
     ) -> Result<(), Violation> {
         let send = Send { n, content, body, hash, at };
-        let (acknowledges, checked) = match (actor, place) {
+        let checked = match (actor, place) {
             (Actor::Producer, Place::Source) => return Ok(()),
-            (Actor::Console, Place::Source) => (Place::Final, Ok(())),
-            (Actor::Redrive, Place::Source) => (Place::Final, self.redrive(send)),
-            (Actor::MessageProcessor, Place::Intermediate) => (Place::Source, self.hand_off(send)),
-            (Actor::MessageProcessor, Place::Annotation) => (Place::Source, self.refusal(send)),
-            (Actor::FailedMessageProcessor, Place::Source) => (Place::Intermediate, self.resend(send)),
-            (Actor::FailedMessageProcessor, Place::Annotation) => (Place::Intermediate, self.verdict(send)),
-            (Actor::Annotator, Place::Final) => (Place::Annotation, self.annotated(send)),
+            (Actor::Console, Place::Source) => Ok(()),
+            (Actor::Redrive, Place::Source) => self.redrive(send),
+            (Actor::MessageProcessor, Place::Intermediate) => self.hand_off(send),
+            (Actor::MessageProcessor, Place::Annotation) => self.refusal(send),
+            (Actor::FailedMessageProcessor, Place::Source) => self.resend(send),
+            (Actor::FailedMessageProcessor, Place::Annotation) => self.verdict(send),
+            (Actor::Annotator, Place::Final) => self.annotated(send),
             _ => return Err("it has no business there".to_owned()),
         };
-        self.subjects[n].credit[acknowledges as usize] += 1;
+        match self.work(n) {
+            Some(work) => work.earned(),
+            None => self.subjects[n].credit += 1,
+        }
         checked?;
         let Content { message_group_id, trace_header, .. } = &self.subjects[n].produced.content;
         if (&content.message_group_id, &content.trace_header) != (message_group_id, trace_header) {
@@ -53,7 +57,7 @@ impl Ledger {
     }
 
     /// The message as it was received, with the reason.
-    fn hand_off(&self, send: Send<'_>) -> Result<(), Violation> {
+    fn hand_off(&mut self, send: Send<'_>) -> Result<(), Violation> {
         let subject = &self.subjects[send.n];
         if subject.produced.expected != Expected::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
@@ -61,8 +65,9 @@ impl Ledger {
         no_delay(send)?;
         self.attributes_kept(send, "Failure")?;
         let failure = Failure::of(&send.content.attributes).ok_or("without a reason")?;
-        let origin =
-            self.origins.get(failure.text("source_message_id")).filter(|origin| origin.subject == send.n);
+        failure.fits(subject.is_oversize())?;
+        let delivery = failure.text("source_message_id");
+        let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
         let origin = origin.ok_or("the reason names another message")?;
         if origin.body_hash != send.hash {
             return Err("its body is not the one that was received".to_owned());
@@ -72,22 +77,23 @@ impl Ledger {
         }
         let retries = &send.body.ok_or("its body cannot be read")?.retries;
         let retries = if origin.came_back { &retries.of_next_generation() } else { retries };
+        let which = (self.turn, retries.generation.unwrap_or(0), retries.attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
         let told = subject.answers.iter().any(|answer| {
-            let same =
-                (answer.generation, answer.attempt) == (retries.generation.unwrap_or(0), retries.attempt);
-            let said = (answer.kind, answer.error_type) == (kind, error_type)
-                && answer.after == failure.retry_after();
-            let cut_off = (kind, error_type) == ("transient", "Timeout");
-            same && (said || cut_off)
+            (answer.invocation, answer.generation, answer.attempt) == which
+                && (answer.kind, answer.error_type) == (kind, error_type)
+                && answer.after == failure.retry_after()
         });
-        if !told && (kind, error_type) != ("not_started", "NotStarted") {
-            return Err(format!(
-                "the target never said {kind} {error_type} after {:?}",
-                failure.retry_after()
-            ));
+        let work = self.work(send.n).ok_or("outside of an invocation")?;
+        match (kind, error_type) {
+            _ if told => Ok(()),
+            ("transient", "Timeout") => work.cut_off(delivery),
+            ("not_started", "NotStarted") => work.not_started(delivery),
+            _ => {
+                let after = failure.retry_after();
+                Err(format!("the target never said {kind} {error_type} after {after:?} in this invocation"))
+            }
         }
-        Ok(())
     }
 
     /// An invalid message, as it was received.
@@ -145,6 +151,7 @@ impl Ledger {
         let Some(failure) = Failure::of(&send.content.attributes) else {
             return self.no_room(send.n);
         };
+        failure.fits(self.subjects[send.n].is_oversize())?;
         let code = failure.text("verdict");
         if let Expected::Invalid(expected) = self.expected(send.n) {
             self.as_produced(send)?;
@@ -172,28 +179,16 @@ impl Ledger {
             send.content.attributes.get(name).and_then(|attribute| attribute.text()).unwrap_or("")
         };
         let (error_type, details) = (text("ErrorType"), text("ErrorDetails"));
-        if details.is_empty() || details.len() > 1024 {
+        if details.is_empty() || details.len() > 1024 || bytes_before_folding(&record) > 4096 {
             return Err(format!("ErrorDetails has {} bytes", details.len()));
         }
-        let follows = |copy: &Copy| {
-            let failure = copy.failure();
-            let verdict = failure.map_or("", |failure| failure.text("verdict"));
-            let expected = if verdict.is_empty() { "ORCHESTRATION_FAILED" } else { verdict };
-            let came_back = failure.is_some_and(Failure::new_generation);
-            let attempts = match &copy.retries {
-                _ if subject.produced.expected != Expected::Handled => None,
-                Some(_) if came_back => Some(0),
-                retries => retries.as_ref().map(|retries| u64::from(retries.attempt)),
-            };
-            copy.receives > 0
-                && copy.body_hash == send.hash
-                && expected == error_type
-                && attempts == record["attempts"].as_u64()
-        };
-        if subject.copies[Place::Annotation as usize].iter().any(follows) {
+        let copies = &subject.copies[Place::Annotation as usize];
+        let mut candidates = copies.iter().filter(|copy| copy.receives > 0 && copy.body_hash == send.hash);
+        let whole = !subject.is_oversize();
+        if candidates.any(|copy| explains(copy, error_type, details, &record, whole)) {
             Ok(())
         } else {
-            Err(format!("ErrorType {error_type} and {} attempts do not follow", record["attempts"]))
+            Err(format!("{error_type}, {details:?} and {record} do not follow"))
         }
     }
 
@@ -241,6 +236,34 @@ impl Ledger {
             Err("no annotation, though there is room".to_owned())
         }
     }
+}
+
+/// Whether a final record says what is known of this copy. `whole`: nothing had to give way to the size.
+fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
+    let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
+    let came_back = failure.is_some_and(Failure::new_generation);
+    let of_its_time =
+        |retries: &Retries| if came_back { retries.of_next_generation() } else { retries.clone() };
+    let retries = copy.retries.as_ref().filter(|_| !error_type.starts_with("INVALID")).map(of_its_time);
+    let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
+    let first_sent = retries.as_ref().map_or(sent_at, |retries| retries.first_sent(sent_at));
+    let told = |name: &str| record[name].as_str().unwrap_or("");
+    let Some(failure) = failure else {
+        return error_type == "ORCHESTRATION_FAILED";
+    };
+    let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
+    let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
+    error_type == failure.text("verdict")
+        && told_time.is_some_and(|time| time == first_sent)
+        && record["attempts"].as_u64() == retries.map(|retries| u64::from(retries.attempt))
+        && told("sqs_message_id") == failure.text("source_message_id")
+        && told("source_queue_arn") == failure.text("source_queue_arn")
+        && told("stage") == failure.text("stage")
+        && !told("fingerprint").is_empty()
+        && (!whole
+            || (parts.iter().all(|part| *part == error_type || details.contains(part))
+                && record["cause"]["type"] == failure.text("type")
+                && record["cause"]["message"] == failure.text("details")))
 }
 
 fn no_delay(send: Send<'_>) -> Result<(), Violation> {

@@ -1,0 +1,92 @@
+//! What one invocation did: an acknowledgement is believed for what that invocation itself has confirmed, and for nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Ledger, Violation};
+use crate::messages::number;
+
+/// By message.
+#[derive(Debug, Default)]
+pub(crate) struct Invocation {
+    of: BTreeMap<usize, Work>,
+}
+
+/// What an invocation did for one message. It may have been given several copies of it.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// Copies that it was given.
+    given: usize,
+    /// Calls of the target that it began.
+    called: usize,
+    /// Of these, calls that came back with an answer.
+    returned: usize,
+    /// Sends that SQS has accepted, and successes of the target: each allows to delete one copy.
+    credit: usize,
+    /// Deliveries, by SQS's id, that were handed off as cut off.
+    cut_off: BTreeSet<String>,
+    /// Deliveries, by SQS's id, that were handed off as not started.
+    not_started: BTreeSet<String>,
+}
+
+impl Ledger {
+    /// An invocation begins, with these bodies.
+    pub fn invoked<'a>(&mut self, id: u64, bodies: impl Iterator<Item = &'a str>) {
+        let mut invocation = Invocation::default();
+        for n in bodies.filter_map(number) {
+            invocation.of.entry(n).or_default().given += 1;
+        }
+        self.invocations.insert(id, invocation);
+    }
+
+    /// An invocation is over, and so are its deletions.
+    pub fn over(&mut self, id: u64) {
+        self.invocations.remove(&id);
+    }
+
+    /// Whose turn it is: what happens from now on is this invocation's.
+    pub fn turn(&mut self, id: Option<u64>) {
+        self.turn = id;
+    }
+
+    /// What the invocation whose turn it is has done for a message; `None` for a producer or an operator.
+    pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
+        Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
+    }
+}
+
+impl Work {
+    pub(super) fn called(&mut self) {
+        self.called += 1;
+    }
+
+    pub(super) fn returned(&mut self) {
+        self.returned += 1;
+    }
+
+    pub(super) fn earned(&mut self) {
+        self.credit += 1;
+    }
+
+    pub(super) fn spend(&mut self) -> Result<(), Violation> {
+        self.credit = self.credit.checked_sub(1).ok_or("nothing that its invocation confirmed allows it")?;
+        Ok(())
+    }
+
+    /// A hand-off because of the deadline: only of a call that has not come back.
+    pub(super) fn cut_off(&mut self, delivery: &str) -> Result<(), Violation> {
+        self.cut_off.insert(delivery.to_owned());
+        if self.cut_off.len() > self.called - self.returned {
+            return Err("it says that the call was cut off, but all calls have come back".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A hand-off of what was not called at all.
+    pub(super) fn not_started(&mut self, delivery: &str) -> Result<(), Violation> {
+        self.not_started.insert(delivery.to_owned());
+        if self.not_started.len() + self.called > self.given {
+            return Err("it says that the message was not started, but it was".to_owned());
+        }
+        Ok(())
+    }
+}

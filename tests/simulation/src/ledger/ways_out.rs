@@ -1,0 +1,54 @@
+//! How a message may leave a queue: by SQS's redrive, or deleted.
+
+use super::{Ledger, Place, Violation};
+
+impl Ledger {
+    /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
+    pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
+        let (limit, expected) = match from {
+            Place::Source => (u32::from(self.knobs.source_receives), Place::Intermediate),
+            Place::Intermediate => (100, Place::Annotation),
+            Place::Annotation => (10, Place::Final),
+            Place::Final => return Err(format!("{id} was moved out of the final DLQ")),
+        };
+        let mut copy = self.copy(id)?.clone();
+        let n = self.take(id)?;
+        let subject = &self.subjects[n];
+        let healthy = copy.receives - copy.receives_in_faults;
+        let no_place = subject.attributes.len() == 10 || subject.is_oversize();
+        copy.redriven = true;
+        let (receives, body) = (copy.receives, subject.produced.content.body.clone());
+        if to == Place::Final {
+            self.final_record(n, &copy, &body);
+        }
+        self.put(n, to, id.to_owned(), copy);
+        if to != expected || receives < limit {
+            return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
+        }
+        if self.healed && healthy >= 2.min(limit) && !(from == Place::Source && no_place) {
+            return Err(format!(
+                "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The one rule above all: nothing is deleted but what is confirmed to be elsewhere, or done.
+    pub(super) fn deleted(&mut self, id: &str, place: Place) -> Result<(), Violation> {
+        let n = self.take(id)?;
+        let allowed = match self.work(n) {
+            Some(work) => work.spend(),
+            None => {
+                let credit = &mut self.subjects[n].credit;
+                let spent = credit.checked_sub(1).ok_or_else(|| "nobody has sent it back".to_owned());
+                spent.map(|left| *credit = left)
+            }
+        };
+        allowed.map_err(|why| format!("message {n} was deleted from {place:?}: {why}"))?;
+        let subject = &self.subjects[n];
+        if subject.live.iter().sum::<u32>() == 0 && subject.processed == 0 {
+            return Err(format!("message {n} is lost: its last copy was deleted from {place:?}"));
+        }
+        Ok(())
+    }
+}
