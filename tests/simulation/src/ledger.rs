@@ -1,5 +1,5 @@
 //! The independent ledger: it knows what was sent, watches every change in every queue and every call of the target, and
-//! says at once when a rule is broken. It shares no code with what it audits but the types of messages.
+//! says at once when a rule is broken. Of what it audits it uses the types of messages and nothing else.
 
 mod body;
 mod calls;

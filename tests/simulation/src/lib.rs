@@ -1,5 +1,5 @@
 //! Deterministic simulation: the real code of the three functions and of `redeliver redrive`, on the embedded SQS in virtual
-//! time, under a plan of faults that comes from a seed, watched by a ledger that shares no code with it.
+//! time, under a plan of faults that comes from a seed, watched by a ledger that has its own reading of everything.
 //!
 //! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await, clocks,
 //! the target, the operator. Then all is healed, and everything must settle. The ledger checks every change of every queue as
