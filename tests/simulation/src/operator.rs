@@ -7,6 +7,7 @@ use redeliver::redrive::{Journal, Limits, Plan, Redrive};
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
+use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::event_source::dying;
@@ -16,7 +17,13 @@ use crate::probe::Probe;
 use crate::world::World;
 
 /// Works while faults last.
-pub async fn operate(world: &World, source: &EmbeddedQueue, final_dlq: &EmbeddedQueue) {
+pub async fn operate(
+    world: &World,
+    schema: &MessageSchema,
+    source: &EmbeddedQueue,
+    final_dlq: &EmbeddedQueue,
+) {
+    let plan = Plan { max_generation: 3, schema: schema.clone(), ..Plan::default() };
     let probe = |queue, actor| Probe { world, queue, actor };
     let pause = world.knobs.fault_seconds / 4 + 1;
     let journal = Scratch::new();
@@ -34,7 +41,7 @@ pub async fn operate(world: &World, source: &EmbeddedQueue, final_dlq: &Embedded
             }
             Operator::Redrive => {
                 let (from, to) = (probe(final_dlq, Actor::Redrive), probe(source, Actor::Redrive));
-                dying(redrive(&from, &to, journal.path()), death).await;
+                dying(redrive(&from, &to, &plan, journal.path()), death).await;
             }
         }
     }
@@ -66,7 +73,7 @@ async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
 }
 
 /// The program's own code. What it cannot do it leaves for the next time.
-async fn redrive(from: &Probe<'_>, to: &Probe<'_>, journal: &Path) {
+async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) {
     let Ok(mut journal) = Journal::open(journal, "simulation", from.arn(), to.arn()) else {
         return;
     };
@@ -74,7 +81,7 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, journal: &Path) {
         dlq: from,
         source: to,
         clock: &from.world.clock,
-        plan: &Plan { max_generation: 3, ..Plan::default() },
+        plan,
         limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 100 },
         interrupted: &|| false,
         progress: &|_| {},

@@ -162,7 +162,8 @@ async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
     let Queues { source, final_dlq, .. } = queues;
     let produce = produce_all(world, source);
     let functions = join_all(functions(world, queues, schema));
-    join4(produce, functions, operate(world, source, final_dlq), heal_and_settle(world, queues)).await;
+    join4(produce, functions, operate(world, schema, source, final_dlq), heal_and_settle(world, queues))
+        .await;
 }
 
 /// All processes with their event source mappings.
