@@ -41,19 +41,25 @@ pub struct Arrived {
 pub fn arrived(mut attributes: Attributes) -> Arrived {
     let failure = attributes.remove(FAILURE).as_ref().and_then(Failure::from_attribute);
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-    let unannotated = record.and_then(|record| unannotated(&attributes, &record));
-    Arrived { came_back: unannotated.is_some(), producer: unannotated.unwrap_or(attributes), failure }
+    let unannotated = record.and_then(|record| {
+        let mut others = attributes.clone();
+        others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
+        unfolded(others, &record.folded_attributes)
+    });
+    let came_back = unannotated.is_some();
+    let producer = unannotated.unwrap_or(attributes);
+    // Only a verdict folds. Where the annotator could not handle it, SQS took it to the final DLQ as it was.
+    let verdict = failure.as_ref().filter(|failure| failure.verdict.is_some());
+    let whole = verdict.and_then(|verdict| unfolded(producer.clone(), &verdict.folded_attributes));
+    Arrived { came_back, producer: whole.unwrap_or(producer), failure }
 }
 
 /// What the producer gave a message that now has this document; `None` where SQS would never have taken it from a
 /// producer: then the document is not ours, and what it would restore could never be sent.
-fn unannotated(attributes: &Attributes, record: &DeadLetter) -> Option<Attributes> {
-    let mut whole = attributes.clone();
-    for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
-        whole.remove(name);
-    }
-    let count = whole.len() + record.folded_attributes.len();
-    restore_folded(&record.folded_attributes, &mut whole);
+fn unfolded(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
+    let count = others.len() + folded.len();
+    let mut whole = others;
+    restore_folded(folded, &mut whole);
     let content = Content { body: "-".to_owned(), attributes: whole, ..Content::default() };
     let whole = OutgoingMessage::new(content).ok()?.into_content().attributes;
     (whole.len() == count && !whole.contains_key(FAILURE)).then_some(whole)

@@ -11,6 +11,7 @@ use futures_util::future::{Either, join, select};
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
+use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{SkewedClock, World};
 
@@ -35,7 +36,7 @@ impl<F: Function> EventSource<'_, F> {
                 continue;
             }
             for batch in self.reordered(records).await {
-                if world.strikes(world.knobs.process.throttled) {
+                if self.is_broken() || world.strikes(world.knobs.process.throttled) {
                     continue;
                 }
                 if world.strikes(world.knobs.process.duplicate) {
@@ -45,6 +46,12 @@ impl<F: Function> EventSource<'_, F> {
                 }
             }
         }
+    }
+
+    fn is_broken(&self) -> bool {
+        let world = self.queue.world;
+        let of_annotator = self.queue.actor == Actor::Annotator;
+        of_annotator && world.knobs.process.annotator_broken && !world.is_healed()
     }
 
     async fn receive(&self, wait: Duration) -> Vec<ReceivedMessage> {

@@ -85,6 +85,8 @@ pub struct ProcessFaults {
     pub reorder: f64,
     /// The function's answer is lost: nothing is deleted.
     pub response_lost: f64,
+    /// The annotator does not run at all.
+    pub annotator_broken: bool,
 }
 
 /// Chances per call.
@@ -176,6 +178,7 @@ impl Knobs {
             duplicate: some(0.1),
             reorder: some(0.5),
             response_lost: some(0.1),
+            annotator_broken: some(1.0) > 0.8,
         };
         let target = TargetFaults {
             transient: chance(rng, 0.9),

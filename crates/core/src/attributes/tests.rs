@@ -79,6 +79,23 @@ fn folded_attributes_are_put_back() {
 }
 
 #[test]
+fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
+    // What SQS's redrive moves to the final DLQ where the annotator does not run.
+    let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+    let verdict = Failure { verdict: Some(DeadLetterReason::NonRetryableError), ..Failure::default() };
+    let raw = verdict.beside_folding(&producer, 2);
+    assert_eq!(raw.len(), 10);
+    let back = arrived(raw.clone());
+    assert_eq!(back.producer, producer);
+    assert!(!back.came_back);
+    // Forged beside an eleventh, it cannot make a message that SQS refuses.
+    let forged: Attributes = raw.into_iter().chain([("more".to_owned(), Attribute::string("x"))]).collect();
+    let arrived = arrived(forged).producer;
+    assert_eq!(arrived.len(), 10);
+    assert!(!arrived.contains_key(FAILURE) && !arrived.contains_key("a0"));
+}
+
+#[test]
 fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
     let eleven: Vec<_> =
         (0..11).map(|index| format!(r#""f{index}":{{"data_type":"String","text":"x"}}"#)).collect();
