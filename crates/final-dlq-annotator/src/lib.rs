@@ -1,7 +1,7 @@
 //! The final-DLQ annotator: explain → send to the final DLQ → report.
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
-use redeliver_core::attributes::{Arrived, arrived, restore_folded};
+use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::failure::{Failure, Stage};
@@ -36,12 +36,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
 
 impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, mut record: ReceivedMessage, now: Timestamp) -> Outgoing {
-        let Arrived { mut producer, failure, .. } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { producer, failure, .. } = arrived(std::mem::take(&mut record.attributes));
         let verified = record.redriven_from.is_none();
         let failure = failure.unwrap_or_default();
-        if verified {
-            restore_folded(&failure.folded_attributes, &mut producer);
-        }
         // The body as last received still tells of the generation before.
         let came_back = verified && failure.new_generation;
         let metadata = self.schema.parse(&record.body).ok().map(|envelope| {

@@ -195,7 +195,7 @@ impl Knobs {
             poison: chance(rng, 0.3),
             attribute_full: chance(rng, 0.3),
             forged: chance(rng, 0.2),
-            earlier_life: chance(rng, 0.2),
+            earlier_life: chance(rng, 0.4),
             expires: chance(rng, 0.2),
             // A few: each of them is a mebibyte on every hop.
             oversize: chance(rng, 0.02).min(3.0 / messages as f64),
