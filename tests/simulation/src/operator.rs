@@ -29,7 +29,7 @@ pub async fn operate(
     let journal = Scratch::new();
     loop {
         world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
-        if world.is_healed() || world.is_over() {
+        if world.is_tired() || world.is_over() {
             return;
         }
         let death = world.strikes(world.knobs.process.dies).then(|| world.up_to(60));
@@ -83,7 +83,8 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) 
         clock: &from.world.clock,
         plan,
         limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 100 },
-        interrupted: &|| false,
+        // Copies make copies here, too.
+        interrupted: &|| from.world.is_tired(),
         progress: &|_| {},
     };
     let _a_later_one_goes_on = redrive.apply(&mut journal).await;

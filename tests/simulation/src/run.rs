@@ -30,9 +30,6 @@ use crate::probe::Probe;
 use crate::target::Target;
 use crate::world::{Witness, World};
 
-/// Changes of queues after which a run is healed, whatever its knobs say.
-const CHANGES_IN_FAULTS: u64 = 50_000;
-
 /// How a run ended well.
 #[derive(Clone, Debug)]
 pub struct Passed {
@@ -252,7 +249,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
     // Copies make copies: a run whose faults make too many of them heals early.
-    while world.clock.now() < end && world.ledger().changes() < CHANGES_IN_FAULTS {
+    while world.clock.now() < end && !world.is_tired() {
         world.clock.sleep(Duration::from_secs(10)).await;
     }
     world.heal();

@@ -15,6 +15,9 @@ use crate::knobs::Knobs;
 use crate::ledger::Ledger;
 use crate::messages::Produced;
 
+/// Changes of queues after which a run is healed, whatever its knobs say.
+const CHANGES_IN_FAULTS: u64 = 30_000;
+
 /// One run's world.
 pub struct World {
     /// Its knobs.
@@ -83,6 +86,12 @@ impl World {
     /// Ends the run.
     pub fn finish(&self) {
         self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no more faults and no more of an operator's work are due: the time for them is over, or so much has happened
+    /// that the run would not end.
+    pub fn is_tired(&self) -> bool {
+        self.is_healed() || self.ledger().changes() > CHANGES_IN_FAULTS
     }
 
     /// A number for an invocation.

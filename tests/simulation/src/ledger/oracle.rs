@@ -57,8 +57,11 @@ impl Ledger {
     }
 
     pub(super) fn may_resend(&self, case: &Case, body: &Body, send: Send<'_>) -> Result<(), Violation> {
-        if case.key().1.abs_diff(body.retries.attempt) > 1 {
-            return Err(String::new()); // another retry's
+        let spent = u32::from(case.spends());
+        let counts = (case.before.attempt + spent, case.before.snoozes + 1 - spent);
+        if counts != (body.retries.attempt, body.retries.snoozes) {
+            // Another retry's: of many copies there are many.
+            return Err(String::new());
         }
         if case.class == Class::Permanent {
             return Err("it failed for good".to_owned());
