@@ -66,7 +66,7 @@ fn unfolded(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes>
 }
 
 /// Puts folded attributes back among the others.
-pub(crate) fn restore_folded(folded: &FoldedAttributes, into: &mut Attributes) {
+pub fn restore_folded(folded: &FoldedAttributes, into: &mut Attributes) {
     for (name, folded) in folded {
         let value = match (&folded.text, &folded.base64) {
             (Some(text), _) => AttributeValue::Text(text.clone()),
