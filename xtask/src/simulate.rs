@@ -109,6 +109,8 @@ pub(crate) fn planted() -> Result<(), Failure> {
         "name = \"simulate\"",
         &format!("name = \"{PROGRAM}\""),
     )?;
+    // Another version: else Cargo would take what is built here for the real crates.
+    replace(&copy.join("Cargo.toml"), "version = \"0.1.0\"", "version = \"0.1.0-planted\"")?;
     let mut build = cargo(&["build", "--workspace", "--bin", PROGRAM]);
     run(build.current_dir(&copy).env("CARGO_TARGET_DIR", target_dir()))?;
     survey(&bugs)
