@@ -109,7 +109,7 @@ impl<F: Function> EventSource<'_, F> {
         let ids: BTreeSet<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
         if !failed.is_subset(&ids) {
             // Lambda takes an unknown id for a failure of the whole batch: nobody may rely on that.
-            world.ledger().broken(format!("a function reports records that it was not given: {failed:?}"));
+            world.ledger().report(format!("a function reports records that it was not given: {failed:?}"));
         }
         if world.strikes(world.knobs.process.response_lost) {
             return;

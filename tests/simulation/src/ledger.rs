@@ -1,5 +1,6 @@
 //! The independent ledger: it knows what was sent, watches every change in every queue and every call of the target, and
-//! says at once when a rule is broken. Of what it audits it uses the types of messages and nothing else.
+//! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the ledger of `redeliver
+//! local` runs beside it, to be compared.
 
 mod body;
 mod calls;
@@ -202,11 +203,6 @@ impl Ledger {
         }
     }
 
-    /// A rule is broken that others look after.
-    pub fn broken(&mut self, violation: Violation) {
-        self.report(violation);
-    }
-
     /// Whether the producer has sent everything.
     #[must_use]
     pub fn is_all_sent(&self) -> bool {
@@ -219,7 +215,8 @@ impl Ledger {
         self.violation.as_ref()
     }
 
-    fn report(&mut self, violation: Violation) {
+    /// A rule is broken. The first one counts.
+    pub fn report(&mut self, violation: Violation) {
         self.violation.get_or_insert(violation);
     }
 

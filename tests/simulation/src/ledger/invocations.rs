@@ -75,7 +75,7 @@ impl Work {
     /// A hand-off because of the deadline: only of a call that has not come back.
     pub(super) fn cut_off(&mut self, delivery: &str) -> Result<(), Violation> {
         self.cut_off.insert(delivery.to_owned());
-        if self.cut_off.len() > self.called - self.returned {
+        if self.cut_off.len() > self.called.saturating_sub(self.returned) {
             return Err("it says that the call was cut off, but all calls have come back".to_owned());
         }
         Ok(())
