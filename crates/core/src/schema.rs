@@ -10,6 +10,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
+use crate::message::Timestamp;
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
 use crate::value;
@@ -162,15 +163,14 @@ fn stand_in(text: &str) -> Value {
 /// Reads what the schema has found valid, unless it has the form but no meaning.
 fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
-    let time = |name: &str| match metadata[name].as_str() {
-        Some(text) => parse_rfc3339(text)
-            .map(Some)
-            .ok_or_else(|| Violation::new(format!("/metadata/{name}"), "is not a time that exists")),
-        None => Ok(None),
+    let time = |name: &str| {
+        let text = metadata[name].as_str();
+        text.map(|text| time_of(text, || format!("/metadata/{name}"))).transpose()
     };
     let message_id_text = metadata["message_id"].as_str().unwrap_or_default().to_owned();
     let message_id = Uuid::parse_str(&message_id_text)
         .map_err(|_| Violation::new("/metadata/message_id", "is not a hyphenated UUID"))?;
+    time("next_retry_time")?;
     Ok(Metadata {
         message_id,
         message_id_text,
@@ -187,13 +187,19 @@ fn history_of(history: &Value) -> Result<Vec<PastFailure>, Violation> {
     let entries = history.as_array().into_iter().flatten().enumerate();
     entries
         .map(|(index, entry)| {
-            // All else has been validated; JSON Schema counts 1.0 as an integer.
-            PastFailure::deserialize(entry).map(PastFailure::cleaned).map_err(|_| {
-                let pointer = format!("/metadata/retry_history/{index}/attempt");
-                Violation::new(pointer, "is not an integer written in digits")
-            })
+            let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
+            // The schema knows all else; it counts 1.0 as an integer.
+            let failure = PastFailure::deserialize(entry)
+                .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
+            time_of(&failure.failed_at, || pointer("failed_at"))?;
+            Ok(failure.cleaned())
         })
         .collect()
+}
+
+/// The validator's `date-time` lets texts through that are no time: `202--07-25T17:20:00Z`.
+fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
+    parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
 }
 
 #[cfg(test)]

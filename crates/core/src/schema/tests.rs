@@ -191,6 +191,8 @@ fn times_are_rfc_3339() {
             "\"2026-02-30T17:20:00Z\"",
             "\"2026-07-25T25:20:00Z\"",
             "\"2026-07-25T17:20:00+24:00\"",
+            // The validator's format lets these digits through.
+            "\"202--07-25T17:20:00Z\"",
             "\"canary\"",
             "\"\"",
             "1785000000",
@@ -223,6 +225,10 @@ fn a_history_is_at_most_five_known_entries() {
             "/0/attempt",
         ),
         (r#"[{"attempt":0,"failed_at":"canary","error_type":"T","error_details":"D"}]"#, "/0/failed_at"),
+        (
+            r#"[{"attempt":0,"failed_at":"202--07-25T17:20:00Z","error_type":"T","error_details":"D"}]"#,
+            "/0/failed_at",
+        ),
         (
             r#"[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D","extra":"canary"}]"#,
             "/0/extra",
