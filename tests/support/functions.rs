@@ -10,11 +10,13 @@ use std::time::Duration;
 use redeliver_core::annotation::DEAD_LETTER_SCHEMA;
 use redeliver_core::events::Event;
 use redeliver_core::failure::FAILURE_SCHEMA;
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
     Clock, EntryOutcome, Observer, Queue, QueueSender, QueueService, QueueSettings, Receive,
+    VisibilityControl,
 };
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -176,6 +178,15 @@ impl QueueSender for Spy {
         let outcomes = self.queue.send_batch(batch).await;
         self.clock.sleep(after).await;
         outcomes
+    }
+}
+
+impl VisibilityControl for Spy {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.queue.change_visibility_batch(entries).await
     }
 }
 

@@ -28,7 +28,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::MessageProcessor;
+use redeliver_message_processor::{MessageProcessor, Strategy};
 use support::*;
 
 const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
@@ -148,7 +148,8 @@ impl Loop {
         Self {
             message_processor: MessageProcessor {
                 handler: target.clone(),
-                intermediate_dlq: intermediate.clone(),
+                strategy: Strategy::DelayedResend { intermediate_dlq: intermediate.clone() },
+                policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),
                 observer: observer.clone(),
@@ -157,6 +158,7 @@ impl Loop {
             },
             failed_message_processor: FailedMessageProcessor {
                 source_queue: source.clone(),
+                intermediate_dlq: intermediate.clone(),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),
                 observer: observer.clone(),

@@ -5,6 +5,7 @@ mod reader;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 
@@ -49,14 +50,33 @@ pub fn function_name() -> Option<String> {
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
-    /// `INTERMEDIATE_DLQ_URL`.
-    pub intermediate_dlq_url: String,
+    /// `STRATEGY`.
+    pub strategy: StrategySettings,
+    /// `RETRY_POLICY`: its `immediate`, and all of it with the strategy `visibility`.
+    pub policy: Policy,
     /// `ANNOTATION_QUEUE_URL`.
     pub annotation_queue_url: String,
     /// `MAX_CONCURRENCY`.
     pub max_concurrency: NonZeroUsize,
     /// The message schema, with that of `DATA_SCHEMA_PATH`.
     pub schema: MessageSchema,
+}
+
+/// `STRATEGY`: what becomes of a message that failed, and the settings that this takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StrategySettings {
+    /// `delayed-resend`, the default: it is handed off, and sent again with a delay.
+    DelayedResend {
+        /// `INTERMEDIATE_DLQ_URL`.
+        intermediate_dlq_url: String,
+    },
+    /// `visibility`: it stays on its queue, hidden for the delay.
+    Visibility {
+        /// `SOURCE_QUEUE_URL`: its own queue.
+        source_queue_url: String,
+        /// `VISIBILITY_TIMEOUT_SECONDS`: that of its own queue.
+        visibility_timeout: VisibilitySeconds,
+    },
 }
 
 /// What the message processor without a handler of its own needs besides.
@@ -118,16 +138,42 @@ impl MessageProcessorSettings {
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
+        let strategy = StrategySettings::read(reader);
+        let policy = policy(reader);
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
         Some(Self {
-            intermediate_dlq_url: intermediate_dlq_url?,
+            strategy: strategy?,
+            policy: policy?,
             annotation_queue_url: annotation_queue_url?,
             max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
             schema: schema?,
         })
+    }
+}
+
+impl StrategySettings {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        match reader.optional("STRATEGY").as_deref() {
+            None | Some("delayed-resend") => {
+                let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL")?;
+                Some(Self::DelayedResend { intermediate_dlq_url })
+            }
+            Some("visibility") => {
+                let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
+                const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
+                let timeout = reader
+                    .required(TIMEOUT, "set it to the source queue's visibility timeout")
+                    .and_then(|_| reader.number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
+                let visibility_timeout = timeout.and_then(VisibilitySeconds::new);
+                Some(Self::Visibility {
+                    source_queue_url: source_queue_url?,
+                    visibility_timeout: visibility_timeout?,
+                })
+            }
+            Some(_) => reader.check("STRATEGY", Err("is neither delayed-resend nor visibility")),
+        }
     }
 }
 
@@ -166,10 +212,7 @@ impl FailedMessageProcessorSettings {
         let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
         let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
-        let policy = match reader.optional("RETRY_POLICY") {
-            None => Some(Policy::default()),
-            Some(text) => reader.check("RETRY_POLICY", Policy::from_json(&text)),
-        };
+        let policy = policy(&mut reader);
         let schema = schema(&mut reader);
         let settings = (|| {
             Some(Self {
@@ -193,6 +236,13 @@ impl FinalDlqAnnotatorSettings {
         let mut reader = Reader::of_environment();
         let settings = reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url });
         reader.finish(settings)
+    }
+}
+
+fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
+    match reader.optional("RETRY_POLICY") {
+        None => Some(Policy::default()),
+        Some(text) => reader.check("RETRY_POLICY", Policy::from_json(&text)),
     }
 }
 

@@ -18,7 +18,9 @@ use aws_sdk_sqs::types::{
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
-use redeliver_core::ports::{Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_core::ports::{
+    Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+};
 
 use crate::failed_request::{batch_entry_error, entry_error, no_answer};
 pub use service::SqsService;
@@ -73,6 +75,33 @@ impl QueueSender for SqsQueue {
     }
 }
 
+impl VisibilityControl for SqsQueue {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let count = entries.len();
+        let entries = entries.iter().enumerate().map(|(index, (handle, visibility))| {
+            ChangeMessageVisibilityBatchRequestEntry::builder()
+                .id(index.to_string())
+                .receipt_handle(handle)
+                .visibility_timeout(visibility.get().into())
+                .build()
+        });
+        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
+            return not_built(count);
+        };
+        let request = self.client.change_message_visibility_batch().queue_url(&*self.url);
+        match request.set_entries(Some(entries)).send().await {
+            Ok(answer) => {
+                let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
+                outcomes(count, done, answer.failed)
+            }
+            Err(error) => vec![Err(entry_error(&error)); count],
+        }
+    }
+}
+
 impl Queue for SqsQueue {
     /// A message that cannot be understood (no `SentTimestamp`, no body) is left out: it comes back, and is redriven at last.
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -107,31 +136,6 @@ impl Queue for SqsQueue {
                 outcomes(handles.len(), done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); handles.len()],
-        }
-    }
-
-    async fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> Vec<EntryOutcome<()>> {
-        let count = entries.len();
-        let entries = entries.iter().enumerate().map(|(index, (handle, visibility))| {
-            ChangeMessageVisibilityBatchRequestEntry::builder()
-                .id(index.to_string())
-                .receipt_handle(handle)
-                .visibility_timeout(visibility.get().into())
-                .build()
-        });
-        let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
-            return not_built(count);
-        };
-        let request = self.client.change_message_visibility_batch().queue_url(&*self.url);
-        match request.set_entries(Some(entries)).send().await {
-            Ok(answer) => {
-                let done = answer.successful.into_iter().map(|entry| (entry.id, ()));
-                outcomes(count, done, answer.failed)
-            }
-            Err(error) => vec![Err(entry_error(&error)); count],
         }
     }
 

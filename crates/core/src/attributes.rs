@@ -48,9 +48,9 @@ pub fn arrived(mut attributes: Attributes) -> Arrived {
     });
     let came_back = unannotated.is_some();
     let producer = unannotated.unwrap_or(attributes);
-    // Only a verdict folds. Where the annotator could not handle it, SQS took it to the final DLQ as it was.
-    let verdict = failure.as_ref().filter(|failure| failure.verdict.is_some());
-    let whole = verdict.and_then(|verdict| unfolded(producer.clone(), &verdict.folded_attributes));
+    // Only a verdict and a hop fold. Where the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
+    let folding = failure.as_ref().filter(|failure| failure.verdict.is_some() || failure.due_at.is_some());
+    let whole = folding.and_then(|folding| unfolded(producer.clone(), &folding.folded_attributes));
     Arrived { came_back, producer: whole.unwrap_or(producer), failure }
 }
 

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
 
-use crate::limits::DelaySeconds;
+use crate::limits::RetryDelay;
 use crate::policy::{Backoff, Jitter, Policy};
 
 /// What a delay is keyed by.
@@ -26,40 +26,51 @@ pub struct Key {
 
 /// The delay before retry `key.attempt` by the policy's backoff.
 #[must_use]
-pub fn delay(policy: &Policy, key: Key) -> DelaySeconds {
-    let (base, jitter) = match &policy.backoff {
-        Backoff::Uniform { max_delay } => (*max_delay, Jitter::Full),
-        Backoff::Exponential { initial_delay, rate, max_delay, jitter } => {
-            (exponential(*initial_delay, *rate, *max_delay, key.attempt), *jitter)
+pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
+    let (base, cap, jitter) = match &policy.backoff {
+        Backoff::Uniform { max_delay } => (*max_delay, *max_delay, Jitter::Full),
+        Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter } => {
+            (exponential(*initial_delay, *rate, *offset, *max_delay, key.attempt), *max_delay, *jitter)
         }
-        Backoff::Fixed { delay, jitter } => (*delay, *jitter),
+        Backoff::Fixed { delay, jitter } => (*delay, policy.delay_limit(), *jitter),
         Backoff::Schedule { first, last, jitter } => {
             let index = usize::try_from(key.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-            (*first.get(index).unwrap_or(last), *jitter)
+            (*first.get(index).unwrap_or(last), policy.delay_limit(), *jitter)
         }
     };
-    let high = u64::from(base.get());
-    let low = match jitter {
-        Jitter::None => high,
-        Jitter::Half => high.div_ceil(2),
-        Jitter::Full => 0,
+    let (base, cap) = (u64::from(base.get()), u64::from(cap.get()));
+    let (low, high) = match jitter {
+        Jitter::None => (base, base),
+        Jitter::Half => (base.div_ceil(2), base),
+        Jitter::Full => (0, base),
+        Jitter::Additive { max } => {
+            let max = u64::from(max.get());
+            let low = base.min(cap.saturating_sub(max));
+            (low, low + max)
+        }
     };
     let [word, _] = words(key);
-    DelaySeconds::saturating(within(word, low, high))
+    RetryDelay::saturating(within(word, low, high))
 }
 
-/// A delay that the target asked for: never less (but for the 900 s of SQS), and up to 10 % more, since one date shared by
-/// many messages must not bring them all back at once.
+/// A delay that the target asked for: never less (but for `limit`, see [`Policy::delay_limit`]), and up to 10 % more, since
+/// one date shared by many messages must not bring them all back at once.
 #[must_use]
-pub fn target_delay(asked_seconds: u64, key: Key) -> DelaySeconds {
+pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
     let [_, word] = words(key);
-    let extra = within(word, 0, asked_seconds.min(u64::from(DelaySeconds::MAX.get())) / 10);
-    DelaySeconds::saturating(asked_seconds.saturating_add(extra))
+    let extra = within(word, 0, asked_seconds.min(u64::from(limit.get())) / 10);
+    RetryDelay::saturating(asked_seconds.saturating_add(extra)).min(limit)
 }
 
-/// `initial * rate^(n-1)` rounded down, at most `max`. By repeated multiplication, whose result IEEE 754 fixes to the
-/// bit; a power function's may differ between machines.
-fn exponential(initial: DelaySeconds, rate: f64, max: DelaySeconds, attempt: u32) -> DelaySeconds {
+/// `initial * rate^(n-1) + offset` rounded up (never earlier than was asked for), at most `max`. By repeated
+/// multiplication, whose result IEEE 754 fixes to the bit; a power function's may differ between machines.
+fn exponential(
+    initial: RetryDelay,
+    rate: f64,
+    offset: RetryDelay,
+    max: RetryDelay,
+    attempt: u32,
+) -> RetryDelay {
     let cap = f64::from(max.get());
     let mut base = f64::from(initial.get());
     for _ in 1..attempt {
@@ -71,9 +82,9 @@ fn exponential(initial: DelaySeconds, rate: f64, max: DelaySeconds, attempt: u32
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "0 <= base <= 900 after the cap"
+        reason = "0 <= base <= 43,200 after the cap"
     )]
-    DelaySeconds::saturating(base.min(cap) as u64)
+    RetryDelay::saturating((base + f64::from(offset.get())).ceil().min(cap) as u64)
 }
 
 fn words(key: Key) -> [u64; 2] {

@@ -1,15 +1,21 @@
 //! The decision on a failed message: another retry, or not.
 
+mod due;
+mod stay;
+
 use chrono::TimeDelta;
 
 use crate::backoff::{Key, delay, target_delay};
 use crate::envelope::Envelope;
 use crate::failure::{Failure, Kind, REDRIVE};
-use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX};
+use crate::handler::HandlerError;
+use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
 use crate::metadata::{HISTORY_MAX, Metadata, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
-use crate::policy::Policy;
+use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
+use due::Due;
+pub use stay::{Stayed, decide_on_queue};
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +35,8 @@ pub struct Failed<'a> {
 pub enum Decision {
     /// Send it to the source queue again.
     Resend(Resend),
+    /// Its retry is due later than `DelaySeconds` can say: send it to the intermediate DLQ again, with this due time.
+    Hop(Timestamp),
     /// Dead-letter it.
     GiveUp(GiveUp),
 }
@@ -40,6 +48,8 @@ pub struct Resend {
     pub body: String,
     /// How long the queue holds it back.
     pub delay: DelaySeconds,
+    /// The whole delay: more than the queue's where the message has hopped.
+    pub waited: RetryDelay,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
     /// A snooze spends none.
@@ -60,16 +70,35 @@ pub struct GiveUp {
 /// Decides. Pure: the same message, failure, policy and moment give the same answer.
 #[must_use]
 pub fn decide(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Decision {
-    match next_retry(policy, failed, now) {
-        Ok(retry) => fit(failed, retry).map_or_else(Decision::GiveUp, Decision::Resend),
-        Err(give_up) => Decision::GiveUp(give_up),
-    }
+    // That its metadata fits is seen to before it hops, not after hours of waiting.
+    let decided = next_retry(policy, failed, now).and_then(|retry| {
+        let due = retry.due;
+        let resend = fit(failed, retry, due.delay_from(now).unwrap_or(DelaySeconds::MAX))?;
+        Ok(if due.delay_from(now).is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
+    });
+    decided.unwrap_or_else(Decision::GiveUp)
+}
+
+/// How the target is called again at once, if it is: what it answered is a blip by the policy's lists, and it asked for no
+/// delay of its own.
+#[must_use]
+pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
+    let failure = Failure::of_error(error);
+    let blip = failure.retry_after_seconds.is_none() && classify(policy, &failure) == Kind::Transient;
+    policy.immediate.filter(|_| blip)
+}
+
+/// When a hopping message is due, where that is more than one hop away: it hops again, and nothing else need be looked at.
+#[must_use]
+pub fn hops_on(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Timestamp> {
+    let due = Due::of_hop(policy, failure, now)?;
+    due.delay_from(now).is_none().then_some(due.at)
 }
 
 /// The next retry, before it is known whether its metadata fits.
 struct Retry {
     metadata: RetryMetadata,
-    delay: DelaySeconds,
+    due: Due,
     spends_attempt: bool,
 }
 
@@ -83,30 +112,48 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
         return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
     }
     let spends_attempt = kind == Kind::Transient || before.snooze_count >= SNOOZES_MAX;
-    if spends_attempt && before.retry_attempt >= policy.max_attempts {
-        return Err(GiveUp {
-            reason: DeadLetterReason::RetryAttemptExceeded,
-            explanation: format!("Max retry attempts {} exceeded", policy.max_attempts),
-        });
+    if spends_attempt {
+        check_attempts(policy, &before, before.retry_attempt)?;
     }
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    let delay =
-        failure.retry_after_seconds.map_or_else(|| delay(policy, key), |asked| target_delay(asked, key));
-    let next_retry_time = now + TimeDelta::seconds(i64::from(delay.get()));
-    check_age(policy, &before, first_sent, next_retry_time)?;
+    let due = Due::of_hop(policy, failure, now)
+        .unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
+    check_age(policy, &before, first_sent, due.at)?;
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
-        next_retry_time,
+        next_retry_time: due.at,
         first_sent_time: first_sent,
         retry_history: history(&before.retry_history, before.retry_attempt, failure, now),
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
-    Ok(Retry { metadata, delay, spends_attempt })
+    Ok(Retry { metadata, due, spends_attempt })
+}
+
+/// The delay before the retry of this key: the target's own, or the policy's.
+fn delay_before(policy: &Policy, failure: &Failure, key: Key) -> RetryDelay {
+    match failure.retry_after_seconds {
+        Some(asked) => target_delay(asked, policy.delay_limit(), key),
+        None => delay(policy, key),
+    }
+}
+
+/// Whether one more retry is allowed after so many: by the policy, and by the producer where that is fewer.
+fn check_attempts(policy: &Policy, metadata: &Metadata, made: u32) -> Result<(), GiveUp> {
+    let by_producer = metadata.max_attempts.filter(|max| *max < policy.max_attempts);
+    let max = by_producer.unwrap_or(policy.max_attempts);
+    if made < max {
+        return Ok(());
+    }
+    let whose = if by_producer.is_some() { " (metadata.max_attempts)" } else { "" };
+    Err(GiveUp {
+        reason: DeadLetterReason::RetryAttemptExceeded,
+        explanation: format!("Max retry attempts {max} exceeded{whose}"),
+    })
 }
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
@@ -117,7 +164,7 @@ fn classify(policy: &Policy, failure: &Failure) -> Kind {
     if matches!(kind, Kind::Snooze | Kind::NotStarted) {
         return kind;
     }
-    let matches = |globs: &crate::policy::Globs| globs.matches(&failure.error_type);
+    let matches = |globs: &Globs| globs.matches(&failure.error_type);
     if policy.non_retryable.as_ref().is_some_and(matches) {
         return Kind::Permanent;
     }
@@ -152,21 +199,20 @@ fn check_age(
 }
 
 fn history(before: &[PastFailure], attempt: u32, failure: &Failure, now: Timestamp) -> Vec<PastFailure> {
-    let failed_at = failure.failed_at.as_deref().and_then(crate::metadata::parse_rfc3339).unwrap_or(now);
-    let newest = PastFailure::new(attempt, failed_at, &failure.error_type, &failure.details);
+    let newest = PastFailure::new(attempt, failure.failed_at(now), &failure.error_type, &failure.details);
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
 
 /// Writes the retry's metadata into the body, with as much history as the size limit leaves.
-fn fit(failed: Failed<'_>, mut retry: Retry) -> Result<Resend, GiveUp> {
+fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
     loop {
         let body = failed.envelope.with_retry_metadata(&retry.metadata);
         let bytes = body.len() + failed.attributes_bytes;
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, delay, spends_attempt } = retry;
+            let Retry { metadata, due, spends_attempt } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
-            return Ok(Resend { body, delay, retry_attempt, spends_attempt, first_sent });
+            return Ok(Resend { body, delay, waited: due.delay, retry_attempt, spends_attempt, first_sent });
         }
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::limits::DelaySeconds;
+use crate::limits::RetryDelay;
 
 /// What happened to a message or to a batch.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,10 @@ pub enum Event {
     NotConfirmed(NotConfirmed),
     /// It will come back to the source queue.
     RetryScheduled(RetryScheduled),
+    /// Its retry is more than 900 s away: it is on the intermediate DLQ again, for the next hop.
+    Hopped(Hopped),
+    /// The target failed and was called again at once, within the invocation.
+    RetriedImmediately(RetriedImmediately),
     /// The retry loop gave it up; a verdict is on its way to the annotator.
     GivenUp(GivenUp),
     /// A final record is in the final DLQ.
@@ -60,7 +64,7 @@ pub struct HandedOff {
 pub struct NotConfirmed {
     /// SQS's id of the record.
     pub sqs_message_id: String,
-    /// What was being sent: `hand-off`, `re-send`, `verdict` or `final record`.
+    /// What was being done: `hand-off`, `re-send`, `hop`, `verdict`, `final record` or `visibility`.
     pub send: &'static str,
     /// SQS's error code, or why it could not be sent at all.
     pub code: String,
@@ -75,11 +79,34 @@ pub struct RetryScheduled {
     pub retry_attempt: u32,
     /// Whether it spends an attempt (a snooze does not).
     pub spends_attempt: bool,
-    /// `DelaySeconds`.
+    /// How long it waits, hops included.
     #[serde(serialize_with = "delay_as_seconds")]
-    pub delay_seconds: DelaySeconds,
+    pub delay_seconds: RetryDelay,
     /// From the first send to now.
     pub age_seconds: f64,
+    /// Our name of the error, or `FromTarget`, where the message was not handed off before (strategy `visibility`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<String>,
+}
+
+/// See [`Event::Hopped`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Hopped {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+    /// From now to the retry.
+    pub remaining_seconds: f64,
+}
+
+/// See [`Event::RetriedImmediately`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RetriedImmediately {
+    /// `metadata.message_id`.
+    pub message_id: String,
+    /// Retries made before, which this one is not.
+    pub retry_attempt: u32,
+    /// Our name of the error, or `FromTarget`.
+    pub error_type: String,
 }
 
 /// See [`Event::GivenUp`].
@@ -137,6 +164,6 @@ pub struct UnreadableRecord {
     pub sqs_message_id: String,
 }
 
-fn delay_as_seconds<S: serde::Serializer>(delay: &DelaySeconds, serializer: S) -> Result<S::Ok, S::Error> {
+fn delay_as_seconds<S: serde::Serializer>(delay: &RetryDelay, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u16(delay.get())
 }

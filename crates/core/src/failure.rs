@@ -51,6 +51,12 @@ pub struct Failure {
     /// It came back from the final DLQ.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub new_generation: bool,
+    /// On the intermediate DLQ, of a message that waits there in hops: when its retry is due, RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub due_at: Option<String>,
+    /// On the annotation queue: the retries made, where the body does not say them (strategy `visibility`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
     /// On the annotation queue: why it is given up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<DeadLetterReason>,
@@ -108,6 +114,12 @@ impl Failure {
     /// What a handler answered.
     #[must_use]
     pub fn of_handler(error: &HandlerError, delivery: &Delivery) -> Self {
+        let Self { error_type, details, kind, retry_after_seconds, .. } = Self::of_error(error);
+        Self { error_type, details, kind, retry_after_seconds, ..Self::of_delivery(delivery) }
+    }
+
+    /// The error alone.
+    pub(crate) fn of_error(error: &HandlerError) -> Self {
         let (kind, after) = match error.kind {
             FailureKind::Transient => (Kind::Transient, None),
             FailureKind::TransientAfter(after) => (Kind::Transient, Some(after)),
@@ -122,7 +134,7 @@ impl Failure {
             // Rounded up: a floor must not be undercut.
             retry_after_seconds: after
                 .map(|after| after.as_secs().saturating_add(u64::from(after.subsec_nanos() > 0))),
-            ..Self::of_delivery(delivery)
+            ..Self::default()
         }
     }
 
@@ -157,6 +169,12 @@ impl Failure {
         serde_json::from_str(text).ok()
     }
 
+    /// When the message failed; never later than `now`, since clocks differ.
+    #[must_use]
+    pub fn failed_at(&self, now: Timestamp) -> Timestamp {
+        self.failed_at.as_deref().and_then(parse_rfc3339).map_or(now, |failed_at| failed_at.min(now))
+    }
+
     /// When this delivery was sent to the source queue.
     #[must_use]
     pub fn sent_at(&self) -> Option<Timestamp> {
@@ -173,18 +191,20 @@ impl Failure {
         self.cut_to_fit(producer, body_bytes)
     }
 
-    /// The same for a verdict, which must not fail: attributes are folded where there are ten; where nothing fits only the
-    /// verdict's code is kept, and at last nothing.
+    /// The same with attributes folded where there are ten; `None` where even that is too large. For a hop.
+    #[must_use]
+    pub fn beside_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
+        let (kept, folded_attributes) = fold(producer, &[], ATTRIBUTES_MAX - 1);
+        Self { folded_attributes, ..self.clone() }.cut_to_fit(&kept, body_bytes)
+    }
+
+    /// The same for a verdict, which must not fail: where nothing fits only the verdict's code is kept, and at last nothing.
     #[must_use]
     pub fn beside_folding(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
-        let (kept, folded_attributes) = fold(producer, &[], ATTRIBUTES_MAX - 1);
         let bare = Self { verdict: self.verdict, ..Self::default() };
         [self, &bare]
             .into_iter()
-            .find_map(|failure| {
-                let folded_attributes = folded_attributes.clone();
-                Self { folded_attributes, ..failure.clone() }.cut_to_fit(&kept, body_bytes)
-            })
+            .find_map(|failure| failure.beside_folded(producer, body_bytes))
             .unwrap_or_else(|| producer.clone())
     }
 
@@ -254,7 +274,8 @@ pub fn of_received(
                 details: details.to_owned(),
                 kind: Some(Kind::Transient),
                 ..Failure::of_delivery(&Delivery {
-                    failed_at: now,
+                    // All copies and all receives of it must say the same, since delays are counted from it.
+                    failed_at: record.first_received_at.filter(|_| redriven_from.is_some()).unwrap_or(now),
                     source_message_id: record.sqs_message_id.clone(),
                     source_queue_arn: redriven_from.clone().unwrap_or_else(|| record.queue_arn.clone()),
                     sent_at: record.sent_at,

@@ -61,6 +61,51 @@ impl fmt::Display for DelaySeconds {
     }
 }
 
+/// The delay before a retry: 0..=43,200 seconds (12 hours), by type. What is longer than [`DelaySeconds`] takes hops, or
+/// the message's own visibility.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RetryDelay(u16);
+
+impl RetryDelay {
+    /// None.
+    pub const ZERO: Self = Self(0);
+    /// The longest that one `DelaySeconds` can be: 900 s.
+    pub const SHORT_MAX: Self = Self(DelaySeconds::MAX.0);
+    /// 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
+    pub const MAX: Self = Self(43_200);
+
+    /// `None` above 43,200.
+    #[must_use]
+    pub fn new(seconds: u64) -> Option<Self> {
+        let seconds = u16::try_from(seconds).ok()?;
+        (seconds <= Self::MAX.0).then_some(Self(seconds))
+    }
+
+    /// 43,200 where `seconds` is more.
+    #[must_use]
+    pub fn saturating(seconds: u64) -> Self {
+        Self::new(seconds).unwrap_or(Self::MAX)
+    }
+
+    /// Whole seconds, 0..=43,200.
+    #[must_use]
+    pub const fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl From<DelaySeconds> for RetryDelay {
+    fn from(delay: DelaySeconds) -> Self {
+        Self(delay.0)
+    }
+}
+
+impl fmt::Display for RetryDelay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} s", self.0)
+    }
+}
+
 /// A visibility timeout: 0..=43,200 seconds (12 hours), by type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VisibilitySeconds(u16);
@@ -91,6 +136,13 @@ impl VisibilitySeconds {
     }
 }
 
+impl From<RetryDelay> for VisibilitySeconds {
+    /// Both reach 12 hours.
+    fn from(delay: RetryDelay) -> Self {
+        Self(delay.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +152,14 @@ mod tests {
         assert_eq!(DelaySeconds::new(900), Some(DelaySeconds::MAX));
         assert_eq!(DelaySeconds::new(901), None);
         assert_eq!(DelaySeconds::saturating(u64::MAX).get(), 900);
+    }
+
+    #[test]
+    fn a_retry_delay_is_twelve_hours_at_most() {
+        assert_eq!(RetryDelay::new(43_200), Some(RetryDelay::MAX));
+        assert_eq!(RetryDelay::new(43_201), None);
+        assert_eq!(RetryDelay::saturating(u64::MAX).get(), 43_200);
+        assert_eq!(RetryDelay::SHORT_MAX.get(), 900);
     }
 
     #[test]

@@ -43,8 +43,10 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// How often it was sent back from the final DLQ; `None` where the member is absent.
     pub redrive_generation: Option<u32>,
-    /// The producer's own limit.
+    /// The producer's own limit in time.
     pub expires_at: Option<Timestamp>,
+    /// The producer's own limit of retries: it counts where the policy allows more.
+    pub max_attempts: Option<u32>,
 }
 
 impl Metadata {

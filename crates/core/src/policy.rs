@@ -2,10 +2,12 @@
 
 mod wire;
 
+use std::time::Duration;
+
 use thiserror::Error;
 use wildmatch::WildMatch;
 
-use crate::limits::DelaySeconds;
+use crate::limits::RetryDelay;
 use crate::schema::{Violation, list};
 
 /// The schema of a policy document, JSON Schema 2020-12.
@@ -18,12 +20,25 @@ pub struct Policy {
     pub max_attempts: u32,
     /// How long to wait before each.
     pub backoff: Backoff,
+    /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
+    pub long_delays: bool,
     /// Give up when the next retry would come later than this after the message was first sent.
     pub max_age_seconds: Option<u32>,
     /// Only these error types are retried.
     pub retryable: Option<Globs>,
     /// These error types are not retried.
     pub non_retryable: Option<Globs>,
+    /// Further calls within the invocation, before a delayed retry is spent.
+    pub immediate: Option<Immediate>,
+}
+
+/// Retries inside the invocation, for blips: they spend no attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Immediate {
+    /// Calls after the first one, 1..=10.
+    pub max_attempts: u32,
+    /// Before each of them, at most 10 s.
+    pub delay: Duration,
 }
 
 /// How long to wait before retry `n`, n ≥ 1.
@@ -32,38 +47,56 @@ pub enum Backoff {
     /// A random delay in 0..=max, the same range for every attempt.
     Uniform {
         /// The longest delay.
-        max_delay: DelaySeconds,
+        max_delay: RetryDelay,
     },
-    /// `initial_delay * rate^(n-1)`, at most `max_delay`.
+    /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`.
     Exponential {
         /// Before the first retry.
-        initial_delay: DelaySeconds,
+        initial_delay: RetryDelay,
         /// ≥ 1.
         rate: f64,
+        /// Added to each.
+        offset: RetryDelay,
         /// The cap.
-        max_delay: DelaySeconds,
+        max_delay: RetryDelay,
         /// Applied after the cap.
         jitter: Jitter,
     },
     /// Always the same.
     Fixed {
         /// The delay.
-        delay: DelaySeconds,
+        delay: RetryDelay,
         /// Applied to it.
         jitter: Jitter,
     },
     /// One delay a retry; the last one repeats.
     Schedule {
         /// The delays before the last one.
-        first: Vec<DelaySeconds>,
+        first: Vec<RetryDelay>,
         /// The last one.
-        last: DelaySeconds,
+        last: RetryDelay,
         /// Applied to each.
         jitter: Jitter,
     },
 }
 
-/// How a delay is spread. It only shrinks.
+impl Backoff {
+    /// The longest delay that it can give; `limit` is the policy's.
+    #[must_use]
+    pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
+        let (base, jitter) = match self {
+            Self::Uniform { max_delay } | Self::Exponential { max_delay, .. } => return *max_delay,
+            Self::Fixed { delay, jitter } => (*delay, *jitter),
+            Self::Schedule { first, last, jitter } => {
+                (first.iter().copied().max().unwrap_or_default().max(*last), *jitter)
+            }
+        };
+        let spread = if let Jitter::Additive { max } = jitter { u64::from(max.get()) } else { 0 };
+        RetryDelay::saturating(u64::from(base.get()) + spread).min(limit)
+    }
+}
+
+/// How a delay is spread. It only shrinks, but for the additive one, and none passes the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     /// The delay itself.
@@ -73,6 +106,11 @@ pub enum Jitter {
     /// From 0 to all of it ("Exponential Backoff And Jitter", AWS Architecture Blog).
     #[default]
     Full,
+    /// From the delay to that and so much more. The cap holds for the sum: near it the delay gives way, not the spread.
+    Additive {
+        /// The longest addition.
+        max: RetryDelay,
+    },
 }
 
 /// Globs on error types: `*` any text, `?` one character.
@@ -106,6 +144,12 @@ impl Policy {
     pub fn from_json(text: &str) -> Result<Self, PolicyError> {
         wire::parse(text)
     }
+
+    /// The longest delay that the policy can have, whatever its backoff: 12 hours with long delays, else 900 s.
+    #[must_use]
+    pub const fn delay_limit(&self) -> RetryDelay {
+        if self.long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX }
+    }
 }
 
 impl Default for Policy {
@@ -113,10 +157,12 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             max_attempts: 5,
-            backoff: Backoff::Uniform { max_delay: DelaySeconds::MAX },
+            backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
+            long_delays: false,
             max_age_seconds: None,
             retryable: None,
             non_retryable: None,
+            immediate: None,
         }
     }
 }

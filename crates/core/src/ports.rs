@@ -63,10 +63,19 @@ impl Fault {
     }
 }
 
-/// The sending half of a queue: all that the three functions need.
+/// The sending half of a queue: all that most of the functions need.
 pub trait QueueSender: Send + Sync {
     /// Sends one batch, one request. One outcome per entry, in order: the SQS message id of each confirmed one.
     fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
+}
+
+/// The half of a queue that changes when a received message is seen again.
+pub trait VisibilityControl: Send + Sync {
+    /// Changes visibility from now, at most 10 (one request). One outcome per entry, in order.
+    fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
 }
 
 /// A `ReceiveMessage` request.
@@ -81,7 +90,7 @@ pub struct Receive {
 }
 
 /// A whole queue: what an event source mapping, an auditor or a test needs.
-pub trait Queue: QueueSender {
+pub trait Queue: QueueSender + VisibilityControl {
     /// Up to 10 messages; empty when none came within the wait.
     fn receive(
         &self,
@@ -89,11 +98,6 @@ pub trait Queue: QueueSender {
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
-    /// Changes visibility from now, at most 10 (one request). One outcome per entry, in order.
-    fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
     /// Counts that SQS calls approximate.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
     /// The queue's ARN.

@@ -22,9 +22,10 @@ pub use violation::{Violation, list};
 pub const MESSAGE_SCHEMA: &str = include_str!("../../../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule; all others are skimmed.
-const RULED_MEMBERS: [&str; 8] = [
+const RULED_MEMBERS: [&str; 9] = [
     "message_id",
     "expires_at",
+    "max_attempts",
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
@@ -34,7 +35,7 @@ const RULED_MEMBERS: [&str; 8] = [
 ];
 
 /// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
-const DIGITS_MEMBERS: [&str; 3] = ["retry_attempt", "snooze_count", "redrive_generation"];
+const DIGITS_MEMBERS: [&str; 4] = ["max_attempts", "retry_attempt", "snooze_count", "redrive_generation"];
 
 /// Why a body is refused. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -180,6 +181,7 @@ fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
         expires_at: time("expires_at")?,
+        max_attempts: number("max_attempts"),
     })
 }
 

@@ -10,7 +10,9 @@ use futures_util::future::select;
 use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::packing::Batch;
-use redeliver_core::ports::{Clock, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_core::ports::{
+    Clock, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+};
 
 use crate::checks::sender_fault;
 use crate::clock::later;
@@ -84,6 +86,23 @@ impl QueueSender for EmbeddedQueue {
     }
 }
 
+impl VisibilityControl for EmbeddedQueue {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let now = self.service.clock().now();
+        self.with_state(|state| {
+            state.batch(
+                Action::ChangeMessageVisibilityBatch,
+                &self.arn,
+                entries,
+                |state, (handle, visibility)| state.change_visibility(now, &self.arn, handle, *visibility),
+            )
+        })
+    }
+}
+
 impl Queue for EmbeddedQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let fault = self.service.lock().begin(Action::ReceiveMessage, &self.arn);
@@ -103,21 +122,6 @@ impl Queue for EmbeddedQueue {
             state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
                 state.queue(&self.arn)?.delete(now, handle)
             })
-        })
-    }
-
-    async fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> Vec<EntryOutcome<()>> {
-        let now = self.service.clock().now();
-        self.with_state(|state| {
-            state.batch(
-                Action::ChangeMessageVisibilityBatch,
-                &self.arn,
-                entries,
-                |state, (handle, visibility)| state.change_visibility(now, &self.arn, handle, *visibility),
-            )
         })
     }
 

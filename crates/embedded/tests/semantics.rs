@@ -9,6 +9,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, Fault, Queue, QueueService, QueueSettings, Receive, Redrive,
+    VisibilityControl as _,
 };
 use redeliver_embedded::{Totals, What};
 use support::{elapsed, message, receive, seconds, send, service, with_dlq};

@@ -1,16 +1,18 @@
-//! The failed-message processor: validate → decide → re-send with a delay, or give up → report.
+//! The failed-message processor: validate → decide → re-send with a delay, hop, or give up → report.
 
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
-use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
+use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::envelope::Envelope;
-use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, ReceivedAgain, RetryScheduled};
+use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, Hopped, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Stage, of_received};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::metadata::rfc3339;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
 
 /// A message that failed once or twice here is nobody's concern.
@@ -21,6 +23,8 @@ const RECEIVES_UNTOLD: u32 = 3;
 pub struct FailedMessageProcessor<Q, C, O> {
     /// Where messages are sent again.
     pub source_queue: Q,
+    /// Its own queue, where a message with a long delay waits in hops.
+    pub intermediate_dlq: Q,
     /// Where verdicts go.
     pub annotation_queue: Q,
     /// The clock.
@@ -38,24 +42,28 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<
         let now = self.clock.now();
         let reporter = Reporter::new(&self.clock, &self.observer, deadline);
         let mut resends = Vec::new();
+        let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
             match self.settle(record, now) {
                 Settled::Resend(outgoing) => resends.push(*outgoing),
+                Settled::Hop(outgoing) => hops.push(*outgoing),
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
-        let (resends, verdicts) = join!(
+        let (resends, hops, verdicts) = join!(
             reporter.send(&self.source_queue, "re-send", resends),
+            reporter.send(&self.intermediate_dlq, "hop", hops),
             reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
-        BatchResponse { failed: resends.into_iter().chain(verdicts).collect() }
+        BatchResponse { failed: [resends, hops, verdicts].concat() }
     }
 }
 
 /// Where a failed message goes.
 enum Settled {
     Resend(Box<Outgoing>),
+    Hop(Box<Outgoing>),
     Verdict(Box<Outgoing>),
 }
 
@@ -79,6 +87,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
         let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, now);
         let body = std::mem::take(&mut record.body);
+        if let Some(due) = hops_on(&self.policy, &failure, now) {
+            return hop(record, body, &producer, None, failure, due, now);
+        }
         let envelope = match self.schema.parse(&body) {
             Ok(envelope) => envelope,
             Err(invalid) => {
@@ -93,6 +104,10 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
         let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
         match decide(&self.policy, failed, now) {
             Decision::Resend(retry) => Settled::Resend(resend(record, producer, &envelope, retry, now)),
+            Decision::Hop(due) => {
+                let message_id = Some(envelope.metadata.message_id_text);
+                hop(record, body, &producer, message_id, failure, due, now)
+            }
             Decision::GiveUp(give_up) => {
                 let message_id = Some(envelope.metadata.message_id_text);
                 Settled::Verdict(verdict(record, body, &producer, message_id, failure, give_up))
@@ -112,8 +127,9 @@ fn resend(
         message_id: envelope.metadata.message_id_text.clone(),
         retry_attempt: retry.retry_attempt,
         spends_attempt: retry.spends_attempt,
-        delay_seconds: retry.delay,
+        delay_seconds: retry.waited,
         age_seconds: until(retry.first_sent, now).as_secs_f64(),
+        error_type: None,
     });
     let content = Content {
         body: retry.body,
@@ -123,6 +139,37 @@ fn resend(
         delay: retry.delay,
     };
     Box::new(Outgoing::new(record.sqs_message_id, content, scheduled))
+}
+
+/// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: where that
+/// finds no place, it could hop for ever.
+fn hop(
+    record: ReceivedMessage,
+    body: String,
+    producer: &Attributes,
+    message_id: Option<String>,
+    failure: Failure,
+    due: Timestamp,
+    now: Timestamp,
+) -> Settled {
+    let failure = Failure { due_at: Some(rfc3339(due)), ..failure };
+    let Some(attributes) = failure.beside_folded(producer, body.len()) else {
+        let explanation = "It has no room for the due time of a delay above 900 seconds".to_owned();
+        let give_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
+        return Settled::Verdict(verdict(record, body, producer, message_id, failure, give_up));
+    };
+    let hopped = Event::Hopped(Hopped {
+        sqs_message_id: record.sqs_message_id.clone(),
+        remaining_seconds: until(now, due).as_secs_f64(),
+    });
+    let content = Content {
+        body,
+        attributes,
+        message_group_id: record.message_group_id,
+        trace_header: record.trace_header,
+        delay: DelaySeconds::MAX,
+    };
+    Settled::Hop(Box::new(Outgoing::new(record.sqs_message_id, content, hopped)))
 }
 
 fn verdict(
@@ -138,8 +185,13 @@ fn verdict(
         sqs_message_id: record.sqs_message_id.clone(),
         error_type: reason.as_str(),
     });
-    let failure =
-        Failure { verdict: Some(reason), stage: Some(Stage::FailedMessageProcessor), explanation, ..failure };
+    let failure = Failure {
+        verdict: Some(reason),
+        stage: Some(Stage::FailedMessageProcessor),
+        explanation,
+        due_at: None,
+        ..failure
+    };
     let content = Content {
         attributes: failure.beside_folding(producer, body.len()),
         body,

@@ -17,6 +17,7 @@ async fn main() -> ExitCode {
         let client = start::sqs_client(&start::sdk_config().await);
         Ok(FailedMessageProcessor {
             source_queue: start::queue(&client, settings.source_queue_url),
+            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer: JsonLines::stdout(NAME),

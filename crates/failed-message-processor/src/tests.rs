@@ -4,6 +4,7 @@ mod support;
 mod events;
 mod failing_sends;
 mod generations;
+mod hops;
 mod redriven;
 mod resends;
 mod verdicts;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use redeliver_core::backoff::{Key, delay, target_delay};
 use redeliver_core::failure::FAILURE;
+use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Attribute;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -23,6 +25,7 @@ use support::*;
 struct Setup {
     world: World,
     source: Spy,
+    intermediate: Spy,
     annotation: Spy,
     policy: Policy,
 }
@@ -31,7 +34,8 @@ impl Setup {
     fn new() -> Self {
         let world = World::new();
         let (source, annotation) = (world.queue("source"), world.queue("annotation"));
-        Self { world, source, annotation, policy: Policy::default() }
+        let intermediate = world.queue("intermediate");
+        Self { world, source, intermediate, annotation, policy: Policy::default() }
     }
 
     fn with_policy(policy: &str) -> Self {
@@ -42,6 +46,7 @@ impl Setup {
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         let processor = FailedMessageProcessor {
             source_queue: self.source.clone(),
+            intermediate_dlq: self.intermediate.clone(),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),

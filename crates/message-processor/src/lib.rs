@@ -24,11 +24,11 @@ mod processor;
 use std::process::ExitCode;
 
 use redeliver_aws::SystemClock;
-use redeliver_aws::settings::MessageProcessorSettings;
+use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
 use redeliver_aws::start::{self, SdkConfig, StartError};
 use redeliver_aws::telemetry::JsonLines;
 
-pub use processor::MessageProcessor;
+pub use processor::{MessageProcessor, Strategy};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
 const NAME: &str = "message-processor";
@@ -54,7 +54,16 @@ pub async fn run_prepared<H: Handler>(
         let client = start::sqs_client(&config);
         Ok(MessageProcessor {
             handler,
-            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+            strategy: match settings.strategy {
+                StrategySettings::DelayedResend { intermediate_dlq_url } => {
+                    Strategy::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
+                }
+                StrategySettings::Visibility { source_queue_url, visibility_timeout } => {
+                    let source_queue = start::queue(&client, source_queue_url);
+                    Strategy::Visibility { source_queue, visibility_timeout }
+                }
+            },
+            policy: settings.policy,
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer: JsonLines::stdout(NAME),

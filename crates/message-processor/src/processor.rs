@@ -1,22 +1,26 @@
-//! The message processor: parse → call the target → hand off what failed → report.
+//! The message processor: parse → call the target → hand off what failed, or hide it on its queue → report.
 
 mod calls;
+mod settle;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
-use redeliver_core::delivery::{Outgoing, Reporter, keep_free, until};
-use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed};
-use redeliver_core::failure::{Delivery, Failure, Kind, Stage};
+use redeliver_core::delivery::{Outgoing, Reporter, keep_free};
+use redeliver_core::events::{Event, GivenUp};
+use redeliver_core::failure::{Delivery, Failure, Stage};
 use redeliver_core::handler::{Handler, Message};
-use redeliver_core::limits::DelaySeconds;
+use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::metadata::Metadata;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender, VisibilityControl};
 use redeliver_core::schema::{Invalid, MessageSchema};
 
-use calls::{Call, Outcome, call_all};
+use calls::Call;
+use settle::Settled;
 
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
@@ -26,9 +30,11 @@ const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
     pub handler: H,
-    /// Where failed messages are handed off.
-    pub intermediate_dlq: Q,
-    /// Where verdicts on invalid messages go.
+    /// What becomes of a message that failed.
+    pub strategy: Strategy<Q>,
+    /// Its `immediate`, and all of it with [`Strategy::Visibility`].
+    pub policy: Policy,
+    /// Where verdicts go.
     pub annotation_queue: Q,
     /// The clock.
     pub clock: C,
@@ -40,7 +46,26 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub max_concurrency: NonZeroUsize,
 }
 
-impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProcessor<H, Q, C, O> {
+/// What becomes of a message that failed.
+#[derive(Clone, Debug)]
+pub enum Strategy<Q> {
+    /// It is handed off to the failed-message processor, which sends it again with a delay.
+    DelayedResend {
+        /// Where it is handed off.
+        intermediate_dlq: Q,
+    },
+    /// It stays on its queue, hidden for the policy's delay. The queue counts its retries.
+    Visibility {
+        /// Its queue.
+        source_queue: Q,
+        /// The queue's own visibility timeout.
+        visibility_timeout: VisibilitySeconds,
+    },
+}
+
+impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Function
+    for MessageProcessor<H, Q, C, O>
+{
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         let now = self.clock.now();
         let mut jobs = Vec::with_capacity(records.len());
@@ -52,23 +77,31 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProc
             }
         }
         let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
-        let outcomes = call_all(&self.handler, &self.clock, calls_end, self.max_concurrency, &jobs).await;
+        let outcomes = self.call_all(calls_end, &jobs).await;
 
         let mut failed = Vec::new();
         let mut hand_offs = Vec::new();
+        let mut hidings = Vec::new();
         for (job, Call { outcome, seconds }) in jobs.into_iter().zip(outcomes) {
             match self.settle(job, &outcome, seconds) {
                 Settled::Done => {}
                 Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
+                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
+                Settled::Hide(hiding) => hidings.push(*hiding),
                 Settled::NoPlaceForFailure { record } => failed.push(record),
             }
         }
         let reporter = Reporter::new(&self.clock, &self.observer, deadline);
-        let (hand_offs, verdicts) = join!(
-            reporter.send(&self.intermediate_dlq, "hand-off", hand_offs),
-            reporter.send(&self.annotation_queue, "verdict", verdicts),
-        );
-        failed.extend(hand_offs.into_iter().chain(verdicts));
+        let kept = async {
+            match &self.strategy {
+                Strategy::DelayedResend { intermediate_dlq } => {
+                    reporter.send(intermediate_dlq, "hand-off", hand_offs).await
+                }
+                Strategy::Visibility { source_queue, .. } => reporter.hide(source_queue, hidings).await,
+            }
+        };
+        let (kept, verdicts) = join!(kept, reporter.send(&self.annotation_queue, "verdict", verdicts));
+        failed.extend(kept.into_iter().chain(verdicts));
         BatchResponse { failed }
     }
 }
@@ -77,23 +110,24 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> Function for MessageProc
 #[derive(Debug)]
 struct Job {
     message: Message,
+    metadata: Metadata,
     delivery: Delivery,
     first_sent: Timestamp,
+    receipt_handle: String,
+    receive_count: u32,
     message_group_id: Option<String>,
     trace_header: Option<String>,
 }
 
-/// What became of a job once its call is over.
-enum Settled {
-    Done,
-    HandOff(Box<Outgoing>),
-    /// Ten attributes, or 1 MiB: SQS's redrive takes the message, without the reason.
-    NoPlaceForFailure {
-        record: String,
-    },
-}
+impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
+    /// The body says how many, or the queue does.
+    fn retries_made(&self, metadata: &Metadata, receive_count: u32) -> u32 {
+        match self.strategy {
+            Strategy::DelayedResend { .. } => metadata.retry_attempt,
+            Strategy::Visibility { .. } => receive_count.saturating_sub(1),
+        }
+    }
 
-impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     fn parse(&self, record: ReceivedMessage, now: Timestamp) -> Result<Job, Box<Outgoing>> {
         let Arrived { producer, came_back, .. } = arrived(record.attributes);
         let delivery = Delivery {
@@ -107,16 +141,23 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
             Ok(envelope) => {
                 let metadata = envelope.metadata;
                 let metadata = if came_back { metadata.into_next_generation() } else { metadata };
-                let first_sent = metadata.first_sent(record.sent_at);
                 let message = Message {
-                    retry_attempt: metadata.retry_attempt,
+                    retry_attempt: self.retries_made(&metadata, record.receive_count),
                     redrive_generation: metadata.generation(),
-                    message_id: metadata.message_id_text,
+                    message_id: metadata.message_id_text.clone(),
                     attributes: producer,
                     body: record.body,
                 };
-                let (message_group_id, trace_header) = (record.message_group_id, record.trace_header);
-                Ok(Job { message, delivery, first_sent, message_group_id, trace_header })
+                Ok(Job {
+                    message,
+                    delivery,
+                    first_sent: metadata.first_sent(record.sent_at),
+                    metadata,
+                    receipt_handle: record.receipt_handle,
+                    receive_count: record.receive_count,
+                    message_group_id: record.message_group_id,
+                    trace_header: record.trace_header,
+                })
             }
             Err(invalid) => {
                 let attributes = verdict(&invalid, &delivery, &producer, record.body.len());
@@ -135,44 +176,6 @@ impl<H: Handler, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 Err(Box::new(Outgoing::new(delivery.source_message_id, content, given_up)))
             }
         }
-    }
-
-    fn settle(&self, job: Job, outcome: &Outcome, target_seconds: f64) -> Settled {
-        let now = self.clock.now();
-        let delivery = Delivery { failed_at: now, ..job.delivery };
-        let message_id = job.message.message_id;
-        let retry_attempt = job.message.retry_attempt;
-        let age_seconds = until(job.first_sent, now).as_secs_f64();
-        let (failure, error_type) = match outcome {
-            Outcome::Success => {
-                let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
-                self.observer.observe(&Event::Processed(processed));
-                return Settled::Done;
-            }
-            Outcome::Failure(error) => {
-                (Failure::of_handler(error, &delivery), error.error_type.loggable().into_owned())
-            }
-            Outcome::NotStarted => (Failure::not_started(&delivery), "NotStarted".to_owned()),
-        };
-        let record = delivery.source_message_id;
-        let Some(attributes) = failure.beside(&job.message.attributes, job.message.body.len()) else {
-            self.observer.observe(&Event::NotConfirmed(NotConfirmed {
-                sqs_message_id: record.clone(),
-                send: "hand-off",
-                code: "NoPlaceForFailure".to_owned(),
-            }));
-            return Settled::NoPlaceForFailure { record };
-        };
-        let kind = failure.kind.unwrap_or(Kind::Transient).as_str();
-        let handed_off = HandedOff { message_id, retry_attempt, error_type, kind, age_seconds };
-        let content = Content {
-            body: job.message.body,
-            attributes,
-            message_group_id: job.message_group_id,
-            trace_header: job.trace_header,
-            delay: DelaySeconds::ZERO,
-        };
-        Settled::HandOff(Box::new(Outgoing::new(record, content, Event::HandedOff(handed_off))))
     }
 }
 

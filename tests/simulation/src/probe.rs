@@ -3,7 +3,9 @@
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
-use redeliver_core::ports::{Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_core::ports::{
+    Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+};
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::ledger::Actor;
@@ -30,6 +32,18 @@ impl QueueSender for Probe<'_> {
     }
 }
 
+impl VisibilityControl for Probe<'_> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.world.travel().await;
+        let answer = self.queue.change_visibility_batch(entries).await;
+        self.world.travel().await;
+        answer
+    }
+}
+
 impl Queue for Probe<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.world.travel().await;
@@ -43,16 +57,6 @@ impl Queue for Probe<'_> {
         self.world.travel().await;
         let answer = self.queue.delete_batch(handles).await;
         self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
-        self.world.travel().await;
-        answer
-    }
-
-    async fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> Vec<EntryOutcome<()>> {
-        self.world.travel().await;
-        let answer = self.queue.change_visibility_batch(entries).await;
         self.world.travel().await;
         answer
     }

@@ -19,7 +19,7 @@ use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::MessageProcessor;
+use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
@@ -176,7 +176,8 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
         let clock = world.skewed_clock();
         let function = MessageProcessor {
             handler: Target(world),
-            intermediate_dlq: probe(intermediate),
+            strategy: Strategy::DelayedResend { intermediate_dlq: probe(intermediate) },
+            policy: policy.clone(),
             annotation_queue: probe(annotation),
             clock: clock.clone(),
             observer,
@@ -191,6 +192,7 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
         let clock = world.skewed_clock();
         let function = FailedMessageProcessor {
             source_queue: probe(source),
+            intermediate_dlq: probe(intermediate),
             annotation_queue: probe(annotation),
             clock: clock.clone(),
             observer,

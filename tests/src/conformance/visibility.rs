@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::ports::{Clock, Fault, Queue, QueueService, Receive};
+use redeliver_core::ports::{Clock, Fault, Queue, QueueService, Receive, VisibilityControl as _};
 
 use super::bench::{Bench, Broken, ensure, ensure_eq, plain, seconds};
 

@@ -180,7 +180,10 @@ proptest! {
     ) {
         match MessageProcessorSettings::with_target(read_from(&variables)) {
             Ok((settings, target)) => {
-                prop_assert!(is_queue_url(&settings.intermediate_dlq_url));
+                let StrategySettings::DelayedResend { intermediate_dlq_url } = &settings.strategy else {
+                    return Err(TestCaseError::fail("STRATEGY is not set"));
+                };
+                prop_assert!(is_queue_url(intermediate_dlq_url));
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
                 prop_assert!((1..=900).contains(&target.timeout.as_secs()));

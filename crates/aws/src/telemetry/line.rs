@@ -77,6 +77,10 @@ fn shape(event: &Event) -> Shape {
             dimension: Some(("RetryAttempt", attempt_range(event.retry_attempt).into())),
             ..info("retry_scheduled", event)
         },
+        Event::Hopped(event) => Shape { metrics: vec![count("Hops")], ..info("hopped", event) },
+        Event::RetriedImmediately(event) => {
+            Shape { metrics: vec![count("ImmediateRetries")], ..info("retried_immediately", event) }
+        }
         Event::GivenUp(event) => Shape {
             metrics: vec![count("GivenUp")],
             dimension: Some(("ErrorType", event.error_type.into())),

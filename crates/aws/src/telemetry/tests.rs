@@ -3,7 +3,7 @@ use redeliver_core::events::{
     RetryScheduled, UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
-use redeliver_core::limits::DelaySeconds;
+use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
 use serde_json::{Value, json};
 
@@ -87,8 +87,9 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
         message_id: message_id(),
         retry_attempt,
         spends_attempt: true,
-        delay_seconds: DelaySeconds::MAX,
+        delay_seconds: RetryDelay::SHORT_MAX,
         age_seconds: 61.5,
+        error_type: None,
     })
 }
 

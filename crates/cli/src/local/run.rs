@@ -18,7 +18,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::VirtualClock;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::MessageProcessor;
+use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::{
     Arguments, Engine, Failing, Functions, Input, Ledger, LoopError, Recorded, Report, Tally, Target,
@@ -135,7 +135,8 @@ async fn run_on<S: QueueService, C: Clock>(
     let functions = Functions {
         message_processor: MessageProcessor {
             handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
-            intermediate_dlq: topology.intermediate.clone(),
+            strategy: Strategy::DelayedResend { intermediate_dlq: topology.intermediate.clone() },
+            policy: policy.clone(),
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
             observer: &tally,
@@ -144,6 +145,7 @@ async fn run_on<S: QueueService, C: Clock>(
         },
         failed_message_processor: FailedMessageProcessor {
             source_queue: topology.source.clone(),
+            intermediate_dlq: topology.intermediate.clone(),
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
             observer: &tally,

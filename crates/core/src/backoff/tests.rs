@@ -41,7 +41,31 @@ fn an_exponential_delay_grows_by_its_rate_up_to_its_cap() {
     let doubling = r#"{"kind":"exponential","initial_delay_seconds":1,"jitter":"none"}"#;
     assert_eq!(delays(doubling, 12), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900]);
     let fraction = r#"{"kind":"exponential","initial_delay_seconds":10,"rate":1.5,"jitter":"none"}"#;
-    assert_eq!(delays(fraction, 13), [10, 15, 22, 33, 50, 75, 113, 170, 256, 384, 576, 864, 900]);
+    assert_eq!(delays(fraction, 13), [10, 15, 23, 34, 51, 76, 114, 171, 257, 385, 577, 865, 900]);
+}
+
+#[test]
+fn an_offset_is_added_before_the_cap() {
+    let offset = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":"none"}"#;
+    assert_eq!(delays(offset, 7), [32, 34, 38, 46, 62, 94, 100]);
+}
+
+#[test]
+fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
+    let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":{"kind":"additive","max_seconds":60}}"#;
+    // `2^n + 30 + random(0..=60)`, and from the fourth retry on 40 to 100.
+    let random = |attempt| within(words(key(0, attempt))[0], 0, 60);
+    let expected: Vec<_> =
+        [32, 34, 38, 40, 40, 40].into_iter().zip(1..).map(|(low, attempt)| low + random(attempt)).collect();
+    let found: Vec<_> = delays(formula, 6).into_iter().map(u64::from).collect();
+    assert_eq!(found, expected);
+    assert!(found.iter().all(|delay| *delay <= 100));
+    assert_eq!(
+        delays(r#"{"kind":"fixed","delay_seconds":900,"jitter":{"kind":"additive","max_seconds":0}}"#, 2),
+        [900; 2]
+    );
+    let near = r#"{"kind":"fixed","delay_seconds":890,"jitter":{"kind":"additive","max_seconds":100}}"#;
+    assert!(delays(near, 50).iter().all(|delay| (800..=900).contains(delay)));
 }
 
 #[test]
@@ -85,7 +109,11 @@ fn the_last_delay_of_a_schedule_repeats() {
 
 #[test]
 fn a_targets_own_delay_is_a_floor_with_up_to_ten_percent_more() {
-    let of = |asked| (1..=6).map(|attempt| target_delay(asked, key(0, attempt)).get()).collect::<Vec<_>>();
+    let of = |asked| {
+        (1..=6)
+            .map(|attempt| target_delay(asked, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of(30), [31, 31, 30, 31, 33, 33]);
     assert_eq!(of(600), [628, 619, 614, 624, 657, 648]);
     assert_eq!(of(0), [0; 6]);
@@ -93,7 +121,11 @@ fn a_targets_own_delay_is_a_floor_with_up_to_ten_percent_more() {
 
 #[test]
 fn a_targets_own_delay_ends_at_900_seconds() {
-    let of = |asked| (1..=6).map(|attempt| target_delay(asked, key(0, attempt)).get()).collect::<Vec<_>>();
+    let of = |asked| {
+        (1..=6)
+            .map(|attempt| target_delay(asked, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of(850), [889, 877, 870, 885, 900, 900]);
     assert_eq!(of(900), [900; 6]);
     assert_eq!(of(86_400), [900; 6]);
@@ -108,18 +140,24 @@ fn any_key() -> impl Strategy<Value = Key> {
     })
 }
 
-fn seconds(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = DelaySeconds> {
-    range.prop_map(DelaySeconds::saturating)
+fn seconds(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = RetryDelay> {
+    range.prop_map(RetryDelay::saturating)
 }
 
 /// A backoff with all three jitters, and its cap.
-fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], DelaySeconds)> {
+fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
     let jitters = [Jitter::None, Jitter::Half, Jitter::Full];
     prop_oneof![
         seconds(0..=900).prop_map(|max_delay| ([(); 3].map(|()| Backoff::Uniform { max_delay }), max_delay)),
         (seconds(1..=900), 1.0..100.0_f64, seconds(0..=900)).prop_map(
             move |(initial_delay, rate, max_delay)| (
-                jitters.map(|jitter| Backoff::Exponential { initial_delay, rate, max_delay, jitter }),
+                jitters.map(|jitter| Backoff::Exponential {
+                    initial_delay,
+                    rate,
+                    offset: RetryDelay::ZERO,
+                    max_delay,
+                    jitter
+                }),
                 max_delay,
             )
         ),
@@ -156,7 +194,7 @@ proptest! {
         asked in prop_oneof![0..=1000_u64, any::<u64>()],
         key in any_key(),
     ) {
-        let delay = u64::from(target_delay(asked, key).get());
+        let delay = u64::from(target_delay(asked, RetryDelay::SHORT_MAX, key).get());
         prop_assert!(delay >= asked.min(900));
         prop_assert!(delay <= 900);
         prop_assert!(delay <= asked.saturating_mul(11) / 10);

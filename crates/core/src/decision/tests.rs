@@ -1,4 +1,6 @@
 mod limits;
+mod long_delays;
+mod on_queue;
 
 use chrono::TimeZone;
 
@@ -68,14 +70,31 @@ fn decided(policy: &Policy, body: &str, failure: &Failure) -> Decision {
 fn resend(policy: &Policy, body: &str, failure: &Failure) -> Resend {
     match decided(policy, body, failure) {
         Decision::Resend(resend) => resend,
-        Decision::GiveUp(give_up) => panic!("given up: {give_up:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
 fn give_up(policy: &Policy, body: &str, failure: &Failure) -> GiveUp {
     match decided(policy, body, failure) {
         Decision::GiveUp(give_up) => give_up,
-        Decision::Resend(resend) => panic!("re-sent: {resend:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A message that came by redrive.
+fn moved_by_sqs() -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: "m".to_owned(),
+        receipt_handle: "r".to_owned(),
+        body: body(""),
+        attributes: Default::default(),
+        sent_at: at(0),
+        first_received_at: None,
+        receive_count: 2,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
+        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
     }
 }
 
@@ -184,19 +203,7 @@ fn without_a_match_the_targets_own_verdict_counts() {
 
 #[test]
 fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
-    let record = ReceivedMessage {
-        sqs_message_id: "m".to_owned(),
-        receipt_handle: "r".to_owned(),
-        body: body(""),
-        attributes: Default::default(),
-        sent_at: at(0),
-        first_received_at: None,
-        receive_count: 2,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
-        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
-    };
+    let record = moved_by_sqs();
     let redriven = of_received(&record, None, false, at(10));
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).retry_attempt, 1);
@@ -228,7 +235,8 @@ fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     assert_eq!((resend.retry_attempt, resend.spends_attempt), (3, false));
     // 10 s and up to 10 % more, keyed by the retry that would be next.
     let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
-    assert_eq!(resend.delay, target_delay(10, key));
+    assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
+    assert_eq!(RetryDelay::from(resend.delay), resend.waited);
     assert!((10..=11).contains(&resend.delay.get()));
     assert_eq!(metadata(&resend).snooze_count, 1);
 }

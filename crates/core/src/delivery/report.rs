@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::delivery::{deliver, until};
+use crate::delivery::{change_visibility, deliver, until};
 use crate::events::{Event, NotConfirmed};
+use crate::limits::VisibilitySeconds;
 use crate::message::{Content, NotSendable, OutgoingMessage, Timestamp};
-use crate::ports::{Clock, Observer, QueueSender};
+use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
 /// Kept free at the end of an invocation, for the answer.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
@@ -29,6 +30,19 @@ impl Outgoing {
     }
 }
 
+/// A receive that stays on its queue, to be seen again later.
+#[derive(Clone, Debug)]
+pub struct Hiding {
+    /// SQS's id of the record.
+    pub record: String,
+    /// The receive.
+    pub receipt_handle: String,
+    /// From the change on.
+    pub visibility: VisibilitySeconds,
+    /// What has happened once it is confirmed.
+    pub confirmed: Event,
+}
+
 /// What the sends of one invocation have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct Reporter<'a, C, O> {
@@ -44,6 +58,31 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
         Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
+    /// Hides all and tells the observer. Whatever comes of it the records are not done: one whose change is not confirmed comes
+    /// back when its visibility timeout ends. Answers with their ids.
+    pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) -> Vec<String> {
+        let (waiting, receives): (Vec<_>, Vec<_>) = hidings
+            .into_iter()
+            .map(|Hiding { record, receipt_handle, visibility, confirmed }| {
+                ((record, confirmed), (receipt_handle, visibility))
+            })
+            .unzip();
+        let outcomes = change_visibility(queue, self.clock, self.answer_by, receives).await;
+        let told = waiting.into_iter().zip(outcomes).map(|((record, confirmed), outcome)| {
+            match outcome {
+                Ok(()) => self.observer.observe(&confirmed),
+                Err(error) => self.tell_not_confirmed(&record, "visibility", error.code),
+            }
+            record
+        });
+        told.collect()
+    }
+
+    fn tell_not_confirmed(&self, record: &str, send: &'static str, code: String) {
+        let sqs_message_id = record.to_owned();
+        self.observer.observe(&Event::NotConfirmed(NotConfirmed { sqs_message_id, send, code }));
+    }
+
     /// Sends all, tells the observer, and answers with the ids of the records whose send is not confirmed.
     ///
     /// What is sent has a name, for the log: `hand-off`, `re-send`, `verdict` or `final record`.
@@ -55,11 +94,7 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
     ) -> Vec<String> {
         let mut failed = Vec::new();
         let mut report_failed = |record: String, code: String| {
-            self.observer.observe(&Event::NotConfirmed(NotConfirmed {
-                sqs_message_id: record.clone(),
-                send: name,
-                code,
-            }));
+            self.tell_not_confirmed(&record, name, code);
             failed.push(record);
         };
         let mut messages = Vec::with_capacity(outgoing.len());

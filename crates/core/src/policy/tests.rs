@@ -21,18 +21,20 @@ fn backoff(text: &str) -> Backoff {
     parse(&format!(r#"{{"backoff":{text}}}"#)).backoff
 }
 
-fn seconds(seconds: u64) -> DelaySeconds {
-    DelaySeconds::new(seconds).unwrap()
+fn seconds(seconds: u64) -> RetryDelay {
+    RetryDelay::new(seconds).unwrap()
 }
 
 #[test]
 fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_seconds() {
     let expected = Policy {
         max_attempts: 5,
-        backoff: Backoff::Uniform { max_delay: DelaySeconds::MAX },
+        backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
+        long_delays: false,
         max_age_seconds: None,
         retryable: None,
         non_retryable: None,
+        immediate: None,
     };
     assert_eq!(parse("{}"), expected);
     assert_eq!(Policy::default(), expected);
@@ -65,6 +67,7 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
         Backoff::Exponential {
             initial_delay: seconds(3),
             rate: 2.0,
+            offset: RetryDelay::ZERO,
             max_delay: seconds(900),
             jitter: Jitter::Full,
         }
@@ -76,6 +79,7 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
         Backoff::Exponential {
             initial_delay: seconds(3),
             rate: 1.5,
+            offset: RetryDelay::ZERO,
             max_delay: seconds(80),
             jitter: Jitter::Half,
         }
@@ -220,6 +224,119 @@ fn what_is_not_json_is_refused_as_such() {
     for text in ["", "{", "max_attempts: 5", "{\"max_attempts\":05}", "{}{}"] {
         assert!(matches!(Policy::from_json(text), Err(PolicyError::NotJson(_))), "{text}");
     }
+}
+
+#[test]
+fn long_delays_reach_twelve_hours_and_a_year() {
+    let policy = parse(
+        r#"{"long_delays":true,"max_age_seconds":31536000,
+            "backoff":{"kind":"schedule","delays_seconds":[901,43200],"jitter":"none"}}"#,
+    );
+    assert!(policy.long_delays);
+    assert_eq!(policy.max_age_seconds, Some(31_536_000));
+    assert_eq!(policy.backoff.longest(policy.delay_limit()), RetryDelay::MAX);
+    for wrong in [
+        r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43201}}"#,
+        r#"{"long_delays":false,"backoff":{"kind":"uniform","max_delay_seconds":901}}"#,
+    ] {
+        assert_eq!(culprits(wrong), ["/backoff/max_delay_seconds"]);
+    }
+    assert_eq!(culprits(r#"{"long_delays":true,"max_age_seconds":31536001}"#), ["/max_age_seconds"]);
+    assert_eq!(culprits(r#"{"long_delays":"yes"}"#), ["/long_delays"]);
+    let error = Policy::from_json(r#"{"backoff":{"kind":"fixed","delay_seconds":901}}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the retry policy is refused: /backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true"
+    );
+}
+
+#[test]
+fn additive_jitter_and_an_offset_say_what_the_well_known_formula_says() {
+    let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"jitter":{"kind":"additive","max_seconds":60}}"#;
+    assert_eq!(
+        backoff(formula),
+        Backoff::Exponential {
+            initial_delay: seconds(2),
+            rate: 2.0,
+            offset: seconds(30),
+            max_delay: seconds(900),
+            jitter: Jitter::Additive { max: seconds(60) },
+        }
+    );
+    for (wrong, culprit) in [
+        (r#"{"kind":"additive"}"#, "/backoff/jitter/max_seconds"),
+        (r#"{"max_seconds":5}"#, "/backoff/jitter/kind"),
+        (r#"{"kind":"full","max_seconds":5}"#, "/backoff/jitter/kind"),
+        (r#"{"kind":"additive","max_seconds":5,"min_seconds":1}"#, "/backoff/jitter/min_seconds"),
+        (r#"{"kind":"additive","max_seconds":901}"#, "/backoff/jitter/max_seconds"),
+        ("5", "/backoff/jitter"),
+    ] {
+        let document = format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":1,"jitter":{wrong}}}}}"#);
+        assert_eq!(culprits(&document), [culprit], "{wrong}");
+    }
+    assert_eq!(
+        culprits(
+            r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"max_delay_seconds":9,"jitter":{"kind":"additive","max_seconds":10}}}"#
+        ),
+        ["/backoff/jitter/max_seconds"]
+    );
+}
+
+#[test]
+fn immediate_retries_are_ten_at_most_and_ten_seconds_apart() {
+    let immediate = |text: &str| parse(&format!(r#"{{"immediate":{text}}}"#)).immediate;
+    assert_eq!(
+        immediate(r#"{"max_attempts":2,"delay_ms":100}"#),
+        Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) })
+    );
+    assert_eq!(
+        immediate(r#"{"max_attempts":10,"delay_ms":10000}"#),
+        Some(Immediate { max_attempts: 10, delay: Duration::from_secs(10) })
+    );
+    for (wrong, culprit) in [
+        (r#"{"max_attempts":0,"delay_ms":1}"#, "/immediate/max_attempts"),
+        (r#"{"max_attempts":11,"delay_ms":1}"#, "/immediate/max_attempts"),
+        (r#"{"max_attempts":1,"delay_ms":10001}"#, "/immediate/delay_ms"),
+        (r#"{"max_attempts":1}"#, "/immediate/delay_ms"),
+        (r#"{"max_attempts":1,"delay_ms":1,"jitter":"full"}"#, "/immediate/jitter"),
+        ("true", "/immediate"),
+    ] {
+        assert_eq!(culprits(&format!(r#"{{"immediate":{wrong}}}"#)), [culprit], "{wrong}");
+    }
+}
+
+#[test]
+fn presets_are_those_of_the_durable_execution_sdks() {
+    let preset = |name: &str| parse(&format!(r#"{{"preset":"durable_{name}"}}"#));
+    let attempts = |name: &str| preset(name).max_attempts;
+    assert_eq!(
+        ["default", "none", "transient", "resource_availability", "critical"].map(attempts),
+        [5, 0, 2, 4, 9],
+        "retries, so one less than their attempts"
+    );
+    assert_eq!(
+        preset("default").backoff,
+        backoff(r#"{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":60}"#)
+    );
+    assert_eq!(
+        preset("transient").backoff,
+        backoff(
+            r#"{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":300,"jitter":"half"}"#
+        )
+    );
+    assert_eq!(
+        preset("resource_availability").backoff,
+        backoff(r#"{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":300}"#)
+    );
+    assert_eq!(
+        preset("critical").backoff,
+        backoff(
+            r#"{"kind":"exponential","initial_delay_seconds":1,"rate":1.5,"max_delay_seconds":60,"jitter":"none"}"#
+        )
+    );
+    assert_eq!(parse(r#"{"preset":"durable_default","max_attempts":9}"#).max_attempts, 9);
+    assert_eq!(culprits(r#"{"preset":"durable_default","backoff":{"kind":"uniform"}}"#), ["/backoff"]);
+    assert_eq!(culprits(r#"{"preset":"durable"}"#), ["/preset"]);
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! The policy as it is written, turned into the policy as it is meant.
 
+mod contradictions;
+mod preset;
+
+use std::time::Duration;
+
 use serde_json::Value;
 use wildmatch::WildMatch;
 
-use super::{Backoff, Globs, Jitter, POLICY_SCHEMA, Policy, PolicyError};
+use super::{Backoff, Globs, Immediate, Jitter, POLICY_SCHEMA, Policy, PolicyError};
 use crate::envelope::{Malformed, members};
-use crate::limits::DelaySeconds;
+use crate::limits::RetryDelay;
 use crate::schema::{Violation, violations};
 
 pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
@@ -16,15 +21,8 @@ pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
         jsonschema::draft202012::new(&schema).expect("our own schema is valid: a test compiles it");
     let mut broken = violations(&validator, &document, "");
     broken.extend(standing_twice(text));
-    if !broken.is_empty() {
-        return Err(PolicyError::Refused(broken));
-    }
-    let contradictions = contradictions(&document);
-    if contradictions.is_empty() {
-        Ok(policy_of(&document))
-    } else {
-        Err(PolicyError::Refused(contradictions))
-    }
+    broken.extend(contradictions::of(&document));
+    if broken.is_empty() { Ok(policy_of(&document)) } else { Err(PolicyError::Refused(broken)) }
 }
 
 /// A member that stands twice: a parser keeps the last one, but which was meant is anyone's guess.
@@ -39,28 +37,9 @@ fn standing_twice(text: &str) -> Option<Violation> {
     }
 }
 
-/// Rules between members, which the schema cannot say.
-fn contradictions(document: &Value) -> Vec<Violation> {
-    let mut found = Vec::new();
-    let backoff = &document["backoff"];
-    if let (Some(initial), Some(max)) =
-        (seconds(&backoff["initial_delay_seconds"]), seconds(&backoff["max_delay_seconds"]))
-        && initial > max
-    {
-        found.push(Violation::new("/backoff/initial_delay_seconds", "is more than max_delay_seconds"));
-    }
-    let retryable = patterns(&document["retryable"]);
-    for (index, pattern) in patterns(&document["non_retryable"]).iter().enumerate() {
-        if retryable.contains(pattern) {
-            found.push(Violation::new(format!("/non_retryable/{index}"), "stands in retryable too"));
-        }
-    }
-    found
-}
-
 /// Reads a document that the schema has found valid: what is absent has its default.
 fn policy_of(document: &Value) -> Policy {
-    let default = Policy::default();
+    let default = document["preset"].as_str().map_or_else(Policy::default, preset::named);
     let whole = |name: &str| seconds(&document[name]).and_then(|number| u32::try_from(number).ok());
     let globs = |name: &str| {
         let globs = patterns(&document[name]).into_iter().map(WildMatch::new).collect::<Vec<_>>();
@@ -69,26 +48,33 @@ fn policy_of(document: &Value) -> Policy {
     Policy {
         max_attempts: whole("max_attempts").unwrap_or(default.max_attempts),
         backoff: document.get("backoff").map_or(default.backoff, backoff_of),
+        long_delays: document["long_delays"].as_bool().unwrap_or(default.long_delays),
         max_age_seconds: whole("max_age_seconds"),
         retryable: globs("retryable"),
         non_retryable: globs("non_retryable"),
+        immediate: document.get("immediate").map(immediate_of),
+    }
+}
+
+fn immediate_of(immediate: &Value) -> Immediate {
+    let whole = |name: &str| seconds(&immediate[name]).unwrap_or_default();
+    Immediate {
+        max_attempts: u32::try_from(whole("max_attempts")).unwrap_or_default(),
+        delay: Duration::from_millis(whole("delay_ms")),
     }
 }
 
 fn backoff_of(backoff: &Value) -> Backoff {
-    let delay = |name: &str| seconds(&backoff[name]).map(DelaySeconds::saturating);
-    let max_delay = delay("max_delay_seconds").unwrap_or(DelaySeconds::MAX);
-    let jitter = match backoff["jitter"].as_str() {
-        Some("none") => Jitter::None,
-        Some("half") => Jitter::Half,
-        _ => Jitter::default(),
-    };
+    let delay = |name: &str| seconds(&backoff[name]).map(RetryDelay::saturating);
+    let max_delay = delay("max_delay_seconds").unwrap_or(RetryDelay::SHORT_MAX);
+    let jitter = jitter_of(&backoff["jitter"]);
     match backoff["kind"].as_str() {
         Some("exponential") => {
             let rate = backoff["rate"].as_f64().unwrap_or(2.0);
             Backoff::Exponential {
                 initial_delay: delay("initial_delay_seconds").unwrap_or_default(),
                 rate,
+                offset: delay("offset_seconds").unwrap_or_default(),
                 max_delay,
                 jitter,
             }
@@ -96,11 +82,20 @@ fn backoff_of(backoff: &Value) -> Backoff {
         Some("fixed") => Backoff::Fixed { delay: delay("delay_seconds").unwrap_or_default(), jitter },
         Some("schedule") => {
             let delays = backoff["delays_seconds"].as_array().into_iter().flatten();
-            let mut first: Vec<_> = delays.filter_map(seconds).map(DelaySeconds::saturating).collect();
+            let mut first: Vec<_> = delays.filter_map(seconds).map(RetryDelay::saturating).collect();
             let last = first.pop().unwrap_or_default();
             Backoff::Schedule { first, last, jitter }
         }
         _ => Backoff::Uniform { max_delay },
+    }
+}
+
+fn jitter_of(jitter: &Value) -> Jitter {
+    match (jitter.as_str(), seconds(&jitter["max_seconds"])) {
+        (Some("none"), _) => Jitter::None,
+        (Some("half"), _) => Jitter::Half,
+        (_, Some(max)) => Jitter::Additive { max: RetryDelay::saturating(max) },
+        _ => Jitter::default(),
     }
 }
 
@@ -110,7 +105,7 @@ fn seconds(value: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the schema allows 0..=1,209,600 only"
+        reason = "the schema allows 0..=31,536,000 only"
     )]
     (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
 }

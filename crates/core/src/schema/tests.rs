@@ -142,7 +142,7 @@ fn counts_are_integers_in_digits_within_their_range() {
 fn what_is_read_of_metadata_is_what_stands_there() {
     let body = with_metadata(
         r#""retry_attempt":3,"first_sent_time":"2026-07-25T19:20:00.5+02:00","redrive_generation":2,"snooze_count":4,
-           "expires_at":"2026-07-26T00:00:00Z","retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
+           "expires_at":"2026-07-26T00:00:00Z","max_attempts":3,"retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
            "error_type":"HttpStatus.503","error_details":"d"}]"#,
     );
     let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
@@ -161,6 +161,7 @@ fn what_is_read_of_metadata_is_what_stands_there() {
             snooze_count: 4,
             redrive_generation: Some(2),
             expires_at: Some(time("2026-07-26T00:00:00Z")),
+            max_attempts: Some(3),
         }
     );
 }

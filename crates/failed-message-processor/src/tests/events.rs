@@ -13,8 +13,9 @@ fn a_retry_is_told_with_exact_values() {
         message_id: id(1),
         retry_attempt: 3,
         spends_attempt: true,
-        delay_seconds: DelaySeconds::new(100).unwrap(),
+        delay_seconds: RetryDelay::new(100).unwrap(),
         age_seconds: 10.0,
+        error_type: None,
     };
     assert_eq!(setup.world.seen.events(), [Event::RetryScheduled(scheduled)]);
 }

@@ -46,7 +46,7 @@ fn a_new_generation_has_delays_of_its_own() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "new_generation": true }));
     setup.process(vec![handed_off(1, spent(), &failure)]);
-    assert_eq!(setup.source.only().delay, delay(&Policy::default(), key(1, 3, 1)));
+    assert_eq!(RetryDelay::from(setup.source.only().delay), delay(&Policy::default(), key(1, 3, 1)));
 }
 
 #[test]

@@ -1,16 +1,17 @@
-//! The calls to the target: bounded concurrency, a guard around each, and an end before the deadline.
+//! The calls to the target: bounded concurrency, a guard around each, at once again after a blip, and an end before the deadline.
 
-use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
+use redeliver_core::decision::retries_at_once;
 use redeliver_core::delivery::until;
+use redeliver_core::events::{Event, RetriedImmediately};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::Clock;
+use redeliver_core::ports::{Clock, Observer};
 
-use super::Job;
+use super::{Job, MessageProcessor};
 
 /// What became of one call.
 #[derive(Debug)]
@@ -21,60 +22,81 @@ pub(super) enum Outcome {
     NotStarted,
 }
 
-/// An outcome, and how long the target took.
+/// An outcome, and how long the target took, retries at once included.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) outcome: Outcome,
     pub(super) seconds: f64,
 }
 
-/// Calls the handler for every job, `max_concurrency` at a time. One call's failure, panic or hanging is its own. At `end`
-/// what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks its thread cannot be cut
-/// off, but it must not take the time of the hand-offs for another call.
-pub(super) async fn call_all(
-    handler: &impl Handler,
-    clock: &impl Clock,
-    end: Timestamp,
-    max_concurrency: NonZeroUsize,
-    jobs: &[Job],
-) -> Vec<Call> {
-    let mut calls: Vec<Option<Call>> = jobs.iter().map(|_| None).collect();
-    let start = |index: usize| {
-        let message = &jobs[index].message;
-        async move {
-            let started = clock.now();
-            let outcome = if started < end { guarded(handler, message).await } else { Outcome::NotStarted };
-            (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
+impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+    /// Calls the handler for every job, `max_concurrency` at a time. One call's failure, panic or hanging is its own. At `end`
+    /// what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks its thread cannot be cut
+    /// off, but it must not take the time of the hand-offs for another call.
+    pub(super) async fn call_all(&self, end: Timestamp, jobs: &[Job]) -> Vec<Call> {
+        let clock = &self.clock;
+        let mut calls: Vec<Option<Call>> = jobs.iter().map(|_| None).collect();
+        let start = |index: usize| {
+            let message = &jobs[index].message;
+            async move {
+                let started = clock.now();
+                let outcome = if started < end { self.call(message, end).await } else { Outcome::NotStarted };
+                (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
+            }
+        };
+        let mut waiting = 0..jobs.len();
+        let mut running: FuturesUnordered<_> =
+            waiting.by_ref().take(self.max_concurrency.get()).map(&start).collect();
+        let started_at = clock.now();
+        let time_is_up = clock.sleep(until(started_at, end)).fuse();
+        pin_mut!(time_is_up);
+        loop {
+            select_biased! {
+                done = running.next() => match done {
+                    Some((index, call)) => {
+                        calls[index] = Some(call);
+                        running.extend(waiting.next().map(&start));
+                    }
+                    None => break,
+                },
+                () = time_is_up => break,
+            }
         }
-    };
-    let mut waiting = 0..jobs.len();
-    let mut running: FuturesUnordered<_> = waiting.by_ref().take(max_concurrency.get()).map(&start).collect();
-    let started_at = clock.now();
-    let time_is_up = clock.sleep(until(started_at, end)).fuse();
-    pin_mut!(time_is_up);
-    loop {
-        select_biased! {
-            done = running.next() => match done {
-                Some((index, call)) => {
-                    calls[index] = Some(call);
-                    running.extend(waiting.next().map(&start));
-                }
-                None => break,
-            },
-            () = time_is_up => break,
+        drop(running);
+        let seconds = until(started_at, clock.now()).as_secs_f64();
+        let timeout = || {
+            let details = "the target did not answer before the invocation's end";
+            Call { outcome: Outcome::Failure(HandlerError::transient("Timeout", details)), seconds }
+        };
+        let not_started = || Call { outcome: Outcome::NotStarted, seconds: 0.0 };
+        let unfinished = |index| {
+            if index < waiting.start { timeout() } else { not_started() }
+        };
+        calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
+    }
+
+    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains for another call: cut
+    /// off at the end, the message would be a `Timeout` and its error forgotten.
+    async fn call(&self, message: &Message, end: Timestamp) -> Outcome {
+        let mut made = 0;
+        loop {
+            let error = match guarded(&self.handler, message).await {
+                Outcome::Failure(error) => error,
+                other => return other,
+            };
+            let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
+            let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
+                return Outcome::Failure(error);
+            };
+            self.observer.observe(&Event::RetriedImmediately(RetriedImmediately {
+                message_id: message.message_id.clone(),
+                retry_attempt: message.retry_attempt,
+                error_type: error.error_type.loggable().into_owned(),
+            }));
+            self.clock.sleep(again.delay).await;
+            made += 1;
         }
     }
-    drop(running);
-    let seconds = until(started_at, clock.now()).as_secs_f64();
-    let timeout = || {
-        let details = "the target did not answer before the invocation's end";
-        Call { outcome: Outcome::Failure(HandlerError::transient("Timeout", details)), seconds }
-    };
-    let not_started = || Call { outcome: Outcome::NotStarted, seconds: 0.0 };
-    let unfinished = |index| {
-        if index < waiting.start { timeout() } else { not_started() }
-    };
-    calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
 }
 
 /// A panic fails this call only. Its text is not looked at: it may hold payload.

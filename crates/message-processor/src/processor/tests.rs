@@ -5,15 +5,18 @@ mod came_back;
 mod deadline;
 mod events;
 mod failing_sends;
+mod immediate;
 mod invalid;
 mod outcomes;
 mod reserved;
+mod visibility;
 
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use redeliver_core::events::{HandedOff, NotConfirmed, Processed};
 use redeliver_core::handler::HandlerError;
 use redeliver_embedded::VirtualClock;
 
@@ -25,6 +28,9 @@ struct Setup {
     world: World,
     intermediate: Spy,
     annotation: Spy,
+    source: Spy,
+    visibility: bool,
+    policy: Policy,
     handler: Scripted,
     max_concurrency: usize,
 }
@@ -36,9 +42,25 @@ impl Setup {
         Self {
             intermediate: world.queue("intermediate"),
             annotation: world.queue("annotation"),
+            source: world.queue("source"),
+            visibility: false,
+            policy: Policy::default(),
             handler,
             max_concurrency: 10,
             world,
+        }
+    }
+
+    fn with_policy(policy: &str) -> Self {
+        Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
+    }
+
+    fn strategy(&self) -> Strategy<Spy> {
+        if self.visibility {
+            let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+            Strategy::Visibility { source_queue: self.source.clone(), visibility_timeout }
+        } else {
+            Strategy::DelayedResend { intermediate_dlq: self.intermediate.clone() }
         }
     }
 
@@ -56,7 +78,8 @@ impl Setup {
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         let processor = MessageProcessor {
             handler: self.handler.clone(),
-            intermediate_dlq: self.intermediate.clone(),
+            strategy: self.strategy(),
+            policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
@@ -72,6 +95,8 @@ impl Setup {
 #[derive(Clone, Debug)]
 enum Step {
     Fail(HandlerError),
+    /// Fails so many times, and then succeeds.
+    Blip(usize),
     /// Before there is a future.
     PanicAtOnce,
     /// In the future.
@@ -109,6 +134,10 @@ impl Handler for Scripted {
         let answer: BoxFuture<'_, _> = match step {
             None => ready(Ok(())).boxed(),
             Some(Step::Fail(error)) => ready(Err(error)).boxed(),
+            Some(Step::Blip(times)) => {
+                let calls = self.called().iter().filter(|id| **id == message.message_id).count();
+                ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()
+            }
             Some(Step::PanicAtOnce) => panic!("{CANARY}"),
             Some(Step::PanicInside) => async { panic!("{CANARY}") }.boxed(),
             Some(Step::Hang) => pending().boxed(),

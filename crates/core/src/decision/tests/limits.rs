@@ -18,7 +18,7 @@ fn first_sent_time_is_kept_from_the_first_delivery_on() {
             assert_eq!(second.first_sent, at(0));
             assert_eq!(metadata(&second).first_sent_time, Some(at(0)));
         }
-        Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -161,6 +161,7 @@ fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
             Ok((resend.body.len() - bytes, metadata(&resend).retry_history.len()))
         }
         Decision::GiveUp(give_up) => Err(give_up.reason),
+        Decision::Hop(_) => panic!("no delay is long"),
     };
     let room_for_all = MESSAGE_BYTES_MAX - FIRST_RETRY.len();
     assert_eq!(sent(room_for_all, 0), Ok((FIRST_RETRY.len(), 1)));
@@ -191,7 +192,7 @@ fn history_is_shed_oldest_first() {
         Decision::Resend(resend) => {
             metadata(&resend).retry_history.iter().map(|past| past.attempt).collect::<Vec<_>>()
         }
-        Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+        other => panic!("{other:?}"),
     };
     let full = 3000 + one - whole;
     assert_eq!(shed(full), [1, 2, 3, 4, 5]);
@@ -209,7 +210,7 @@ fn a_message_too_large_says_by_how_much() {
             give_up.explanation,
             "With its retry metadata the message has 1048690 bytes; SQS takes at most 1048576"
         ),
-        Decision::Resend(_) => panic!("re-sent"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -141,7 +141,8 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        intermediate_dlq: intermediate.clone(),
+        strategy: Strategy::DelayedResend { intermediate_dlq: intermediate.clone() },
+        policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
         clock: clock.clone(),
         observer: world.seen.clone(),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
-use redeliver_core::ports::{Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive};
+use redeliver_core::ports::{
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+};
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
 /// Polls a future so many times and then drops it, as a kill does.
@@ -50,6 +52,15 @@ impl QueueSender for Slow<'_> {
     }
 }
 
+impl VisibilityControl for Slow<'_> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.slowly(self.queue.change_visibility_batch(entries)).await
+    }
+}
+
 impl Queue for Slow<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.slowly(self.queue.receive(request)).await
@@ -57,13 +68,6 @@ impl Queue for Slow<'_> {
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         self.slowly(self.queue.delete_batch(handles)).await
-    }
-
-    async fn change_visibility_batch(
-        &self,
-        entries: &[(String, VisibilitySeconds)],
-    ) -> Vec<EntryOutcome<()>> {
-        self.slowly(self.queue.change_visibility_batch(entries)).await
     }
 
     async fn depth(&self) -> Result<Depth, EntryError> {

@@ -1,0 +1,52 @@
+//! When a retry is due, and how much of that one `DelaySeconds` can hold.
+
+use chrono::TimeDelta;
+
+use crate::failure::Failure;
+use crate::limits::{DelaySeconds, RetryDelay};
+use crate::message::Timestamp;
+use crate::metadata::parse_rfc3339;
+use crate::policy::Policy;
+
+/// A due time and the delay that it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) at: Timestamp,
+    pub(super) delay: RetryDelay,
+}
+
+impl Due {
+    /// The due time that the message brings from its last hop. One that no delay of the policy leads to is not believed: the
+    /// policy has changed, or somebody has written it.
+    pub(super) fn of_hop(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Self> {
+        let at = failure.due_at.as_deref().and_then(parse_rfc3339).filter(|_| policy.long_delays)?;
+        let seconds = rounded_up(at - failure.failed_at(now));
+        let longest = match failure.retry_after_seconds {
+            Some(_) => policy.delay_limit(),
+            None => policy.backoff.longest(policy.delay_limit()),
+        };
+        let delay = RetryDelay::new(seconds).filter(|delay| *delay <= longest)?;
+        Some(Self { at, delay })
+    }
+
+    /// With long delays a delay is counted from the failure, so that each copy of the message and each receive of it comes
+    /// to the same moment; without, from now.
+    pub(super) fn after(delay: RetryDelay, policy: &Policy, failure: &Failure, now: Timestamp) -> Self {
+        Self::from_now(delay, if policy.long_delays { failure.failed_at(now) } else { now })
+    }
+
+    pub(super) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {
+        Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
+    }
+
+    /// What remains of it, rounded up: nothing comes early. `None` where that is more than `DelaySeconds` can say.
+    pub(super) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
+        DelaySeconds::new(rounded_up(self.at - now))
+    }
+}
+
+/// Whole seconds, 0 where it is past.
+fn rounded_up(duration: TimeDelta) -> u64 {
+    let whole = duration.num_seconds() + i64::from(duration.subsec_nanos() > 0);
+    u64::try_from(whole).unwrap_or(0)
+}

@@ -1,0 +1,150 @@
+//! Delays above 900 s: hops.
+
+use super::*;
+
+/// Exactly two hours after each failure.
+fn hours() -> Policy {
+    policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#)
+}
+
+fn rfc(second: i64) -> String {
+    rfc3339(at(second))
+}
+
+/// What is decided on a message that failed at second 5, at a moment.
+fn decided_at(policy: &Policy, failure: &Failure, second: i64, millis: i64) -> Decision {
+    let schema = MessageSchema::default();
+    let body = body("");
+    let envelope = schema.parse(&body).unwrap();
+    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
+    decide(policy, failed, at(second) + TimeDelta::milliseconds(millis))
+}
+
+fn hopping(due: i64) -> Failure {
+    Failure { due_at: Some(rfc(due)), ..transient() }
+}
+
+#[test]
+fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
+    assert_eq!(decided_at(&hours(), &transient(), 10, 0), Decision::Hop(at(7205)));
+    assert_eq!(hops_on(&hours(), &hopping(7205), at(910)), Some(at(7205)));
+    assert_eq!(hops_on(&hours(), &hopping(7205), at(6304)), Some(at(7205)), "901 s remain");
+    assert_eq!(hops_on(&hours(), &hopping(7205), at(6305)), None, "900 s remain");
+    let Decision::Resend(last) = decided_at(&hours(), &hopping(7205), 6400, 0) else { panic!() };
+    assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
+    assert_eq!((last.retry_attempt, last.spends_attempt), (1, true));
+    assert!(last.body.contains(&format!(r#""next_retry_time":"{}""#, rfc(7205))), "{}", last.body);
+}
+
+#[test]
+fn nothing_comes_early_and_what_is_overdue_comes_at_once() {
+    let delay = |second, millis| match decided_at(&hours(), &hopping(7205), second, millis) {
+        Decision::Resend(resend) => Some(resend.delay.get()),
+        _ => None,
+    };
+    assert_eq!(delay(7203, 500), Some(2), "1.5 s remain");
+    assert_eq!(delay(6304, 999), None, "900.001 s remain");
+    assert_eq!(delay(7205, 0), Some(0));
+    assert_eq!(delay(9000, 0), Some(0));
+}
+
+#[test]
+fn every_receive_of_a_failure_comes_to_the_same_moment() {
+    let policy = policy(r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43200}}"#);
+    let due = |second| match decided_at(&policy, &transient(), second, 0) {
+        Decision::Hop(due) => due,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(due(10), due(600));
+    let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 1 };
+    assert_eq!(due(10), at(5 + i64::from(delay(&policy, key).get())));
+}
+
+#[test]
+fn a_failure_from_the_future_is_one_of_now() {
+    let ahead = Failure { failed_at: Some(rfc(1000)), ..transient() };
+    assert_eq!(decided_at(&hours(), &ahead, 10, 0), Decision::Hop(at(7210)));
+}
+
+#[test]
+fn without_long_delays_a_delay_counts_from_now() {
+    let Decision::Resend(resend) = decided_at(&minutes(), &transient(), 500, 0) else { panic!() };
+    assert_eq!(resend.delay.get(), 60);
+}
+
+#[test]
+fn a_due_time_beyond_the_policys_longest_delay_is_not_believed() {
+    assert_eq!(hops_on(&hours(), &hopping(7206), at(10)), None, "7201 s after the failure");
+    assert_eq!(decided_at(&hours(), &hopping(7206), 10, 0), Decision::Hop(at(7205)), "computed anew");
+    assert_eq!(hops_on(&minutes(), &hopping(7205), at(10)), None, "long delays were switched off");
+    let Decision::Resend(resend) = decided_at(&minutes(), &hopping(7205), 10, 0) else { panic!() };
+    assert_eq!(resend.delay.get(), 60);
+    let nonsense = Failure { due_at: Some("tomorrow".to_owned()), ..transient() };
+    assert_eq!(decided_at(&hours(), &nonsense, 10, 0), Decision::Hop(at(7205)));
+}
+
+#[test]
+fn the_targets_own_delay_may_reach_twelve_hours() {
+    let asked = |seconds| Failure { retry_after_seconds: Some(seconds), ..transient() };
+    assert_eq!(decided_at(&hours(), &asked(86_400), 10, 0), Decision::Hop(at(43_205)));
+    let hopping = Failure { due_at: Some(rfc(43_205)), ..asked(86_400) };
+    assert_eq!(hops_on(&hours(), &hopping, at(10)), Some(at(43_205)), "beyond the backoff, but asked for");
+    let Decision::Resend(short) = decided_at(&minutes(), &asked(86_400), 10, 0) else { panic!() };
+    assert_eq!(short.delay.get(), 900);
+}
+
+#[test]
+fn a_retry_that_would_come_too_late_is_given_up_before_it_hops() {
+    let policy = policy(
+        r#"{"long_delays":true,"max_age_seconds":7204,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
+    );
+    match decided_at(&policy, &transient(), 10, 0) {
+        Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageExpired),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
+    let schema = MessageSchema::default();
+    let body = body("");
+    let envelope = schema.parse(&body).unwrap();
+    let attributes_bytes = MESSAGE_BYTES_MAX - body.len();
+    let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
+    match decide(&hours(), failed, at(10)) {
+        Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_message_that_sqs_moved_counts_from_its_first_receive() {
+    let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
+    let failure = of_received(&record, None, false, at(200));
+    assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7203)));
+    let never = ReceivedMessage { first_received_at: None, ..record };
+    let failure = of_received(&never, None, false, at(200));
+    assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7400)));
+}
+
+#[test]
+fn the_producer_may_ask_for_fewer_retries_and_not_for_more() {
+    let three = minutes();
+    let with = |members: &str| decided(&three, &body(members), &transient());
+    let exceeded = |explanation: &str| {
+        Decision::GiveUp(GiveUp {
+            reason: DeadLetterReason::RetryAttemptExceeded,
+            explanation: explanation.to_owned(),
+        })
+    };
+    assert_eq!(
+        with(r#""max_attempts":1,"retry_attempt":1"#),
+        exceeded("Max retry attempts 1 exceeded (metadata.max_attempts)")
+    );
+    assert!(matches!(with(r#""max_attempts":2,"retry_attempt":1"#), Decision::Resend(_)));
+    assert_eq!(with(r#""max_attempts":9,"retry_attempt":3"#), exceeded("Max retry attempts 3 exceeded"));
+    assert_eq!(
+        with(r#""max_attempts":0"#),
+        exceeded("Max retry attempts 0 exceeded (metadata.max_attempts)")
+    );
+}

@@ -1,0 +1,87 @@
+//! The strategy `visibility`, and calls at once.
+
+use std::time::Duration;
+
+use super::*;
+use crate::limits::VisibilitySeconds;
+use crate::policy::Immediate;
+
+/// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
+fn on_queue(policy: &Policy, body: &str, failure: &Failure, receive_count: u32) -> Result<u16, GiveUp> {
+    let metadata = MessageSchema::default().parse(body).unwrap().metadata;
+    let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+    let stayed =
+        Stayed { metadata: &metadata, failure, receive_count, first_sent: at(0), visibility_timeout };
+    decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
+}
+
+#[test]
+fn the_queues_receives_are_the_attempts() {
+    let policy = policy(
+        r#"{"max_attempts":3,"backoff":{"kind":"schedule","delays_seconds":[1,20,300],"jitter":"none"}}"#,
+    );
+    let after = |receive_count| on_queue(&policy, &body(""), &transient(), receive_count);
+    assert_eq!([1, 2, 3].map(|count| after(count).unwrap()), [1, 20, 300]);
+    let exceeded = GiveUp {
+        reason: DeadLetterReason::RetryAttemptExceeded,
+        explanation: "Max retry attempts 3 exceeded".to_owned(),
+    };
+    assert_eq!(after(4), Err(exceeded));
+    assert_eq!(
+        on_queue(&policy, &body(r#""retry_attempt":3"#), &transient(), 1),
+        Ok(1),
+        "what the body says is of another strategy"
+    );
+}
+
+#[test]
+fn a_delay_is_twelve_hours_less_the_queues_visibility_timeout_at_most() {
+    let long =
+        policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":43200,"jitter":"none"}}"#);
+    assert_eq!(on_queue(&long, &body(""), &transient(), 1), Ok(43_200 - 180));
+    let own = Failure { retry_after_seconds: Some(100_000), ..transient() };
+    assert_eq!(on_queue(&long, &body(""), &own, 1), Ok(43_200 - 180));
+}
+
+#[test]
+fn what_is_permanent_or_too_late_is_given_up() {
+    let permanent = Failure { kind: Some(Kind::Permanent), ..transient() };
+    let reason = |failure: &Failure, body: &str| {
+        on_queue(&minutes(), body, failure, 1).map_err(|give_up| give_up.reason)
+    };
+    assert_eq!(reason(&permanent, &body("")), Err(DeadLetterReason::NonRetryableError));
+    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(69)));
+    assert_eq!(reason(&transient(), &body(&expires)), Err(DeadLetterReason::MessageExpired));
+    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(70)));
+    assert_eq!(reason(&transient(), &body(&expires)), Ok(60));
+    assert_eq!(
+        reason(&transient(), &body(r#""max_attempts":0"#)),
+        Err(DeadLetterReason::RetryAttemptExceeded)
+    );
+}
+
+#[test]
+fn what_was_not_tried_is_not_exhausted() {
+    let not_started = Failure { kind: Some(Kind::NotStarted), ..transient() };
+    assert_eq!(on_queue(&minutes(), &body(""), &not_started, 50), Ok(60));
+    let snooze = Failure { kind: Some(Kind::Snooze), retry_after_seconds: Some(5), ..transient() };
+    assert_eq!(on_queue(&minutes(), &body(""), &snooze, 50), Ok(5));
+}
+
+#[test]
+fn a_blip_is_tried_at_once_where_the_policy_says_so() {
+    let quick = r#""immediate":{"max_attempts":2,"delay_ms":100}"#;
+    let twice = Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) });
+    let with = |members: &str| policy(&format!("{{{quick}{members}}}"));
+    let busy = HandlerError::transient("Db.Busy", "");
+    assert_eq!(retries_at_once(&minutes(), &busy), None);
+    assert_eq!(retries_at_once(&with(""), &busy), twice);
+    assert_eq!(retries_at_once(&with(r#","non_retryable":["Db.*"]"#), &busy), None);
+    assert_eq!(retries_at_once(&with(r#","retryable":["Http*"]"#), &busy), None);
+    let wrong = HandlerError::permanent("Db.Busy", "");
+    assert_eq!(retries_at_once(&with(""), &wrong), None);
+    assert_eq!(retries_at_once(&with(r#","retryable":["Db.*"]"#), &wrong), twice, "the policy's lists count");
+    let second = Duration::from_secs(1);
+    assert_eq!(retries_at_once(&with(""), &busy.retry_after(second)), None, "it asked for a delay");
+    assert_eq!(retries_at_once(&with(""), &HandlerError::snooze("Later", "", second)), None);
+}

@@ -1,0 +1,128 @@
+//! Long delays: the message hops on its own queue.
+
+use redeliver_core::attributes::arrived;
+use redeliver_core::events::Hopped;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+
+use super::*;
+
+const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
+
+#[test]
+fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
+    let setup = Setup::with_policy(HOURS);
+    let producer = producer_attributes();
+    let mut record = handed_off(1, body(1), &busy(1));
+    record.attributes.extend(producer.clone());
+    record.message_group_id = Some("tenant".to_owned());
+    record.trace_header = Some("Root=1".to_owned());
+    assert!(setup.process(vec![record]).is_empty());
+    assert!(setup.source.sent().is_empty() && setup.annotation.sent().is_empty());
+    let hop = setup.intermediate.only();
+    assert_eq!((hop.body, hop.delay.get()), (body(1), 900));
+    assert_eq!(
+        (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
+        (Some("tenant"), Some("Root=1"))
+    );
+    // It failed a second ago.
+    assert_eq!(document(&hop.attributes, FAILURE), with(busy(1), json!({"due_at": moment(7199)})));
+    let mut attributes = hop.attributes;
+    attributes.remove(FAILURE);
+    assert_eq!(attributes, producer);
+    let hopped = Hopped { sqs_message_id: "sqs-1".to_owned(), remaining_seconds: 7199.0 };
+    assert_eq!(setup.world.seen.events(), [Event::Hopped(hopped)]);
+}
+
+#[test]
+fn it_hops_on_without_a_look_at_the_body_and_comes_when_it_is_due() {
+    let setup = Setup::with_policy(HOURS);
+    let hopping = |due: i64| with(busy(1), json!({"due_at": moment(due)}));
+    assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping(901))]).is_empty());
+    assert_eq!(setup.intermediate.only().body, "not even JSON");
+    assert_eq!(document(&setup.intermediate.only().attributes, FAILURE), hopping(901), "nothing is added");
+
+    let setup = Setup::with_policy(HOURS);
+    assert!(setup.process(vec![handed_off(1, body(1), &hopping(900))]).is_empty());
+    let resend = setup.source.only();
+    assert_eq!(resend.delay.get(), 900);
+    assert!(!resend.attributes.contains_key(FAILURE));
+    let metadata = MessageSchema::default().parse(&resend.body).unwrap().metadata;
+    assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (1, 1));
+    let events = setup.world.seen.events();
+    let [Event::RetryScheduled(scheduled)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(scheduled.delay_seconds.get(), 901, "since it failed");
+}
+
+#[test]
+fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
+    let setup = Setup::with_policy(HOURS);
+    let hopping = with(busy(1), json!({"due_at": moment(10)}));
+    assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping)]).is_empty());
+    let verdict = setup.verdict();
+    assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
+    assert_eq!(verdict.get("due_at"), None);
+}
+
+#[test]
+fn ten_attributes_hop_folded_and_come_out_whole() {
+    let setup = Setup::with_policy(HOURS);
+    let record = ReceivedMessage { attributes: ten_attributes(), ..redriven(1, body(1)) };
+    assert!(setup.process(vec![record]).is_empty());
+    let hop = setup.intermediate.only();
+    assert_eq!(hop.attributes.len(), 10);
+    assert_eq!(arrived(hop.attributes.clone()).producer, ten_attributes());
+
+    let again = Setup::with_policy(HOURS);
+    again.world.clock.block_on(again.world.clock.sleep(Duration::from_secs(7000)));
+    let record = ReceivedMessage {
+        attributes: hop.attributes,
+        queue_arn: INTERMEDIATE_ARN.to_owned(),
+        ..record_of(hop.body)
+    };
+    assert!(again.process(vec![record]).is_empty());
+    assert_eq!(again.source.only().attributes, ten_attributes());
+    assert_eq!(again.source.only().delay.get(), 200);
+}
+
+fn record_of(body: String) -> ReceivedMessage {
+    record(1, body)
+}
+
+#[test]
+fn a_message_without_room_for_its_due_time_is_explained_and_not_lost() {
+    let setup = Setup::with_policy(HOURS);
+    // The retry's metadata would fit, the due time beside the producer's attributes does not.
+    let whole = body_of_size(1, MESSAGE_BYTES_MAX - 150);
+    assert!(setup.process(vec![redriven(1, whole.clone())]).is_empty());
+    assert!(setup.intermediate.sent().is_empty());
+    let verdict = setup.annotation.only();
+    assert_eq!(verdict.body, whole);
+    let failure = document(&verdict.attributes, FAILURE);
+    assert_eq!(failure["verdict"], "MESSAGE_TOO_LARGE");
+}
+
+#[test]
+fn a_hop_that_is_not_confirmed_leaves_the_message_where_it_is() {
+    let setup = Setup::with_policy(HOURS);
+    setup.world.fail_sends(
+        &setup.intermediate,
+        redeliver_embedded::Scope::Request,
+        redeliver_embedded::When::Chance(1.0),
+        redeliver_embedded::Injection::Throttled,
+    );
+    let records = vec![handed_off(1, body(1), &busy(1)), handed_off(2, "rubbish", &busy(2))];
+    assert_eq!(setup.process(records), ["sqs-1"], "the verdict beside it is its own");
+}
+
+#[test]
+fn a_forged_due_time_of_a_moved_message_is_not_looked_at() {
+    let setup = Setup::with_policy(HOURS);
+    let forged = with(busy(1), json!({"due_at": moment(7100)}));
+    let record = ReceivedMessage {
+        attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]),
+        ..redriven(1, body(1))
+    };
+    assert!(setup.process(vec![record]).is_empty());
+    let failure = document(&setup.intermediate.only().attributes, FAILURE);
+    assert_eq!((&failure["due_at"], &failure["type"]), (&json!(moment(7200)), &json!("Redrive")));
+}
