@@ -15,15 +15,15 @@ mod topology;
 
 use std::process::ExitCode;
 
-pub use arguments::Arguments;
+pub use arguments::{Arguments, StrategyName};
 pub use engine::{Engine, Functions, LoopError};
 pub use event_source::poll;
 pub use input::{Input, RefusedLine};
 pub use ledger::Ledger;
 pub use report::{DelayBucket, Report, histogram};
-pub use tally::Tally;
+pub use tally::{Counts, Tally};
 pub use target::{Failing, Recorded, Target};
-pub use topology::Topology;
+pub use topology::{Layout, Topology};
 
 use run::Plan;
 

@@ -72,6 +72,50 @@ fn a_policy_is_refused_with_its_pointer() {
 }
 
 #[test]
+fn each_strategy_has_settings_of_its_own() {
+    let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
+    let with = |more: &[(&str, &str)]| {
+        let target = [("ANNOTATION_QUEUE_URL", annotation.as_str()), ("TARGET", "https://example.com/")];
+        let variables: Vec<_> = target.iter().chain(more).copied().collect();
+        MessageProcessorSettings::with_target(reader(&variables)).map(|(settings, _)| settings)
+    };
+    let resend = with(&[("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
+    assert_eq!(
+        resend.strategy,
+        StrategySettings::DelayedResend { intermediate_dlq_url: intermediate.clone() }
+    );
+    assert_eq!(resend.policy, Policy::default());
+
+    let visibility = [
+        ("STRATEGY", "visibility"),
+        ("SOURCE_QUEUE_URL", source.as_str()),
+        ("VISIBILITY_TIMEOUT_SECONDS", "360"),
+        ("RETRY_POLICY", r#"{"max_attempts":2}"#),
+    ];
+    let settings = with(&visibility).unwrap();
+    let visibility_timeout = VisibilitySeconds::new(360).unwrap();
+    assert_eq!(
+        settings.strategy,
+        StrategySettings::Visibility { source_queue_url: source.clone(), visibility_timeout }
+    );
+    assert_eq!(settings.policy.max_attempts, 2);
+
+    let error = with(&visibility[..1]).unwrap_err().to_string();
+    for line in [
+        "- SOURCE_QUEUE_URL is missing: ",
+        "- VISIBILITY_TIMEOUT_SECONDS is missing: set it to the source queue's visibility timeout",
+    ] {
+        assert!(error.contains(line), "{error}");
+    }
+    let mut too_long = visibility;
+    too_long[2].1 = "43201";
+    let error = with(&too_long).unwrap_err().to_string();
+    assert!(error.contains("- VISIBILITY_TIMEOUT_SECONDS is not a whole number from 0 to 43200"), "{error}");
+    let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
+    assert!(error.contains("- STRATEGY is neither delayed-resend nor visibility"), "{error}");
+}
+
+#[test]
 fn headers_are_for_a_url_only() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let target = |target| {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::format::Format;
 
@@ -12,6 +12,7 @@ use crate::format::Format;
 Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
   redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl --format json
+  redeliver local orders.jsonl --strategy visibility
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
   redeliver local orders.jsonl --endpoint-url http://127.0.0.1:4566
 
@@ -28,6 +29,9 @@ pub struct Arguments {
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
+    /// What becomes of a message that failed
+    #[arg(long, value_enum, default_value_t = StrategyName::DelayedResend)]
+    pub strategy: StrategyName,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
@@ -55,6 +59,15 @@ pub struct Arguments {
     /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,
+}
+
+/// The strategies of the stack, by the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StrategyName {
+    /// It is handed off to the intermediate DLQ and sent again with a delay
+    DelayedResend,
+    /// It stays on the source queue, hidden for the delay
+    Visibility,
 }
 
 fn probability(text: &str) -> Result<f64, String> {

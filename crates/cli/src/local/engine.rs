@@ -59,13 +59,13 @@ impl LoopError {
     }
 }
 
-/// The three functions of the loop.
+/// The functions of the loop.
 #[derive(Debug)]
 pub struct Functions<M, F, A> {
     /// On the source queue.
     pub message_processor: M,
-    /// On the intermediate DLQ.
-    pub failed_message_processor: F,
+    /// On the intermediate DLQ, where there is one.
+    pub failed_message_processor: Option<F>,
     /// On the annotation queue.
     pub final_dlq_annotator: A,
 }
@@ -133,7 +133,12 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let work = async {
             let (messages, failed, annotated, collected) = join!(
                 self.pump(source, &functions.message_processor, &over),
-                self.pump(intermediate, &functions.failed_message_processor, &over),
+                async {
+                    match (intermediate, &functions.failed_message_processor) {
+                        (Some(queue), Some(function)) => self.pump(queue, function, &over).await,
+                        _ => Ok(()),
+                    }
+                },
                 self.pump(annotation, &functions.final_dlq_annotator, &over),
                 self.collect(output, &over),
             );

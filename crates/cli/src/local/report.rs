@@ -16,8 +16,12 @@ pub struct Report {
     pub refused: u64,
     /// Successes of the target.
     pub processed: u64,
-    /// Re-sends with a delay.
+    /// Re-sends with a delay, or the same by visibility.
     pub retries: u64,
+    /// Hops of messages whose delay is above 900 s.
+    pub hops: u64,
+    /// Calls at once, within the invocation.
+    pub immediate_retries: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
     /// Messages that have not come out and are still in a queue.
@@ -95,6 +99,11 @@ impl Report {
         }
         row("processed", self.processed.to_string());
         row("retries", self.retries.to_string());
+        for (name, count) in [("  hops", self.hops), ("immediate retries", self.immediate_retries)] {
+            if count > 0 {
+                row(name, count.to_string());
+            }
+        }
         row("dead-lettered", self.dead_lettered.values().sum::<u64>().to_string());
         for (error_type, count) in &self.dead_lettered {
             row(&format!("  {error_type}"), count.to_string());
@@ -123,9 +132,10 @@ impl Report {
             return String::new();
         }
         let mut bars = "\nretries by delay\n".to_owned();
+        let digits = self.delays.last().map_or(0, |bucket| bucket.to_seconds.to_string().len()).max(3);
         for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
             let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
-            let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<3} s {count:>6} {bar}");
+            let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<digits$} s {count:>6} {bar}");
         }
         bars
     }

@@ -20,9 +20,10 @@ use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
+use super::topology::visibility_timeout;
 use super::{
-    Arguments, Engine, Failing, Functions, Input, Ledger, LoopError, Recorded, Report, Tally, Target,
-    Topology,
+    Arguments, Counts, Engine, Failing, Functions, Input, Layout, Ledger, LoopError, Recorded, Report,
+    StrategyName, Tally, Target, Topology,
 };
 use super::{histogram, input};
 use crate::files::{FileError, read_policy, read_schema};
@@ -34,6 +35,7 @@ const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not z
 pub(super) struct Plan {
     pub(super) input: Input,
     pub(super) seed: u64,
+    strategy: StrategyName,
     policy: Policy,
     schema: MessageSchema,
     target: Target,
@@ -63,7 +65,7 @@ impl Plan {
             }
             None => Box::new(std::io::sink()),
         };
-        Ok(Self { input, seed: arguments.seed, policy, schema, target, output })
+        Ok(Self { input, seed: arguments.seed, strategy: arguments.strategy, policy, schema, target, output })
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -109,7 +111,11 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
-    let topology = Topology::create(world.service, &world.prefix)
+    let layout = match plan.strategy {
+        StrategyName::DelayedResend => Layout::DelayedResend,
+        StrategyName::Visibility => Layout::Visibility { max_attempts: plan.policy.max_attempts },
+    };
+    let topology = Topology::create(world.service, &world.prefix, layout)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, plan, &world, output, stop).await;
@@ -135,7 +141,13 @@ async fn run_on<S: QueueService, C: Clock>(
     let functions = Functions {
         message_processor: MessageProcessor {
             handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
-            strategy: Strategy::DelayedResend { intermediate_dlq: topology.intermediate.clone() },
+            strategy: match topology.intermediate.clone() {
+                Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
+                None => Strategy::Visibility {
+                    source_queue: topology.source.clone(),
+                    visibility_timeout: visibility_timeout(),
+                },
+            },
             policy: policy.clone(),
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
@@ -143,15 +155,17 @@ async fn run_on<S: QueueService, C: Clock>(
             schema: schema.clone(),
             max_concurrency: MAX_CONCURRENCY,
         },
-        failed_message_processor: FailedMessageProcessor {
-            source_queue: topology.source.clone(),
-            intermediate_dlq: topology.intermediate.clone(),
-            annotation_queue: topology.annotation.clone(),
-            clock: world.clock,
-            observer: &tally,
-            schema: schema.clone(),
-            policy,
-        },
+        failed_message_processor: topology.intermediate.clone().map(|intermediate_dlq| {
+            FailedMessageProcessor {
+                source_queue: topology.source.clone(),
+                intermediate_dlq,
+                annotation_queue: topology.annotation.clone(),
+                clock: world.clock,
+                observer: &tally,
+                schema: schema.clone(),
+                policy,
+            }
+        }),
         final_dlq_annotator: FinalDlqAnnotator {
             final_dlq: topology.final_dlq.clone(),
             clock: world.clock,
@@ -172,12 +186,12 @@ async fn run_on<S: QueueService, C: Clock>(
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    Ok(report(&ledger, &tally, refused, waiting, started, (world.requests)()))
+    Ok(report(&ledger, &tally.counts(), refused, waiting, started, (world.requests)()))
 }
 
 fn report(
     ledger: &Ledger,
-    tally: &Tally,
+    counts: &Counts,
     refused: u64,
     waiting: u64,
     started: Timestamp,
@@ -185,21 +199,22 @@ fn report(
 ) -> Report {
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
-    let delays = tally.delays();
     let missing = ledger.total_sent() - ledger.settled();
     let end = ledger.last_settled_at().unwrap_or(started);
     Report {
         sent: ledger.total_sent(),
         refused,
         processed: ledger.total_processed(),
-        retries: delays.iter().sum(),
+        retries: counts.delays.iter().sum(),
+        hops: counts.hops,
+        immediate_retries: counts.immediate_retries,
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
         unaccounted: missing - waiting,
         virtual_seconds: (end - started).as_seconds_f64(),
         requests,
-        delays: histogram(&delays),
+        delays: histogram(&counts.delays),
     }
 }
 

@@ -3,34 +3,46 @@
 use std::sync::{Mutex, PoisonError};
 
 use redeliver_core::events::Event;
-use redeliver_core::limits::DelaySeconds;
+use redeliver_core::limits::RetryDelay;
 use redeliver_core::ports::Observer;
 
-/// Re-sends by delay: the index is `DelaySeconds`.
-#[derive(Debug)]
-pub struct Tally {
-    delays: Mutex<Vec<u64>>,
+/// What the functions told.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<Counts>);
+
+/// How often it happened.
+#[derive(Clone, Debug)]
+pub struct Counts {
+    /// Retries by delay: the index is the delay in seconds.
+    pub delays: Vec<u64>,
+    /// Hops of messages with long delays.
+    pub hops: u64,
+    /// Calls at once, after a blip.
+    pub immediate_retries: u64,
 }
 
 impl Tally {
-    /// How many re-sends had a delay of so many seconds.
+    /// The counts so far.
     #[must_use]
-    pub fn delays(&self) -> Vec<u64> {
-        self.delays.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn counts(&self) -> Counts {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Default for Tally {
+impl Default for Counts {
     fn default() -> Self {
-        Self { delays: Mutex::new(vec![0; usize::from(DelaySeconds::MAX.get()) + 1]) }
+        Self { delays: vec![0; usize::from(RetryDelay::MAX.get()) + 1], hops: 0, immediate_retries: 0 }
     }
 }
 
 impl Observer for Tally {
     fn observe(&self, event: &Event) {
-        if let Event::RetryScheduled(retry) = event {
-            let mut delays = self.delays.lock().unwrap_or_else(PoisonError::into_inner);
-            delays[usize::from(retry.delay_seconds.get())] += 1;
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::RetryScheduled(retry) => counts.delays[usize::from(retry.delay_seconds.get())] += 1,
+            Event::Hopped(_) => counts.hops += 1,
+            Event::RetriedImmediately(_) => counts.immediate_retries += 1,
+            _ => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The four queues, with the redrive counts and retentions of the deployed stack.
+//! The queues, with the redrive counts and retentions of the deployed stack.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,15 +8,30 @@ use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redr
 
 use super::event_source::INVOCATION_TIMEOUT;
 
+/// `maxReceiveCount` of a redrive policy is 1..=1000 ("CreateQueue", Amazon SQS API Reference).
+const RECEIVES_MAX: u16 = 1000;
+
 const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Which queues there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// All four.
+    DelayedResend,
+    /// No intermediate DLQ: the source queue counts the attempts.
+    Visibility {
+        /// Retries of the policy.
+        max_attempts: u32,
+    },
+}
 
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
     /// Where producers send.
     pub source: Q,
-    /// Where failed messages wait for the failed-message-processor.
-    pub intermediate: Q,
+    /// Where failed messages wait for the failed-message-processor, unless they stay on their queue.
+    pub intermediate: Option<Q>,
     /// Where verdicts wait for the annotator.
     pub annotation: Q,
     /// Where final records are read.
@@ -28,9 +43,13 @@ impl<Q: Queue + Clone> Topology<Q> {
     ///
     /// # Errors
     /// What the service answered.
-    pub async fn create<S: QueueService<Queue = Q>>(service: &S, prefix: &str) -> Result<Self, EntryError> {
+    pub async fn create<S: QueueService<Queue = Q>>(
+        service: &S,
+        prefix: &str,
+        layout: Layout,
+    ) -> Result<Self, EntryError> {
         let mut created = Vec::new();
-        match Self::create_all(service, prefix, &mut created).await {
+        match Self::create_all(service, prefix, layout, &mut created).await {
             Ok(topology) => Ok(topology),
             Err(error) => {
                 for queue in &created {
@@ -44,6 +63,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     async fn create_all<S: QueueService<Queue = Q>>(
         service: &S,
         prefix: &str,
+        layout: Layout,
         created: &mut Vec<Q>,
     ) -> Result<Self, EntryError> {
         let mut create = async |name: &str, days: u32, redrive: Option<(&Q, u16)>| {
@@ -55,10 +75,19 @@ impl<Q: Queue + Clone> Topology<Q> {
         let final_dlq = create("final-dlq", 14, None).await?;
         // Ten failed annotations: the raw message is better than none.
         let annotation = create("annotation", 14, Some((&final_dlq, 10))).await?;
-        // A hundred: a broken deployment must not dead-letter everything within the hour.
-        let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
-        // One: what the message processor could not hand off itself is retried by the policy, not at once.
-        let source = create("source", 7, Some((&intermediate, 1))).await?;
+        let (source, intermediate) = match layout {
+            Layout::DelayedResend => {
+                // A hundred: a broken deployment must not dead-letter everything within the hour.
+                let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
+                // One: what the message processor could not hand off itself is retried by the policy, not at once.
+                (create("source", 7, Some((&intermediate, 1))).await?, Some(intermediate))
+            }
+            Layout::Visibility { max_attempts } => {
+                // Ten more than the policy spends, for receives that no target saw; SQS counts to 1000.
+                let receives = u16::try_from(max_attempts + 10).unwrap_or(u16::MAX).min(RECEIVES_MAX);
+                (create("source", 7, Some((&annotation, receives))).await?, None)
+            }
+        };
         Ok(Self { source, intermediate, annotation, final_dlq })
     }
 
@@ -74,7 +103,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         outcome
     }
 
-    /// Messages in all four queues, whatever their state.
+    /// Messages in all queues, whatever their state.
     ///
     /// # Errors
     /// What the service answered.
@@ -86,17 +115,21 @@ impl<Q: Queue + Clone> Topology<Q> {
         Ok(waiting)
     }
 
-    fn all(&self) -> [&Q; 4] {
-        [&self.source, &self.intermediate, &self.annotation, &self.final_dlq]
+    fn all(&self) -> impl Iterator<Item = &Q> {
+        [Some(&self.source), self.intermediate.as_ref(), Some(&self.annotation), Some(&self.final_dlq)]
+            .into_iter()
+            .flatten()
     }
 }
 
+/// "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
+pub(super) fn visibility_timeout() -> VisibilitySeconds {
+    VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX)
+}
+
 fn settings(days: u32, redrive: Option<(String, u16)>) -> QueueSettings {
-    // "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
-    let visibility =
-        VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX);
     QueueSettings {
-        visibility,
+        visibility: visibility_timeout(),
         retention: DAY * days,
         redrive: redrive.map(|(target_arn, max_receive_count)| Redrive { target_arn, max_receive_count }),
         tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),

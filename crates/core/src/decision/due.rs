@@ -8,7 +8,7 @@ use crate::message::Timestamp;
 use crate::metadata::parse_rfc3339;
 use crate::policy::Policy;
 
-/// A due time and the delay that it comes from.
+/// A due time, never in the past, and the delay that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) at: Timestamp,
@@ -26,13 +26,14 @@ impl Due {
             None => policy.backoff.longest(policy.delay_limit()),
         };
         let delay = RetryDelay::new(seconds).filter(|delay| *delay <= longest)?;
-        Some(Self { at, delay })
+        Some(Self { at: at.max(now), delay })
     }
 
     /// With long delays a delay is counted from the failure, so that each copy of the message and each receive of it comes
     /// to the same moment; without, from now.
     pub(super) fn after(delay: RetryDelay, policy: &Policy, failure: &Failure, now: Timestamp) -> Self {
-        Self::from_now(delay, if policy.long_delays { failure.failed_at(now) } else { now })
+        let due = Self::from_now(delay, if policy.long_delays { failure.failed_at(now) } else { now });
+        Self { at: due.at.max(now), ..due }
     }
 
     pub(super) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {

@@ -1,11 +1,12 @@
 //! Policy, failure and the members of a message's `metadata` together: the loop moves on and ends, and what is sent again is a
 //! valid message.
 
+use chrono::TimeDelta;
 use redeliver_core::decision::{Decision, Failed, decide};
 use redeliver_core::failure::{Failure, Kind};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Timestamp};
-use redeliver_core::metadata::{HISTORY_MAX, rfc3339};
+use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
 
@@ -54,9 +55,17 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
     assert_eq!(decided, decide(policy, failed, now), "a copy is decided on differently");
     let resend = match decided {
         Decision::Resend(resend) => resend,
+        Decision::Hop(due) => {
+            assert!(policy.long_delays, "a hop without long delays: {body:?}");
+            let seconds = (due - now).num_seconds();
+            assert!((900..=43_200).contains(&seconds), "{seconds} s: {body:?}");
+            return None;
+        }
         Decision::GiveUp(given_up) => {
             if given_up.reason == DeadLetterReason::RetryAttemptExceeded {
-                assert!(before.retry_attempt >= policy.max_attempts, "given up too early: {body:?}");
+                let most =
+                    before.max_attempts.map_or(policy.max_attempts, |most| most.min(policy.max_attempts));
+                assert!(before.retry_attempt >= most, "given up too early: {body:?}");
             }
             return None;
         }
@@ -73,11 +82,14 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
     );
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((1..=HISTORY_MAX).contains(&after.retry_history.len()));
-    let due = now + resend.delay.duration();
+    let latest = now + resend.delay.duration();
     let node = json::read(&resend.body).expect("it is valid");
     let metadata = node.member("metadata").map(|member| &member.value);
     let time = metadata.and_then(|metadata| metadata.member("next_retry_time")?.value.string());
-    assert_eq!(time, Some(rfc3339(due)));
+    let due = time.as_deref().and_then(parse_rfc3339).expect("it is valid");
+    let rounded = if policy.long_delays { TimeDelta::seconds(1) } else { TimeDelta::zero() };
+    assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
+    assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
     let data = |body: &str| {
         let node = json::read(body).expect("it is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())

@@ -32,6 +32,8 @@ fn failure(bytes: &mut Unstructured<'_>) -> Result<Failure> {
         source_queue_arn: known("arn:aws:sqs:eu-central-1:000000000000:source"),
         first_sent_time: known("2026-07-25T17:20:00.000000Z"),
         new_generation: bytes.arbitrary()?,
+        due_at: bytes.arbitrary::<bool>()?.then(|| "2026-07-25T18:20:00.000000Z".to_owned()),
+        attempts: bytes.arbitrary()?,
         verdict: Some(verdict),
         stage: Some(Stage::MessageProcessor),
         folded_attributes: FoldedAttributes::new(),
@@ -51,6 +53,13 @@ fn check_hand_off(sent: &Sent, failure: &Failure) {
 
 fn check_verdict(sent: &Sent, failure: &Failure) {
     let attributes = failure.beside_folding(&sent.attributes, sent.body_bytes);
+    match failure.beside_folded(&sent.attributes, sent.body_bytes) {
+        Some(hop) => assert_eq!(hop, attributes, "a hop and a verdict fold alike"),
+        // Then only the bare verdict, or nothing.
+        None => assert!(
+            attributes.get(FAILURE).and_then(Failure::from_attribute).is_none_or(|bare| bare.kind.is_none())
+        ),
+    }
     if !attributes.contains_key(FAILURE) {
         assert_eq!(attributes, sent.attributes, "a producer's attribute is lost");
         let room = attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX;

@@ -2,7 +2,7 @@
 //! attempt.
 
 use redeliver_core::backoff::{Key, delay, target_delay};
-use redeliver_core::limits::DelaySeconds;
+use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::{Backoff, Globs, Jitter, Policy, PolicyError};
 use uuid::Uuid;
 
@@ -16,7 +16,11 @@ pub(super) fn check(text: &str) {
             let written = Written { text, node: &node };
             assert!(written.names_are_known(), "accepted: {text:?}");
             written.check_meaning(&policy);
-            for jitter in [Jitter::None, Jitter::Half, Jitter::Full] {
+            let most = policy.backoff.longest(policy.delay_limit());
+            let additive = [0, 1, most.get() / 2, most.get()].map(|max| Jitter::Additive {
+                max: RetryDelay::new(max.into()).expect("at most the longest"),
+            });
+            for jitter in [Jitter::None, Jitter::Half, Jitter::Full].into_iter().chain(additive) {
                 check_delays(&with_jitter(&policy, jitter));
             }
             for globs in [&policy.retryable, &policy.non_retryable].into_iter().flatten() {
@@ -44,11 +48,22 @@ struct Written<'a> {
 
 impl Written<'_> {
     fn names_are_known(&self) -> bool {
-        let known = ["max_attempts", "backoff", "max_age_seconds", "retryable", "non_retryable"];
+        let known = [
+            "preset",
+            "max_attempts",
+            "backoff",
+            "max_age_seconds",
+            "long_delays",
+            "immediate",
+            "retryable",
+            "non_retryable",
+        ];
         let of_backoff: &[&str] = match self.kind().as_deref() {
             None => &[],
             Some("uniform") => &["kind", "max_delay_seconds"],
-            Some("exponential") => &["kind", "initial_delay_seconds", "rate", "max_delay_seconds", "jitter"],
+            Some("exponential") => {
+                &["kind", "initial_delay_seconds", "rate", "offset_seconds", "max_delay_seconds", "jitter"]
+            }
             Some("fixed") => &["kind", "delay_seconds", "jitter"],
             Some("schedule") => &["kind", "delays_seconds", "jitter"],
             Some(other) => panic!("kind {other} is accepted: {:?}", self.text),
@@ -94,14 +109,30 @@ impl Written<'_> {
         let text = self.text;
         let top = |name| self.number(Some(self.node), name);
         let of_backoff = |name| self.number(self.backoff(), name);
-        let seconds = |delay: DelaySeconds| f64::from(delay.get());
+        let seconds = |delay: RetryDelay| f64::from(delay.get());
+        if self.node.member("preset").is_some() {
+            assert!(self.backoff().is_none(), "a preset beside a backoff: {text:?}");
+            assert!(matches!(policy.backoff, Backoff::Exponential { .. }), "{text:?}");
+            return;
+        }
+        let long =
+            self.node.member("long_delays").is_some_and(|member| &text[member.value.at.clone()] == "true");
+        assert_eq!(policy.long_delays, long, "{text:?}");
+        let limit = if long { 43_200 } else { 900 };
+        assert!(policy.backoff.longest(policy.delay_limit()).get() <= limit, "{text:?}");
+        assert!(policy.max_age_seconds.is_none_or(|age| long || age <= 1_209_600), "{text:?}");
+        assert_eq!(policy.immediate.is_some(), self.node.member("immediate").is_some(), "{text:?}");
         assert_eq!(f64::from(policy.max_attempts), top("max_attempts").unwrap_or(5.0), "{text:?}");
         assert!(policy.max_attempts <= 1000, "{text:?}");
         assert_eq!(policy.max_age_seconds.map(f64::from), top("max_age_seconds"), "{text:?}");
         let most = of_backoff("max_delay_seconds").unwrap_or(900.0);
         match (&policy.backoff, self.kind().as_deref()) {
             (Backoff::Uniform { max_delay }, None | Some("uniform")) => assert_eq!(seconds(*max_delay), most),
-            (Backoff::Exponential { initial_delay, rate, max_delay, jitter }, Some("exponential")) => {
+            (
+                Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter },
+                Some("exponential"),
+            ) => {
+                assert_eq!(seconds(*offset), of_backoff("offset_seconds").unwrap_or(0.0), "{text:?}");
                 assert_eq!(Some(seconds(*initial_delay)), of_backoff("initial_delay_seconds"), "{text:?}");
                 assert_eq!(*rate, of_backoff("rate").unwrap_or(2.0), "{text:?}");
                 assert!((1.0..=100.0).contains(rate), "{text:?}");
@@ -130,7 +161,13 @@ impl Written<'_> {
     }
 
     fn check_jitter(&self, jitter: Jitter) {
-        let written = self.backoff().and_then(|backoff| backoff.member("jitter")?.value.string());
+        let written = self.backoff().and_then(|backoff| backoff.member("jitter"));
+        if let Jitter::Additive { max } = jitter {
+            let most = self.number(written.map(|written| &written.value), "max_seconds");
+            assert_eq!(Some(f64::from(max.get())), most, "{:?}", self.text);
+            return;
+        }
+        let written = written.and_then(|written| written.value.string());
         let expected = match written.as_deref() {
             None | Some("full") => Jitter::Full,
             Some("half") => Jitter::Half,
@@ -150,21 +187,31 @@ fn check_delays(policy: &Policy) {
             Key { message_id: Uuid::from_u128(u128::from(attempt) << 64 | 7), generation: 100, attempt };
         let found = delay(policy, key);
         let base = base(&policy.backoff, attempt);
+        let cap = match policy.backoff {
+            Backoff::Uniform { max_delay } | Backoff::Exponential { max_delay, .. } => max_delay,
+            _ => policy.delay_limit(),
+        };
         let (least, most) = match jitter(&policy.backoff) {
             Jitter::None => (base, base),
             Jitter::Half => (base.div_ceil(2), base),
             Jitter::Full => (0, base),
+            Jitter::Additive { max } => {
+                let least = base.min(cap.get() - max.get());
+                (least, least + max.get())
+            }
         };
+        assert!(most <= cap.get(), "above the cap: {policy:?}");
         assert!((least..=most).contains(&found.get()), "{found} for attempt {attempt} of {policy:?}");
-        assert!(found <= DelaySeconds::MAX);
+        assert!(found <= policy.delay_limit());
         assert_eq!(found, delay(policy, key), "a copy has another delay");
         if let Backoff::Exponential { .. } = policy.backoff {
             assert!(base >= before, "a backoff that shrinks: {policy:?}");
             before = base;
         }
-        for asked in [0, 1, 899, 900, 901, u64::MAX] {
-            let found = u64::from(target_delay(asked, key).get());
-            assert!((asked.min(900)..=900.min(asked.saturating_add(asked / 10))).contains(&found));
+        let limit = u64::from(policy.delay_limit().get());
+        for asked in [0, 1, 899, 900, 901, 43_200, u64::MAX] {
+            let found = u64::from(target_delay(asked, policy.delay_limit(), key).get());
+            assert!((asked.min(limit)..=limit.min(asked.saturating_add(asked / 10))).contains(&found));
         }
     }
 }
@@ -195,17 +242,17 @@ fn base(backoff: &Backoff, attempt: u32) -> u16 {
         Backoff::Uniform { max_delay } => max_delay.get(),
         Backoff::Fixed { delay, .. } => delay.get(),
         Backoff::Schedule { first, last, .. } => first.get(index as usize).unwrap_or(last).get(),
-        Backoff::Exponential { initial_delay, rate, max_delay, .. } => {
+        Backoff::Exponential { initial_delay, rate, offset, max_delay, .. } => {
             let mut base = f64::from(initial_delay.get());
             for _ in 0..index {
                 let next = base * rate;
-                if next == base || base >= 900.0 {
+                if next == base || base >= 43_200.0 {
                     break;
                 }
                 base = next;
             }
-            let capped = base.min(f64::from(max_delay.get())).floor();
-            (0..=900).rev().find(|whole| f64::from(*whole) <= capped).unwrap_or(0)
+            let whole = (base + f64::from(offset.get())).ceil();
+            (0..max_delay.get()).find(|least| f64::from(*least) >= whole).unwrap_or(max_delay.get())
         }
     }
 }

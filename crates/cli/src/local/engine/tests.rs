@@ -7,13 +7,14 @@ use redeliver_core::ports::QueueSender as _;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
 use super::*;
+use crate::local::Layout;
 
 /// What the engine does on queues of its own, and how many messages are left in them.
 fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine").await.unwrap();
+        let topology = Topology::create(&sqs, "engine", Layout::DelayedResend).await.unwrap();
         let engine = Engine {
             topology: &topology,
             clock: &clock,

@@ -105,6 +105,18 @@ fn a_retry_that_would_come_too_late_is_given_up_before_it_hops() {
 }
 
 #[test]
+fn what_is_overdue_is_as_old_as_it_is_now() {
+    let policy = policy(
+        r#"{"long_delays":true,"max_age_seconds":8000,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
+    );
+    assert!(matches!(decided_at(&policy, &transient(), 8000, 0), Decision::Resend(_)));
+    match decided_at(&policy, &transient(), 8001, 0) {
+        Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageExpired),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
     let schema = MessageSchema::default();
     let body = body("");
