@@ -27,6 +27,11 @@ pub enum What {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
+    /// Somebody who has it changed when it is seen again.
+    Hidden {
+        /// From now on.
+        seconds: u16,
+    },
     /// The queue's redrive moved it to the queue with this ARN.
     Moved(String),
     /// It was deleted by a receipt handle.

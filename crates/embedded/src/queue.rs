@@ -210,6 +210,7 @@ impl QueueState {
             return Err(sender_fault("MessageNotInflight"));
         }
         if let Some(message) = self.remove(key) {
+            self.tell(now, &message.id, || What::Hidden { seconds: visibility.get() });
             self.insert(Stored { visible_at: until, ..message });
         }
         self.settle(now);

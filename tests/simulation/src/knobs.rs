@@ -15,6 +15,8 @@ pub struct Knobs {
     pub messages: usize,
     /// How long faults last, in virtual seconds; the producer spreads its messages over the same time.
     pub fault_seconds: u64,
+    /// Whether a failed message stays on its queue (strategy `visibility`) instead of being handed off.
+    pub visibility: bool,
     /// The retry policy.
     pub policy: PolicyModel,
     /// Pollers of the three functions, one process each.
@@ -23,7 +25,7 @@ pub struct Knobs {
     pub invocation_seconds: u64,
     /// `MAX_CONCURRENCY`.
     pub max_concurrency: usize,
-    /// `maxReceiveCount` of the source queue.
+    /// `maxReceiveCount` of the source queue, where failed messages are handed off.
     pub source_receives: u16,
     /// Each request takes up to so long on the way there, and on the way back.
     pub latency_ms: u64,
@@ -68,7 +70,7 @@ pub struct SqsFaults {
     pub delete_failed: f64,
     /// Deletes: done, but the answer was lost.
     pub delete_answer_lost: f64,
-    /// What an operator's program asks besides, visibility and depths: failed or lost.
+    /// What is asked besides, visibility and depths: failed or lost.
     pub other_failed: f64,
 }
 
@@ -123,7 +125,7 @@ pub struct ContentMix {
     pub forged: f64,
     /// Metadata of an earlier life, written by the producer.
     pub earlier_life: f64,
-    /// `expires_at`.
+    /// `expires_at`, and as often `max_attempts`.
     pub expires: f64,
     /// As large as SQS allows, or nearly.
     pub oversize: f64,
@@ -202,12 +204,15 @@ impl Knobs {
             sent_twice: chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
         };
+        let visibility = rng.random_bool(0.25);
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
         Self {
             seed,
             messages,
             fault_seconds: rng.random_range(60..=6 * 3600),
-            policy: PolicyModel::random(rng),
+            visibility,
+            // A message that stays on its queue has one clock: all of its retries within the retention of seven days.
+            policy: PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 }),
             pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
             invocation_seconds,
             max_concurrency: rng.random_range(1..=10),
@@ -226,6 +231,12 @@ impl Knobs {
     #[must_use]
     pub fn visibility_seconds(&self) -> u64 {
         6 * self.invocation_seconds
+    }
+
+    /// `maxReceiveCount` of the source queue.
+    #[must_use]
+    pub fn receives_max(&self) -> u32 {
+        if self.visibility { self.policy.max_attempts + 10 } else { self.source_receives.into() }
     }
 
     /// Whether nothing in this run can make a copy: then each message must come out exactly once.

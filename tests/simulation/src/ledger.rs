@@ -9,6 +9,7 @@ mod invocations;
 mod oracle;
 mod sends;
 mod settled;
+mod stays;
 mod trace;
 mod ways_out;
 
@@ -105,8 +106,8 @@ struct Subject {
     processed: u32,
     final_records: u32,
     answers: Vec<Answer>,
-    delays: BTreeMap<(u32, u32), u16>,
-    /// Attempts of re-sends that SQS has accepted.
+    delays: BTreeMap<(u32, u32), u64>,
+    /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
 }
 
@@ -116,6 +117,7 @@ struct Origin {
     body_hash: u64,
     sent_at: DateTime<Utc>,
     came_back: bool,
+    receives: u32,
 }
 
 impl Subject {
@@ -229,8 +231,12 @@ impl Ledger {
         match what {
             What::Sent(content) => self.sent(actor, place, id, &content, at),
             What::Received { receive_count } => {
+                if let Some(origin) = self.origins.get_mut(&id) {
+                    origin.receives = receive_count;
+                }
                 let copy = self.copy(&id)?;
                 copy.receives = receive_count;
+                copy.first_received.get_or_insert(at);
                 if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
                     let case = self.case(&copy);
@@ -239,6 +245,7 @@ impl Ledger {
                 }
                 Ok(())
             }
+            What::Hidden { seconds } => self.hidden(actor, &id, place, seconds, at),
             What::Moved(to_arn) => {
                 let to = *self
                     .queues
@@ -272,7 +279,8 @@ impl Ledger {
         let copy = Copy::new(content, hash, body.as_ref(), at);
         if place == Place::Source {
             let Copy { sent_at, came_back, .. } = copy;
-            self.origins.insert(id.clone(), Origin { subject: n, body_hash: hash, sent_at, came_back });
+            self.origins
+                .insert(id.clone(), Origin { subject: n, body_hash: hash, sent_at, came_back, receives: 0 });
         }
         if place == Place::Final {
             self.final_record(n, &copy, &content.body);
@@ -321,6 +329,15 @@ impl Ledger {
         let mut without = attributes.clone();
         without.retain(|name, _| subject.attributes.contains_key(name) || !name.starts_with("Error"));
         by_console && without == subject.attributes
+    }
+
+    /// The retries that a message may make, and what an explanation says of whose limit it is.
+    fn max_attempts(&self, n: usize) -> (u32, &'static str) {
+        let by_policy = self.knobs.policy.max_attempts;
+        match self.subjects[n].produced.max_attempts {
+            Some(fewer) if fewer < by_policy => (fewer, " (metadata.max_attempts)"),
+            _ => (by_policy, ""),
+        }
     }
 
     fn expected(&self, n: usize) -> Expected {

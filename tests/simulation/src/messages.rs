@@ -26,6 +26,8 @@ pub struct Produced {
     pub message_id: Option<String>,
     /// `metadata.expires_at` in seconds after the start.
     pub expires_after_seconds: Option<i64>,
+    /// `metadata.max_attempts`.
+    pub max_attempts: Option<u32>,
     /// The producer sends it twice.
     pub twice: bool,
     /// The target never gets it done, and says so in this way.
@@ -66,12 +68,14 @@ pub fn produce(
 ) -> Produced {
     let id = message_id(rng);
     let mut attributes = attributes(mix, rng);
+    let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
         let (body, code) = poison(n, &id, mix.data_schema, rng);
         (body, Expected::Invalid(code), None, None)
     } else {
         let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
-        let body = body(n, &id, expires, rng.random_bool(mix.earlier_life), start, rng);
+        let limits = Limits { expires, max_attempts };
+        let body = body(n, &id, limits, rng.random_bool(mix.earlier_life), start, rng);
         (body, Expected::Handled, Some(id), expires)
     };
     let mut body = body;
@@ -94,7 +98,7 @@ pub fn produce(
         ..Content::default()
     };
     let twice = rng.random_bool(mix.sent_twice);
-    Produced { content, expected, message_id, expires_after_seconds, twice, destiny }
+    Produced { content, expected, message_id, expires_after_seconds, max_attempts, twice, destiny }
 }
 
 fn message_id(rng: &mut impl Rng) -> String {
@@ -110,19 +114,29 @@ fn message_id(rng: &mut impl Rng) -> String {
     if rng.random_bool(0.3) { id.to_uppercase() } else { id }
 }
 
+/// The producer's own limits: seconds after the start, and retries.
+#[derive(Clone, Copy)]
+struct Limits {
+    expires: Option<i64>,
+    max_attempts: Option<u32>,
+}
+
 /// A valid body, in any of the shapes that JSON allows.
 fn body(
     n: usize,
     id: &str,
-    expires: Option<i64>,
+    limits: Limits,
     earlier_life: bool,
     start: chrono::DateTime<chrono::Utc>,
     rng: &mut impl Rng,
 ) -> String {
     let time = |seconds: i64| (start + chrono::TimeDelta::seconds(seconds)).to_rfc3339();
     let mut metadata = vec![format!(r#""message_id": "{id}""#)];
-    if let Some(expires) = expires {
+    if let Some(expires) = limits.expires {
         metadata.push(format!(r#""expires_at":"{}""#, time(expires)));
+    }
+    if let Some(max_attempts) = limits.max_attempts {
+        metadata.push(format!(r#""max_attempts": {max_attempts}"#));
     }
     if earlier_life {
         metadata.push(format!(r#""retry_attempt" :{}"#, rng.random_range(0..15)));

@@ -13,8 +13,12 @@ pub struct PolicyModel {
     pub max_attempts: u32,
     /// Delays before each.
     pub backoff: BackoffModel,
-    /// How they are spread; `None` for the uniform backoff, which has none.
-    pub jitter: Option<&'static str>,
+    /// How they are spread.
+    pub jitter: JitterModel,
+    /// Whether delays may be above 900 s.
+    pub long_delays: bool,
+    /// Calls at once after a blip, and the milliseconds before each.
+    pub immediate: Option<(u32, u64)>,
     /// Age limit.
     pub max_age_seconds: Option<u32>,
     /// Globs.
@@ -28,12 +32,23 @@ pub struct PolicyModel {
 pub enum BackoffModel {
     /// 0..=max.
     Uniform(u64),
-    /// initial, rate, max.
-    Exponential(u64, f64, u64),
+    /// initial, rate, offset, max.
+    Exponential(u64, f64, u64, u64),
     /// Always the same.
     Fixed(u64),
     /// The last one repeats.
     Schedule(Vec<u64>),
+}
+
+/// See [`PolicyModel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JitterModel {
+    /// The uniform backoff has no other.
+    Uniform,
+    /// By its name.
+    Named(&'static str),
+    /// So much more.
+    Additive(u64),
 }
 
 /// Retryable, or not, or by what the target said.
@@ -48,30 +63,42 @@ pub enum Class {
 }
 
 impl PolicyModel {
-    /// Any policy.
-    pub fn random(rng: &mut impl Rng) -> Self {
+    /// Any policy; where delays are long, up to so many seconds.
+    pub fn random(rng: &mut impl Rng, longest: u64) -> Self {
+        let long_delays = rng.random_bool(0.3);
+        let longest = if long_delays { longest } else { 900 };
         let backoff = match rng.random_range(0..4) {
-            0 => BackoffModel::Uniform(rng.random_range(0..=900)),
+            0 => BackoffModel::Uniform(rng.random_range(0..=longest)),
             1 => {
-                let max = rng.random_range(1..=900);
+                let max = rng.random_range(1..=longest);
                 let rates = [1.0, 1.5, 2.0, 3.25, 10.0];
                 BackoffModel::Exponential(
                     rng.random_range(1..=max),
                     rates[rng.random_range(0..rates.len())],
+                    if rng.random_bool(0.3) { rng.random_range(0..=60) } else { 0 },
                     max,
                 )
             }
-            2 => BackoffModel::Fixed(rng.random_range(0..=900)),
+            2 => BackoffModel::Fixed(rng.random_range(0..=longest)),
             _ => {
                 let count = rng.random_range(1..=5);
-                BackoffModel::Schedule((0..count).map(|_| rng.random_range(0..=900)).collect())
+                BackoffModel::Schedule((0..count).map(|_| rng.random_range(0..=longest)).collect())
             }
         };
         let jitters = ["none", "half", "full"];
-        let jitter = (!matches!(backoff, BackoffModel::Uniform(_)))
-            .then(|| jitters[rng.random_range(0..jitters.len())]);
+        let jitter = match &backoff {
+            BackoffModel::Uniform(_) => JitterModel::Uniform,
+            BackoffModel::Exponential(.., max) if rng.random_bool(0.2) => {
+                JitterModel::Additive(rng.random_range(0..=*max))
+            }
+            _ if rng.random_bool(0.2) => JitterModel::Additive(rng.random_range(0..=longest)),
+            _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
+        };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };
-        let max_age_seconds = rng.random_bool(0.3).then(|| rng.random_range(60..=20_000));
+        let max_age_seconds =
+            rng.random_bool(0.3).then(|| rng.random_range(60..=if long_delays { 500_000 } else { 20_000 }));
+        let immediate =
+            rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
         let mut globs = |choices: &[&'static str]| {
             let wanted = rng.random_bool(0.3);
             choices.iter().copied().filter(|_| wanted && rng.random_bool(0.5)).collect::<Vec<_>>()
@@ -80,6 +107,8 @@ impl PolicyModel {
             max_attempts,
             backoff,
             jitter,
+            long_delays,
+            immediate,
             max_age_seconds,
             retryable: globs(&["HttpStatus.5*", "*.Busy", "Timeout", "Panic", "HttpStatus.41?"]),
             non_retryable: globs(&["HttpStatus.4*", "Order.*", "?anic", "Redrive", "*Never*"]),
@@ -91,16 +120,25 @@ impl PolicyModel {
     pub fn json(&self) -> String {
         let mut backoff = match &self.backoff {
             BackoffModel::Uniform(max) => json!({"kind": "uniform", "max_delay_seconds": max}),
-            BackoffModel::Exponential(initial, rate, max) => json!({
-                "kind": "exponential", "initial_delay_seconds": initial, "rate": rate, "max_delay_seconds": max,
+            BackoffModel::Exponential(initial, rate, offset, max) => json!({
+                "kind": "exponential", "initial_delay_seconds": initial, "rate": rate, "offset_seconds": offset,
+                "max_delay_seconds": max,
             }),
             BackoffModel::Fixed(delay) => json!({"kind": "fixed", "delay_seconds": delay}),
             BackoffModel::Schedule(delays) => json!({"kind": "schedule", "delays_seconds": delays}),
         };
-        if let Some(jitter) = self.jitter {
-            backoff["jitter"] = Value::from(jitter);
+        match self.jitter {
+            JitterModel::Uniform => {}
+            JitterModel::Named(name) => backoff["jitter"] = Value::from(name),
+            JitterModel::Additive(max) => backoff["jitter"] = json!({"kind": "additive", "max_seconds": max}),
         }
         let mut document = json!({"max_attempts": self.max_attempts, "backoff": backoff});
+        if self.long_delays {
+            document["long_delays"] = Value::from(true);
+        }
+        if let Some((max_attempts, delay_ms)) = self.immediate {
+            document["immediate"] = json!({"max_attempts": max_attempts, "delay_ms": delay_ms});
+        }
         if let Some(age) = self.max_age_seconds {
             document["max_age_seconds"] = Value::from(age);
         }
@@ -136,7 +174,9 @@ impl PolicyModel {
     pub fn delay_range(&self, attempt: u32) -> (u64, u64) {
         let base = match &self.backoff {
             BackoffModel::Uniform(max) => *max,
-            BackoffModel::Exponential(initial, rate, max) => exponential(*initial, *rate, *max, attempt),
+            BackoffModel::Exponential(initial, rate, offset, max) => {
+                exponential(*initial, *rate, *offset, *max, attempt)
+            }
             BackoffModel::Fixed(delay) => *delay,
             BackoffModel::Schedule(delays) => {
                 let index = (attempt as usize - 1).min(delays.len() - 1);
@@ -144,17 +184,32 @@ impl PolicyModel {
             }
         };
         match self.jitter {
-            Some("none") => (base, base),
-            Some("half") => (base.div_ceil(2), base),
-            _ => (0, base),
+            JitterModel::Named("none") => (base, base),
+            JitterModel::Named("half") => (base.div_ceil(2), base),
+            JitterModel::Additive(more) => {
+                let cap = match &self.backoff {
+                    BackoffModel::Exponential(.., max) => *max,
+                    _ => self.limit(),
+                };
+                let least = base.min(cap - more);
+                (least, least + more)
+            }
+            JitterModel::Named(_) | JitterModel::Uniform => (0, base),
         }
     }
-}
 
-/// `Retry-After` is a floor, with up to 10 % more, within SQS's 900 s.
-#[must_use]
-pub fn retry_after_range(asked: u64) -> (u64, u64) {
-    (asked.min(900), asked.saturating_add(asked.min(900) / 10).min(900))
+    /// `Retry-After` is a floor, with up to 10 % more, within the limit of the policy.
+    #[must_use]
+    pub fn retry_after_range(&self, asked: u64) -> (u64, u64) {
+        let limit = self.limit();
+        (asked.min(limit), asked.saturating_add(asked.min(limit) / 10).min(limit))
+    }
+
+    /// The longest delay, whatever asks for it.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        if self.long_delays { 43_200 } else { 900 }
+    }
 }
 
 #[expect(
@@ -162,10 +217,10 @@ pub fn retry_after_range(asked: u64) -> (u64, u64) {
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
-    reason = "all of them are at most 900 or small"
+    reason = "all of them are at most 43,200 or small"
 )]
-fn exponential(initial: u64, rate: f64, max: u64, attempt: u32) -> u64 {
-    (initial as f64 * rate.powi(attempt as i32 - 1)).min(max as f64) as u64
+fn exponential(initial: u64, rate: f64, offset: u64, max: u64, attempt: u32) -> u64 {
+    (initial as f64 * rate.powi(attempt as i32 - 1) + offset as f64).ceil().min(max as f64) as u64
 }
 
 fn glob_matches(glob: &[u8], text: &[u8]) -> bool {
@@ -202,15 +257,26 @@ mod tests {
     fn the_model_knows_the_ranges_of_the_contract() {
         let exponential = PolicyModel {
             max_attempts: 5,
-            backoff: BackoffModel::Exponential(10, 3.0, 200),
-            jitter: Some("half"),
+            backoff: BackoffModel::Exponential(10, 3.0, 0, 200),
+            jitter: JitterModel::Named("half"),
+            long_delays: false,
+            immediate: None,
             max_age_seconds: None,
             retryable: vec![],
             non_retryable: vec![],
         };
         let ranges: Vec<_> = (1..=5).map(|attempt| exponential.delay_range(attempt)).collect();
         assert_eq!(ranges, [(5, 10), (15, 30), (45, 90), (100, 200), (100, 200)]);
-        assert_eq!(retry_after_range(100), (100, 110));
-        assert_eq!(retry_after_range(100_000), (900, 900));
+        assert_eq!(exponential.retry_after_range(100), (100, 110));
+        assert_eq!(exponential.retry_after_range(100_000), (900, 900));
+        let additive = PolicyModel {
+            backoff: BackoffModel::Exponential(2, 2.0, 30, 100),
+            jitter: JitterModel::Additive(60),
+            long_delays: true,
+            ..exponential
+        };
+        let ranges: Vec<_> = (1..=4).map(|attempt| additive.delay_range(attempt)).collect();
+        assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100)]);
+        assert_eq!(additive.retry_after_range(100_000), (43_200, 43_200));
     }
 }

@@ -39,6 +39,7 @@ impl VisibilityControl for Probe<'_> {
     ) -> Vec<EntryOutcome<()>> {
         self.world.travel().await;
         let answer = self.queue.change_visibility_batch(entries).await;
+        self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
         self.world.travel().await;
         answer
     }

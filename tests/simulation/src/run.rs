@@ -135,7 +135,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
 
 /// The queues with the counts and retentions of the stack.
 async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
-    let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
+    let visibility = visibility_timeout(knobs);
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
         let settings = QueueSettings {
             visibility,
@@ -151,8 +151,18 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     let final_dlq = create("final-dlq", 14, None).await;
     let annotation = create("annotation", 14, Some((&final_dlq, 10))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
-    let source = create("source", 7, Some((&intermediate, knobs.source_receives))).await;
+    let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
+    let source = if knobs.visibility {
+        // One clock for all retries: up to 22 delays of twelve hours, if the target asks for them.
+        create("source", 14, Some((&annotation, receives))).await
+    } else {
+        create("source", 7, Some((&intermediate, receives))).await
+    };
     Queues { source, intermediate, annotation, final_dlq }
+}
+
+fn visibility_timeout(knobs: &Knobs) -> VisibilitySeconds {
+    VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes")
 }
 
 async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
@@ -176,7 +186,12 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
         let clock = world.skewed_clock();
         let function = MessageProcessor {
             handler: Target(world),
-            strategy: Strategy::DelayedResend { intermediate_dlq: probe(intermediate) },
+            strategy: if world.knobs.visibility {
+                let visibility_timeout = visibility_timeout(&world.knobs);
+                Strategy::Visibility { source_queue: probe(source), visibility_timeout }
+            } else {
+                Strategy::DelayedResend { intermediate_dlq: probe(intermediate) }
+            },
             policy: policy.clone(),
             annotation_queue: probe(annotation),
             clock: clock.clone(),
@@ -187,7 +202,7 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
         let source = EventSource { queue: probe(source), function, clock };
         all.push(async move { source.run().await }.boxed());
     }
-    for _ in 0..retriers {
+    for _ in 0..if world.knobs.visibility { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
         let function = FailedMessageProcessor {
@@ -261,7 +276,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
-    let patience = 4 * fault_seconds + rounds * (900 + world.knobs.visibility_seconds() + 600);
+    let patience = 4 * fault_seconds + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
     let give_up: DateTime<Utc> =
         world.clock.now() + TimeDelta::seconds(i64::try_from(patience).unwrap_or(i64::MAX));
     let mut quiet = 0;

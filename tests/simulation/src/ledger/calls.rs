@@ -59,8 +59,12 @@ impl Ledger {
                 return false;
             };
             let retries = if copy.came_back { &retries.of_next_generation() } else { retries };
-            (retries.attempt, retries.generation.unwrap_or(0))
-                == (message.retry_attempt, message.redrive_generation)
+            let attempt_fits = if self.knobs.visibility {
+                message.retry_attempt < copy.receives
+            } else {
+                message.retry_attempt == retries.attempt
+            };
+            attempt_fits && retries.generation.unwrap_or(0) == message.redrive_generation
         };
         if !subject.copies[Place::Source as usize].iter().any(fits) {
             return Err(format!(
@@ -68,13 +72,19 @@ impl Ledger {
                 message.retry_attempt, message.redrive_generation
             ));
         }
-        // What a producer wrote itself may be more.
+        // What a producer wrote itself may be more; and the queue counts receives of which no target knows.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
-        if message.retry_attempt > self.knobs.policy.max_attempts.max(written) {
+        let most = if self.knobs.visibility {
+            self.knobs.receives_max() - 1
+        } else {
+            self.max_attempts(n).0.max(written)
+        };
+        if message.retry_attempt > most {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
+        let at_once = self.knobs.policy.immediate.map_or(0, |(calls, _)| calls as usize);
         if let Some(work) = self.work(n) {
-            work.called();
+            work.called(1 + at_once).map_err(|why| format!("message {n}: {why}"))?;
         }
         let invocation = self.turn;
         let subject = &mut self.subjects[n];

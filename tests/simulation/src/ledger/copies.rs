@@ -21,6 +21,7 @@ pub(crate) struct Copy {
     pub(crate) came_back: bool,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
+    pub(crate) first_received: Option<DateTime<Utc>>,
     /// Of these, before all was healed.
     pub(crate) receives_in_faults: u32,
     /// It was received from the intermediate DLQ.
@@ -40,6 +41,7 @@ impl Copy {
             came_back: document(&content.attributes, "DeadLetter").is_some(),
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
             receives: 0,
+            first_received: None,
             receives_in_faults: 0,
             is_case: false,
             redriven: false,
@@ -84,7 +86,15 @@ impl Failure {
     }
 
     pub(crate) fn first_sent_time(&self) -> Option<DateTime<Utc>> {
-        DateTime::parse_from_rfc3339(self.text("first_sent_time")).ok().map(|time| time.to_utc())
+        self.time("first_sent_time")
+    }
+
+    pub(crate) fn time(&self, name: &str) -> Option<DateTime<Utc>> {
+        DateTime::parse_from_rfc3339(self.text(name)).ok().map(|time| time.to_utc())
+    }
+
+    pub(crate) fn attempts(&self) -> Option<u32> {
+        self.0["attempts"].as_u64().and_then(|attempts| u32::try_from(attempts).ok())
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct Work {
     called: usize,
     /// Of these, calls that came back with an answer.
     returned: usize,
+    /// Calls that one copy may have, those at once after a blip included.
+    calls_max: usize,
     /// Sends that SQS has accepted, and successes of the target: each allows to delete one copy.
     credit: usize,
     /// Deliveries, by SQS's id, that were handed off as cut off.
@@ -55,8 +57,15 @@ impl Ledger {
 }
 
 impl Work {
-    pub(super) fn called(&mut self) {
+    pub(super) fn called(&mut self, calls_max: usize) -> Result<(), Violation> {
         self.called += 1;
+        self.calls_max = calls_max;
+        let most = self.given * calls_max;
+        if self.called > most { Err(format!("call {} of at most {most}", self.called)) } else { Ok(()) }
+    }
+
+    pub(super) fn was_given(&self) -> bool {
+        self.given > 0
     }
 
     pub(super) fn returned(&mut self) {
@@ -84,7 +93,8 @@ impl Work {
     /// A hand-off of what was not called at all.
     pub(super) fn not_started(&mut self, delivery: &str) -> Result<(), Violation> {
         self.not_started.insert(delivery.to_owned());
-        if self.not_started.len() + self.called > self.given {
+        let started = self.called.div_ceil(self.calls_max.max(1));
+        if self.not_started.len() + started > self.given {
             return Err("it says that the message was not started, but it was".to_owned());
         }
         Ok(())

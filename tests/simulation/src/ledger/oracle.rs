@@ -6,7 +6,8 @@ use super::body::{Body, Retries};
 use super::copies::Failure;
 use super::sends::Send;
 use super::{Copy, Ledger, Violation};
-use crate::policy::{Class, retry_after_range};
+use crate::messages::Expected;
+use crate::policy::Class;
 
 /// A message of the intermediate DLQ, as the failed-message-processor must see it.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,10 @@ pub(super) struct Case {
     error_type: String,
     details: String,
     pub(super) retry_after: Option<u64>,
+    /// What a long delay is counted from.
+    failed_at: DateTime<Utc>,
+    /// When its retry is due, if it has hopped.
+    due: Option<DateTime<Utc>>,
 }
 
 impl Case {
@@ -48,6 +53,11 @@ impl Ledger {
             error_type: said("type", "Redrive").to_owned(),
             details: said("details", "").to_owned(),
             retry_after: failure.and_then(Failure::retry_after),
+            failed_at: failure
+                .and_then(|failure| failure.time("failed_at"))
+                .or(copy.first_received)
+                .unwrap_or(copy.sent_at),
+            due: failure.and_then(|failure| failure.time("due_at")),
         })
     }
 
@@ -66,7 +76,7 @@ impl Ledger {
         if case.class == Class::Permanent {
             return Err("it failed for good".to_owned());
         }
-        let max_attempts = self.knobs.policy.max_attempts;
+        let (max_attempts, _) = self.max_attempts(send.n);
         if case.spends() && case.before.attempt >= max_attempts {
             return Err(format!("its {max_attempts} retries are made"));
         }
@@ -83,12 +93,16 @@ impl Ledger {
             return Err(format!("expected {expected:?}"));
         }
         self.check_history(case, body, send.n)?;
-        let (least, most) = self.delay_range(case);
         let delay = send.content.delay.get();
-        if !(least..=most).contains(&u64::from(delay)) {
-            return Err(format!("the delay must be in {least}..={most}"));
-        }
         let next = body.retries.next_retry.ok_or("next_retry_time is missing")?;
+        if self.knobs.policy.long_delays {
+            self.check_due(case, next, send.at)?;
+        } else {
+            let (least, most) = self.delay_range(case);
+            if !(least..=most).contains(&u64::from(delay)) {
+                return Err(format!("the delay must be in {least}..={most}"));
+            }
+        }
         let due = send.at + TimeDelta::seconds(i64::from(delay));
         if (next - due).abs() > self.tolerance() {
             return Err(format!("next_retry_time is {next}, and it is due at {due}"));
@@ -120,7 +134,7 @@ impl Ledger {
     }
 
     pub(super) fn may_give_up(&self, case: &Case, code: &str, failure: &Failure, send: Send<'_>) -> bool {
-        let max_attempts = self.knobs.policy.max_attempts;
+        let (max_attempts, whose) = self.max_attempts(send.n);
         let redriven = case.error_type == "Redrive";
         let same_error =
             failure.text("type") == case.error_type && (redriven || failure.text("details") == case.details);
@@ -132,7 +146,7 @@ impl Ledger {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
             "RETRY_ATTEMPT_EXCEEDED" => {
-                let explanation = format!("Max retry attempts {max_attempts} exceeded");
+                let explanation = format!("Max retry attempts {max_attempts} exceeded{whose}");
                 let told = failure.text("explanation");
                 exhausted && (told == explanation || self.subjects[send.n].is_oversize())
             }
@@ -140,7 +154,7 @@ impl Ledger {
             "MESSAGE_EXPIRED" => {
                 let (_, most) = self.delay_range(case);
                 let latest =
-                    send.at + TimeDelta::seconds(i64::try_from(most).unwrap_or(900)) + self.tolerance();
+                    send.at + TimeDelta::seconds(i64::try_from(most).unwrap_or(0)) + self.tolerance();
                 self.age_limit(send.n, case.before.first_sent(case.sent_at))
                     .is_some_and(|limit| latest > limit)
             }
@@ -150,11 +164,101 @@ impl Ledger {
     }
 
     fn delay_range(&self, case: &Case) -> (u64, u64) {
-        let by_policy = || self.knobs.policy.delay_range(case.before.attempt + 1);
-        case.retry_after.map_or_else(by_policy, retry_after_range)
+        let policy = &self.knobs.policy;
+        let by_policy = || policy.delay_range(case.before.attempt + 1);
+        case.retry_after.map_or_else(by_policy, |asked| policy.retry_after_range(asked))
     }
 
-    fn age_limit(&self, n: usize, first_sent: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// A long delay counts from the failure, or from now where its clock is ahead, and ends now where it is over already.
+    fn check_due(&self, case: &Case, due: DateTime<Utc>, at: DateTime<Utc>) -> Result<(), Violation> {
+        let tolerance = self.tolerance();
+        let overdue = (due - at).abs() <= tolerance;
+        if let Some(told) = case.due {
+            let kept = due == told || (overdue && due >= told);
+            return if kept { Ok(()) } else { Err(format!("it is due at {due}, and was at {told}")) };
+        }
+        let seconds = |seconds: u64| TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0));
+        let (least, most) = self.delay_range(case);
+        let (first, last) = (case.failed_at + seconds(least) - tolerance, case.failed_at + seconds(most));
+        if (first..=last).contains(&due) || (overdue && due >= first) {
+            Ok(())
+        } else {
+            Err(format!("it is due at {due}, and must be between {first} and {last}"))
+        }
+    }
+
+    /// How long a retry waits in all, where that can be known exactly.
+    pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
+        if !self.knobs.policy.long_delays {
+            return Some(send.content.delay.get().into());
+        }
+        let due = body.retries.next_retry.filter(|due| self.knobs.skew_ms == 0 && *due > send.at)?;
+        u64::try_from((due - case.failed_at).num_seconds()).ok()
+    }
+
+    /// The message as it is, to wait for the next hop, with its due time.
+    pub(super) fn hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        if self.expected(send.n) != Expected::Handled || !self.knobs.policy.long_delays {
+            return Err("it must not wait there".to_owned());
+        }
+        if send.content.delay.get() != 900 {
+            return Err(format!("a hop takes 900 s, not {}", send.content.delay));
+        }
+        self.attributes_kept(send, "Failure")?;
+        let copy = Copy::new(send.content, send.hash, send.body, send.at);
+        let failure = copy.failure().ok_or("without its failure")?;
+        failure.fits(self.subjects[send.n].is_oversize())?;
+        let due = failure.time("due_at").ok_or("without a due time")?;
+        if due - send.at <= TimeDelta::seconds(900) - self.tolerance() {
+            return Err(format!("it hops though it is due at {due}"));
+        }
+        let hopped = self.case(&copy).ok_or("its body cannot be read")?;
+        let refused = |case: &Case| self.may_hop(case, &hopped, due, send).err();
+        let refusals: Vec<_> = self.cases(send.n).map(refused).collect();
+        if refusals.iter().any(Option::is_none) {
+            Ok(())
+        } else {
+            Err(format!("a hop that is due at {due} does not follow: {refusals:?}"))
+        }
+    }
+
+    fn may_hop(
+        &self,
+        case: &Case,
+        hopped: &Case,
+        due: DateTime<Utc>,
+        send: Send<'_>,
+    ) -> Result<(), Violation> {
+        // The documents may be cut where the message is as large as SQS allows.
+        let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
+            hopped.details.clone()
+        } else {
+            case.details.clone()
+        };
+        let failed_at = if case.due.is_none()
+            && (case.failed_at - hopped.failed_at).abs() <= TimeDelta::milliseconds(1)
+        {
+            hopped.failed_at
+        } else {
+            case.failed_at
+        };
+        if (Case { due: Some(due), details, failed_at, ..case.clone() }) != *hopped {
+            return Err(String::new());
+        }
+        if case.class == Class::Permanent {
+            return Err("it failed for good".to_owned());
+        }
+        if case.spends() && case.before.attempt >= self.max_attempts(send.n).0 {
+            return Err("its retries are made".to_owned());
+        }
+        self.check_due(case, due, send.at)?;
+        match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {
+            Some(limit) if due > limit => Err(format!("it is due at {due}, after {limit}")),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn age_limit(&self, n: usize, first_sent: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let by_policy =
             self.knobs.policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()));
         let expires = self.subjects[n].produced.expires_after_seconds;

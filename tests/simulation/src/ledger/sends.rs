@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::body::{Body, Retries};
 use super::copies::{Copy, Failure, bytes_before_folding, document, unfolded};
-use super::oracle::Case;
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
 
@@ -37,9 +36,15 @@ impl Ledger {
             (Actor::Producer, Place::Source) => return Ok(()),
             (Actor::Console, Place::Source) => Ok(()),
             (Actor::Redrive, Place::Source) => self.redrive(send),
-            (Actor::MessageProcessor, Place::Intermediate) => self.hand_off(send),
+            (Actor::MessageProcessor, Place::Intermediate) if !self.knobs.visibility => self.hand_off(send),
+            (Actor::MessageProcessor, Place::Annotation)
+                if self.knobs.visibility && self.expected(n) == Expected::Handled =>
+            {
+                self.own_verdict(send)
+            }
             (Actor::MessageProcessor, Place::Annotation) => self.refusal(send),
             (Actor::FailedMessageProcessor, Place::Source) => self.resend(send),
+            (Actor::FailedMessageProcessor, Place::Intermediate) => self.hop(send),
             (Actor::FailedMessageProcessor, Place::Annotation) => self.verdict(send),
             (Actor::Annotator, Place::Final) => self.annotated(send),
             _ => return Err("it has no business there".to_owned()),
@@ -66,6 +71,11 @@ impl Ledger {
         self.attributes_kept(send, "Failure")?;
         let failure = Failure::of(&send.content.attributes).ok_or("without a reason")?;
         failure.fits(subject.is_oversize())?;
+        self.tells_of_its_call(send, &failure)
+    }
+
+    /// The failure is that of a call in this invocation, or of one that was cut off or not begun.
+    pub(super) fn tells_of_its_call(&mut self, send: Send<'_>, failure: &Failure) -> Result<(), Violation> {
         let delivery = failure.text("source_message_id");
         let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
         let origin = origin.ok_or("the reason names another message")?;
@@ -77,7 +87,14 @@ impl Ledger {
         }
         let retries = &send.body.ok_or("its body cannot be read")?.retries;
         let retries = if origin.came_back { &retries.of_next_generation() } else { retries };
-        let which = (self.turn, retries.generation.unwrap_or(0), retries.attempt);
+        let attempt = failure.attempts().unwrap_or(retries.attempt);
+        if failure.attempts().is_some() != self.knobs.visibility
+            || (self.knobs.visibility && attempt >= origin.receives)
+        {
+            return Err(format!("attempt {attempt} is not that of the delivery"));
+        }
+        let subject = &self.subjects[send.n];
+        let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
         let told = subject.answers.iter().any(|answer| {
             (answer.invocation, answer.generation, answer.attempt) == which
@@ -119,13 +136,13 @@ impl Ledger {
         if !self.has_attributes_of(send.n, &send.content.attributes) {
             return Err("its attributes are not the producer's".to_owned());
         }
-        let mut keys: Vec<_> = self
+        let mut waits: Vec<_> = self
             .cases(send.n)
             .filter(|case| self.may_resend(case, body, send).is_ok())
-            .map(Case::key)
+            .map(|case| (case.key(), self.waited(case, body, send)))
             .collect();
-        keys.dedup();
-        let Some(key) = keys.first().copied() else {
+        waits.dedup();
+        let Some((key, waited)) = waits.first().copied() else {
             let refusals: Vec<_> =
                 self.cases(send.n).filter_map(|case| self.may_resend(case, body, send).err()).collect();
             let delay = send.content.delay;
@@ -137,12 +154,13 @@ impl Ledger {
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(body.retries.attempt);
         // Where the target never asked for a delay, and it is clear which retry this is, all copies wait as long.
-        let is_clear = keys.len() == 1 && subject.answers.iter().all(|answer| answer.after.is_none());
-        let delay = send.content.delay.get();
-        if is_clear && *subject.delays.entry(key).or_insert(delay) != delay {
-            return Err(format!("a copy of it waits {delay} s, another one did not"));
+        let is_clear = waits.len() == 1 && subject.answers.iter().all(|answer| answer.after.is_none());
+        match waited {
+            Some(seconds) if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds => {
+                Err(format!("a copy of it waits {seconds} s, another one did not"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn verdict(&self, send: Send<'_>) -> Result<(), Violation> {
@@ -218,7 +236,7 @@ impl Ledger {
         if *produced == send.content.body { Ok(()) } else { Err("its body was changed".to_owned()) }
     }
 
-    fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), Violation> {
+    pub(super) fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), Violation> {
         let whole = unfolded(&send.content.attributes, document);
         if self.has_attributes_of(send.n, &whole) {
             return Ok(());
@@ -229,7 +247,7 @@ impl Ledger {
         Err(format!("the producer's attributes {:?} are {:?} now", names(expected), names(&whole)))
     }
 
-    fn no_room(&self, n: usize) -> Result<(), Violation> {
+    pub(super) fn no_room(&self, n: usize) -> Result<(), Violation> {
         if self.subjects[n].is_oversize() {
             Ok(())
         } else {
@@ -255,7 +273,8 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
     error_type == failure.text("verdict")
         && told_time.is_some_and(|time| time == first_sent)
-        && record["attempts"].as_u64() == retries.map(|retries| u64::from(retries.attempt))
+        && record["attempts"].as_u64()
+            == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
         && told("sqs_message_id") == failure.text("source_message_id")
         && told("source_queue_arn") == failure.text("source_queue_arn")
         && told("stage") == failure.text("stage")
@@ -266,6 +285,6 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
                 && record["cause"]["message"] == failure.text("details")))
 }
 
-fn no_delay(send: Send<'_>) -> Result<(), Violation> {
+pub(super) fn no_delay(send: Send<'_>) -> Result<(), Violation> {
     if send.content.delay.get() == 0 { Ok(()) } else { Err("with a delay".to_owned()) }
 }

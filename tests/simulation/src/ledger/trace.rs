@@ -42,6 +42,7 @@ impl Ledger {
                 )
             }
             What::Received { receive_count } => format!("received, {receive_count}"),
+            What::Hidden { seconds } => format!("hidden for {seconds} s"),
             What::Moved(to) => format!("moved to {to}"),
             What::Deleted => "deleted".to_owned(),
             What::Expired => "expired".to_owned(),

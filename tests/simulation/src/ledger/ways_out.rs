@@ -6,7 +6,8 @@ impl Ledger {
     /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
     pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
         let (limit, expected) = match from {
-            Place::Source => (u32::from(self.knobs.source_receives), Place::Intermediate),
+            Place::Source if self.knobs.visibility => (self.knobs.receives_max(), Place::Annotation),
+            Place::Source => (self.knobs.receives_max(), Place::Intermediate),
             Place::Intermediate => (100, Place::Annotation),
             Place::Annotation => (10, Place::Final),
             Place::Final => return Err(format!("{id} was moved out of the final DLQ")),

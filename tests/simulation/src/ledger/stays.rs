@@ -1,0 +1,158 @@
+//! The strategy `visibility`: a failed message stays on its queue, hidden, or is given up by the message processor itself.
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use super::calls::Answer;
+use super::copies::Failure;
+use super::sends::{Send, no_delay};
+use super::{Actor, Ledger, Place, Violation};
+use crate::messages::Expected;
+use crate::policy::Class;
+
+impl Ledger {
+    /// A change of visibility: of a failure in that very invocation, and by the policy.
+    pub(super) fn hidden(
+        &mut self,
+        actor: Actor,
+        id: &str,
+        place: Place,
+        seconds: u16,
+        at: DateTime<Utc>,
+    ) -> Result<(), Violation> {
+        if (actor, place) == (Actor::Redrive, Place::Final) {
+            return Ok(()); // it gives back what it holds
+        }
+        let copy = self.copy(id)?.clone();
+        let (n, ..) = self.copies[id];
+        let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
+        if (actor, place) != (Actor::MessageProcessor, Place::Source) || !self.knobs.visibility {
+            return Err(wrong("it has no business there".to_owned()));
+        }
+        if self.expected(n) != Expected::Handled {
+            return Err(wrong("it is invalid".to_owned()));
+        }
+        if !self.work(n).is_some_and(|work| work.was_given()) {
+            return Err(wrong("its invocation was not given it".to_owned()));
+        }
+        let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
+        let retries = if copy.came_back { retries.of_next_generation() } else { retries };
+        let generation = retries.generation.unwrap_or(0);
+        let turn = self.turn;
+        let of_this_call = |answer: &&Answer| answer.invocation == turn && answer.generation == generation;
+        let answers: Vec<_> = self.subjects[n].answers.iter().filter(of_this_call).cloned().collect();
+        // A call that was cut off or not begun has no answer; its attempt is any that the queue has counted.
+        let silent = (0..copy.receives).map(|attempt| Answer {
+            invocation: turn,
+            generation,
+            attempt,
+            kind: "",
+            error_type: "",
+            after: None,
+        });
+        let candidates = answers.iter().cloned().chain(silent);
+        let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
+        let refusals: Vec<_> =
+            candidates.map(|answer| self.may_hide(n, &answer, copy.receives, seconds, at, limit)).collect();
+        let Some(attempt) = refusals.iter().find_map(|refusal| refusal.as_ref().ok()).copied() else {
+            return Err(wrong(format!("that does not follow: {refusals:?}")));
+        };
+        let subject = &mut self.subjects[n];
+        let allowed = refusals.iter().filter_map(|refusal| refusal.as_ref().ok());
+        subject.resent.extend(allowed.map(|attempt| attempt + 1));
+        // One answer, and no delay of the target's own: all copies wait as long.
+        let [answer] = &answers[..] else { return Ok(()) };
+        let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
+        let seconds = u64::from(seconds);
+        let key = (generation, attempt + 1);
+        if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
+            return Err(format!("a copy of message {n} is hidden for {seconds} s, another one was not"));
+        }
+        Ok(())
+    }
+
+    /// The attempt that failed, if this answer explains the change.
+    fn may_hide(
+        &self,
+        n: usize,
+        answer: &Answer,
+        receives: u32,
+        seconds: u16,
+        at: DateTime<Utc>,
+        limit: Option<DateTime<Utc>>,
+    ) -> Result<u32, Violation> {
+        let policy = &self.knobs.policy;
+        let Answer { attempt, kind, error_type, after, .. } = *answer;
+        let class = match kind {
+            "" => policy.class("transient", "Timeout"),
+            _ => policy.class(kind, error_type),
+        };
+        let not_started = kind.is_empty();
+        if class == Class::Permanent && !not_started {
+            return Err("it failed for good".to_owned());
+        }
+        if attempt >= receives {
+            return Err(format!("attempt {attempt} was not received"));
+        }
+        if class == Class::Transient && !not_started && attempt >= self.max_attempts(n).0 {
+            return Err("its retries are made".to_owned());
+        }
+        let (least, most) = match after {
+            Some(asked) => policy.retry_after_range(asked),
+            None => policy.delay_range(attempt + 1),
+        };
+        // Twelve hours from the receive.
+        let cap = 43_200 - self.knobs.visibility_seconds();
+        if !(least.min(cap)..=most.min(cap)).contains(&u64::from(seconds)) {
+            return Err(format!("the delay must be in {least}..={most}"));
+        }
+        let next = at + TimeDelta::seconds(seconds.into());
+        match limit {
+            Some(limit) if next > limit + self.tolerance() => Err(format!("{next} is after {limit}")),
+            _ => Ok(attempt),
+        }
+    }
+
+    /// A verdict of the message processor on a valid message.
+    pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        no_delay(send)?;
+        self.attributes_kept(send, "Failure")?;
+        let Some(failure) = Failure::of(&send.content.attributes) else {
+            return self.no_room(send.n);
+        };
+        let oversize = self.subjects[send.n].is_oversize();
+        failure.fits(oversize)?;
+        if failure.text("kind").is_empty() && oversize {
+            return Ok(()); // the bare verdict
+        }
+        self.tells_of_its_call(send, &failure)?;
+        let attempts = failure.attempts().unwrap_or(0);
+        let class = self.knobs.policy.class(failure.text("kind"), failure.text("type"));
+        let (max_attempts, whose) = self.max_attempts(send.n);
+        let exhausted = class == Class::Transient && attempts >= max_attempts;
+        let follows = match failure.text("verdict") {
+            "NON_RETRYABLE_ERROR" => class == Class::Permanent,
+            _ if class == Class::Permanent => false,
+            "RETRY_ATTEMPT_EXCEEDED" => {
+                exhausted
+                    && (oversize
+                        || failure.text("explanation")
+                            == format!("Max retry attempts {max_attempts} exceeded{whose}"))
+            }
+            _ if exhausted => false,
+            "MESSAGE_EXPIRED" => {
+                let (_, most) = match failure.retry_after() {
+                    Some(asked) => self.knobs.policy.retry_after_range(asked),
+                    None => self.knobs.policy.delay_range(attempts + 1),
+                };
+                let most = TimeDelta::seconds(i64::try_from(most).unwrap_or(0));
+                let origin = &self.origins[failure.text("source_message_id")];
+                let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
+                let retries = if origin.came_back { retries.of_next_generation() } else { retries };
+                let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
+                limit.is_some_and(|limit| send.at + most + self.tolerance() > limit)
+            }
+            _ => false,
+        };
+        if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
+    }
+}
