@@ -19,19 +19,19 @@
 //! }
 //! ```
 
+mod on_aws;
 mod processor;
 
 use std::process::ExitCode;
 
-use redeliver_aws::SystemClock;
 use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::start::{self, SdkConfig, StartError};
-use redeliver_aws::telemetry::JsonLines;
 
 pub use processor::MessageProcessor;
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
-const NAME: &str = "message-processor";
+/// Its name in logs and metrics, where Lambda has given it no other.
+pub const NAME: &str = "message-processor";
 
 /// Runs a message processor with this handler, in Lambda, until the process is stopped.
 ///
@@ -51,16 +51,7 @@ pub async fn run_prepared<H: Handler>(
 ) -> ExitCode {
     start::run(NAME, async {
         let (settings, config, handler) = prepare.await?;
-        let client = start::sqs_client(&config);
-        Ok(MessageProcessor {
-            handler,
-            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
-            annotation_queue: start::queue(&client, settings.annotation_queue_url),
-            clock: SystemClock,
-            observer: JsonLines::stdout(NAME),
-            schema: settings.schema,
-            max_concurrency: settings.max_concurrency,
-        })
+        Ok(MessageProcessor::on_aws(handler, settings, &config))
     })
     .await
 }

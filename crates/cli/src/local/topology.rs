@@ -6,8 +6,8 @@ use std::time::Duration;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
 
-use super::event_source::INVOCATION_TIMEOUT;
-
+/// The functions' timeout.
+pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The queues of one retry loop.

@@ -1,0 +1,30 @@
+//! The failed-message processor as it runs: on SQS, in real time, its events as JSON lines.
+
+use std::io::Stdout;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::settings::FailedMessageProcessorSettings;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::telemetry::JsonLines;
+
+use crate::FailedMessageProcessor;
+
+/// Its name in logs and metrics, where Lambda has given it no other.
+pub const NAME: &str = "failed-message-processor";
+
+impl FailedMessageProcessor<SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
+    /// A failed-message processor with these settings, in Lambda or anywhere else.
+    #[must_use]
+    pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig) -> Self {
+        let client = start::sqs_client(config);
+        Self {
+            source_queue: start::queue(&client, settings.source_queue_url),
+            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            clock: SystemClock,
+            observer: JsonLines::stdout(NAME),
+            schema: settings.schema,
+            policy: settings.policy,
+        }
+    }
+}

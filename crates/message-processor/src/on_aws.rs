@@ -1,0 +1,28 @@
+//! The message processor as it runs: on SQS, in real time, its events as JSON lines.
+
+use std::io::Stdout;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::settings::MessageProcessorSettings;
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::telemetry::JsonLines;
+
+use crate::{MessageProcessor, NAME};
+
+impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
+    /// A message processor with these settings, in Lambda or anywhere else.
+    #[must_use]
+    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig) -> Self {
+        let client = start::sqs_client(config);
+        Self {
+            handler,
+            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            clock: SystemClock,
+            observer: JsonLines::stdout(NAME),
+            schema: settings.schema,
+            max_concurrency: settings.max_concurrency,
+        }
+    }
+}
