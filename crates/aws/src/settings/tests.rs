@@ -61,7 +61,11 @@ fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
     let processor = MessageProcessorSettings::with_target(reader(&[])).unwrap_err();
     let error = retrier.and(processor).to_string();
     let lines: Vec<_> = error.lines().skip(1).map(|line| line.split(' ').nth(1).unwrap()).collect();
-    assert_eq!(lines, ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"], "{error}");
+    assert_eq!(
+        lines,
+        ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"],
+        "{error}"
+    );
 }
 
 #[test]

@@ -241,8 +241,16 @@ fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
 #[test]
 fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
     let expected = [
-        ("receive_failed", json!({ "code": "RequestThrottled", "pause_seconds": 1.5, "ReceiveFailed": 1 }), "ReceiveFailed"),
-        ("batch_broken_off", json!({ "records": 10, "reason": "panic", "BatchBrokenOff": 1 }), "BatchBrokenOff"),
+        (
+            "receive_failed",
+            json!({ "code": "RequestThrottled", "pause_seconds": 1.5, "ReceiveFailed": 1 }),
+            "ReceiveFailed",
+        ),
+        (
+            "batch_broken_off",
+            json!({ "records": 10, "reason": "panic", "BatchBrokenOff": 1 }),
+            "BatchBrokenOff",
+        ),
         ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
     ]
     .map(|(name, fields, metric)| {
