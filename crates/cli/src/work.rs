@@ -15,6 +15,7 @@ mod signals;
 mod stop;
 mod worker;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -138,5 +139,6 @@ fn log(event: &str, mut line: Value) {
     line["timestamp"] = rfc3339(SystemClock.now()).into();
     line["level"] = "INFO".into();
     line["event"] = event.into();
-    eprintln!("{line}");
+    // Where nobody reads it, the messages go on all the same.
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -10,7 +10,7 @@ use redeliver_failed_message_processor::{FailedMessageProcessor, NAME};
 async fn main() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;
-        Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await))
+        Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await, NAME))
     })
     .await
 }

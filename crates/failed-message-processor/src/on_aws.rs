@@ -10,19 +10,20 @@ use redeliver_aws::telemetry::JsonLines;
 
 use crate::FailedMessageProcessor;
 
-/// Its name in logs and metrics, where Lambda has given it no other.
+/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
 
 impl FailedMessageProcessor<SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
-    /// A failed-message processor with these settings, in Lambda or anywhere else.
+    /// A failed-message processor with these settings, in Lambda or anywhere else; `name` is its name in logs and metrics, where
+    /// Lambda has given it no other.
     #[must_use]
-    pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig) -> Self {
+    pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig, name: &str) -> Self {
         let client = start::sqs_client(config);
         Self {
             source_queue: start::queue(&client, settings.source_queue_url),
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
-            observer: JsonLines::stdout(NAME),
+            observer: JsonLines::stdout(name),
             schema: settings.schema,
             policy: settings.policy,
         }

@@ -10,7 +10,7 @@ use redeliver_final_dlq_annotator::{FinalDlqAnnotator, NAME};
 async fn main() -> ExitCode {
     start::run(NAME, async {
         let settings = FinalDlqAnnotatorSettings::from_env()?;
-        Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await))
+        Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await, NAME))
     })
     .await
 }

@@ -11,17 +11,18 @@ use redeliver_core::schema::MessageSchema;
 
 use crate::FinalDlqAnnotator;
 
-/// Its name in logs and metrics, where Lambda has given it no other.
+/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "final-dlq-annotator";
 
 impl FinalDlqAnnotator<SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
-    /// A final-DLQ annotator with these settings, in Lambda or anywhere else.
+    /// A final-DLQ annotator with these settings, in Lambda or anywhere else; `name` is its name in logs and metrics, where
+    /// Lambda has given it no other.
     #[must_use]
-    pub fn on_aws(settings: FinalDlqAnnotatorSettings, config: &SdkConfig) -> Self {
+    pub fn on_aws(settings: FinalDlqAnnotatorSettings, config: &SdkConfig, name: &str) -> Self {
         Self {
             final_dlq: start::queue(&start::sqs_client(config), settings.final_dlq_url),
             clock: SystemClock,
-            observer: JsonLines::stdout(NAME),
+            observer: JsonLines::stdout(name),
             schema: MessageSchema::default(),
         }
     }

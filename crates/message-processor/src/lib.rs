@@ -30,7 +30,7 @@ use redeliver_aws::start::{self, SdkConfig, StartError};
 pub use processor::MessageProcessor;
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
-/// Its name in logs and metrics, where Lambda has given it no other.
+/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "message-processor";
 
 /// Runs a message processor with this handler, in Lambda, until the process is stopped.
@@ -51,7 +51,7 @@ pub async fn run_prepared<H: Handler>(
 ) -> ExitCode {
     start::run(NAME, async {
         let (settings, config, handler) = prepare.await?;
-        Ok(MessageProcessor::on_aws(handler, settings, &config))
+        Ok(MessageProcessor::on_aws(handler, settings, &config, NAME))
     })
     .await
 }

@@ -8,19 +8,20 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 
-use crate::{MessageProcessor, NAME};
+use crate::MessageProcessor;
 
 impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
-    /// A message processor with these settings, in Lambda or anywhere else.
+    /// A message processor with these settings, in Lambda or anywhere else; `name` is its name in logs and metrics, where
+    /// Lambda has given it no other.
     #[must_use]
-    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig) -> Self {
+    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, name: &str) -> Self {
         let client = start::sqs_client(config);
         Self {
             handler,
             intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
-            observer: JsonLines::stdout(NAME),
+            observer: JsonLines::stdout(name),
             schema: settings.schema,
             max_concurrency: settings.max_concurrency,
         }

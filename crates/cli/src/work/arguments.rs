@@ -38,6 +38,10 @@ pub struct Arguments {
     /// One or more of them
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
+    /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that two
+    /// deployments in one account have metrics of their own
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Batches at the same time, for each function; each has up to 10 messages
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=1000))]
     concurrency: u16,
@@ -69,7 +73,7 @@ pub enum FunctionName {
 }
 
 impl FunctionName {
-    /// The function's name in logs and metrics.
+    /// The function's name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -87,6 +91,14 @@ impl Arguments {
         functions.sort_unstable();
         functions.dedup();
         functions
+    }
+
+    /// A function's name in logs and metrics.
+    pub(super) fn name(&self, function: FunctionName) -> String {
+        match &self.name {
+            Some(name) => format!("{name}-{}", function.as_str()),
+            None => function.as_str().to_owned(),
+        }
     }
 
     pub(super) fn limits(&self) -> Limits {

@@ -50,16 +50,23 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     let mut prepared = Prepared { workers: Vec::new(), health };
     if let Some((settings, target, queue)) = settings.message_processor {
         let target = start::target(&config, target).await?;
-        let function = MessageProcessor::on_aws(target, settings, &config);
+        let function = MessageProcessor::on_aws(
+            target,
+            settings,
+            &config,
+            &arguments.name(FunctionName::MessageProcessor),
+        );
         prepared.add(FunctionName::MessageProcessor, &queue, function, arguments).await?;
     }
     if let Some(settings) = settings.failed_message_processor {
         let queue = settings.intermediate_dlq_url.clone();
-        let function = FailedMessageProcessor::on_aws(settings, &config);
+        let name = arguments.name(FunctionName::FailedMessageProcessor);
+        let function = FailedMessageProcessor::on_aws(settings, &config, &name);
         prepared.add(FunctionName::FailedMessageProcessor, &queue, function, arguments).await?;
     }
     if let Some((settings, queue)) = settings.final_dlq_annotator {
-        let function = FinalDlqAnnotator::on_aws(settings, &config);
+        let name = arguments.name(FunctionName::FinalDlqAnnotator);
+        let function = FinalDlqAnnotator::on_aws(settings, &config, &name);
         prepared.add(FunctionName::FinalDlqAnnotator, &queue, function, arguments).await?;
     }
     Ok(prepared)
@@ -89,7 +96,7 @@ impl Prepared {
             queue: known.queue,
             function,
             clock: SystemClock,
-            observer: JsonLines::stdout(name.as_str()),
+            observer: JsonLines::stdout(&arguments.name(name)),
             limits,
             vitals,
         };

@@ -104,9 +104,12 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(1), [Reply::Status(404)]);
     target.script(&id(2), [Reply::Status(503)]);
-    let mut working =
-        Working::start(command(&topology, target.url(), &[&ALL[..], &["--wait-seconds", "2"]].concat()))
-            .await;
+    let mut working = Working::start(command(
+        &topology,
+        target.url(),
+        &[&ALL[..], &["--wait-seconds", "2", "--name", "orders"]].concat(),
+    ))
+    .await;
     topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
     topology.send(["nonsense".to_owned()]).await;
     settle(&topology).await;
@@ -117,7 +120,6 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     assert_eq!(names, ALL, "{report}");
     assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
     working.signal("TERM", "stopping").await;
-    assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
     let (code, events) = working.end().await;
 
     assert_eq!(code, Some(0));
@@ -127,7 +129,10 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     assert_eq!(ends, [("nonsense", "INVALID_MESSAGE_FORMAT"), ("{\"data\":", "NON_RETRYABLE_ERROR")]);
     assert_eq!(records[1].body["metadata"]["message_id"], id(1));
     let count = |function: &str, event: &str| {
-        events.iter().filter(|line| line["Function"] == function && line["event"] == event).count()
+        events
+            .iter()
+            .filter(|line| line["Function"] == format!("orders-{function}") && line["event"] == event)
+            .count()
     };
     assert_eq!(count(ALL[0], "processed"), 2, "{events:?}");
     assert_eq!(count(ALL[0], "handed_off"), 2, "{events:?}");
@@ -144,8 +149,9 @@ async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
     let arguments = ["message-processor", "--wait-seconds", "1", "--invocation-seconds", "4"];
     let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
     until_called(&target).await;
-    assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
     working.signal("TERM", "stopping").await;
+    assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
+    assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
     let (code, events) = working.end().await;
 
     assert_eq!(code, Some(0));
