@@ -251,6 +251,17 @@ fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortl
 }
 
 #[test]
+fn what_was_in_a_lost_answer_comes_back() {
+    let world = World::new();
+    world.faults(Action::ReceiveMessage, Scope::Request, When::Numbers(vec![1]), Injection::LostAnswer);
+    world.run(world.taking(0), async {
+        world.send(&["a"]).await;
+        world.seconds(VISIBILITY_SECONDS + 1).await;
+    });
+    assert_eq!((world.seen.bodies(), world.left()), (at(&[(40, "a")]), 0));
+}
+
+#[test]
 fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
     for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostAnswer]
     {
