@@ -47,6 +47,16 @@ pub fn function_name() -> Option<String> {
     Reader::of_environment().optional("AWS_LAMBDA_FUNCTION_NAME")
 }
 
+/// The URL of the queue that a program polls itself, where no event source mapping does it.
+///
+/// # Errors
+/// If the variable `name` is missing, or not the URL of a standard queue.
+pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
+    let mut reader = Reader::of_environment();
+    let url = reader.queue_url(name);
+    reader.finish(url)
+}
+
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {

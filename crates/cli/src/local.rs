@@ -4,7 +4,6 @@ mod arguments;
 mod embedded;
 mod endpoint;
 mod engine;
-mod event_source;
 mod input;
 mod ledger;
 mod report;
@@ -17,7 +16,6 @@ use std::process::ExitCode;
 
 pub use arguments::{Arguments, StrategyName};
 pub use engine::{Engine, Functions, LoopError};
-pub use event_source::poll;
 pub use input::{Input, RefusedLine};
 pub use ledger::Ledger;
 pub use report::{DelayBucket, Report, histogram};

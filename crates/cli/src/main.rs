@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, status};
+use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, status, work};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -24,6 +24,7 @@ enum Command {
     Status(status::Arguments),
     Pause(pause::PauseArguments),
     Resume(pause::ResumeArguments),
+    Work(work::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Status(arguments) => status::main(&arguments),
         Command::Pause(arguments) => pause::pause(&arguments),
         Command::Resume(arguments) => pause::resume(&arguments),
+        Command::Work(arguments) => work::main(&arguments),
         Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),
         Command::Man(arguments) => man::main(&arguments, Arguments::command()),
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Those that have examples and exit codes in their help.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "local",
     "check",
     "audit",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 11] = [
     "status",
     "pause",
     "resume",
+    "work",
     "completions",
     "man",
 ];
@@ -80,6 +81,13 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["pause"], "--stack"),
         (&["resume", "--all"], "--stack"),
         (&["status", "--stack", "s", "--endpoint-url", "nonsense"], "--endpoint-url"),
+        (&["work"], "FUNCTION"),
+        (&["work", "annotator"], "final-dlq-annotator"),
+        (&["work", "message-processor", "--concurrency", "0"], "--concurrency"),
+        (&["work", "message-processor", "--wait-seconds", "21"], "--wait-seconds"),
+        (&["work", "message-processor", "--health", "8080"], "--health"),
+        (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
+        (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),
         (&["completions", "csh"], "powershell"),
         (&["man", "Cargo.toml"], "Cargo.toml"),
     ] {

@@ -29,6 +29,12 @@ pub enum Event {
     ReceivedAgain(ReceivedAgain),
     /// A record of the event could not be read at all; it is reported as failed.
     UnreadableRecord(UnreadableRecord),
+    /// Where no event source mapping polls: the queue could not be read; it is tried again after a pause.
+    ReceiveFailed(ReceiveFailed),
+    /// Where no event source mapping invokes: a batch panicked or outlived its deadline. All of it comes back.
+    BatchBrokenOff(BatchBrokenOff),
+    /// Where no event source mapping deletes: a record that is done could not be deleted, so a copy of it comes back.
+    NotDeleted(NotDeleted),
 }
 
 /// See [`Event::Processed`].
@@ -160,6 +166,31 @@ pub struct ReceivedAgain {
 /// See [`Event::UnreadableRecord`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreadableRecord {
+    /// SQS's id of the record.
+    pub sqs_message_id: String,
+}
+
+/// See [`Event::ReceiveFailed`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReceiveFailed {
+    /// SQS's error code, or ours where it did not answer.
+    pub code: String,
+    /// Until the next try.
+    pub pause_seconds: f64,
+}
+
+/// See [`Event::BatchBrokenOff`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BatchBrokenOff {
+    /// How many records it had.
+    pub records: usize,
+    /// `panic` or `timeout`.
+    pub reason: &'static str,
+}
+
+/// See [`Event::NotDeleted`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotDeleted {
     /// SQS's id of the record.
     pub sqs_message_id: String,
 }

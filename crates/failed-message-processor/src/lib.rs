@@ -1,5 +1,7 @@
 //! The failed-message processor: validate → decide → re-send with a delay, hop, or give up → report.
 
+mod on_aws;
+
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
@@ -14,6 +16,8 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
+
+pub use on_aws::NAME;
 
 /// A message that failed once or twice here is nobody's concern.
 const RECEIVES_UNTOLD: u32 = 3;

@@ -1,5 +1,7 @@
 //! The final-DLQ annotator: explain → send to the final DLQ → report.
 
+mod on_aws;
+
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
@@ -11,6 +13,8 @@ use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
+
+pub use on_aws::NAME;
 
 /// The final-DLQ annotator and all that it needs of the world.
 #[derive(Debug)]

@@ -19,19 +19,19 @@
 //! }
 //! ```
 
+mod on_aws;
 mod processor;
 
 use std::process::ExitCode;
 
-use redeliver_aws::SystemClock;
-use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
+use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::start::{self, SdkConfig, StartError};
-use redeliver_aws::telemetry::JsonLines;
 
 pub use processor::{MessageProcessor, Strategy};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
-const NAME: &str = "message-processor";
+/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+pub const NAME: &str = "message-processor";
 
 /// Runs a message processor with this handler, in Lambda, until the process is stopped.
 ///
@@ -51,25 +51,7 @@ pub async fn run_prepared<H: Handler>(
 ) -> ExitCode {
     start::run(NAME, async {
         let (settings, config, handler) = prepare.await?;
-        let client = start::sqs_client(&config);
-        Ok(MessageProcessor {
-            handler,
-            strategy: match settings.strategy {
-                StrategySettings::DelayedResend { intermediate_dlq_url } => {
-                    Strategy::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
-                }
-                StrategySettings::Visibility { source_queue_url, visibility_timeout } => {
-                    let source_queue = start::queue(&client, source_queue_url);
-                    Strategy::Visibility { source_queue, visibility_timeout }
-                }
-            },
-            policy: settings.policy,
-            annotation_queue: start::queue(&client, settings.annotation_queue_url),
-            clock: SystemClock,
-            observer: JsonLines::stdout(NAME),
-            schema: settings.schema,
-            max_concurrency: settings.max_concurrency,
-        })
+        Ok(MessageProcessor::on_aws(handler, settings, &config, NAME))
     })
     .await
 }

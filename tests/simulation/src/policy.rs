@@ -86,12 +86,10 @@ impl PolicyModel {
             }
         };
         let jitters = ["none", "half", "full"];
+        let cap = if let BackoffModel::Exponential(.., max) = backoff { max } else { longest };
         let jitter = match &backoff {
             BackoffModel::Uniform(_) => JitterModel::Uniform,
-            BackoffModel::Exponential(.., max) if rng.random_bool(0.2) => {
-                JitterModel::Additive(rng.random_range(0..=*max))
-            }
-            _ if rng.random_bool(0.2) => JitterModel::Additive(rng.random_range(0..=longest)),
+            _ if rng.random_bool(0.2) => JitterModel::Additive(rng.random_range(0..=cap)),
             _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
         };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };

@@ -11,6 +11,7 @@ mod output;
 mod redrive;
 mod secrets;
 mod target_safety;
+mod work;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! Reads variables and collects what is wrong with all of them.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -10,6 +11,17 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the function cannot start; its environment variables are not right:\n{}", .0.join("\n"))]
 pub struct SettingsError(pub(super) Vec<String>);
+
+impl SettingsError {
+    /// What is wrong with either, each line once: for programs that read the settings of several functions.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        let mut seen = BTreeSet::new();
+        self.0.retain(|line| seen.insert(line.clone()));
+        self
+    }
+}
 
 /// Where a variable's value comes from.
 type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;

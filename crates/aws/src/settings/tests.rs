@@ -56,6 +56,19 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
 }
 
 #[test]
+fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
+    let retrier = FailedMessageProcessorSettings::read(reader(&[])).unwrap_err();
+    let processor = MessageProcessorSettings::with_target(reader(&[])).unwrap_err();
+    let error = retrier.and(processor).to_string();
+    let lines: Vec<_> = error.lines().skip(1).map(|line| line.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(
+        lines,
+        ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"],
+        "{error}"
+    );
+}
+
+#[test]
 fn a_policy_is_refused_with_its_pointer() {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let variables = [

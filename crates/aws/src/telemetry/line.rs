@@ -104,6 +104,15 @@ fn shape(event: &Event) -> Shape {
         Event::UnreadableRecord(event) => {
             Shape { metrics: vec![count("UnreadableRecord")], ..warn("unreadable_record", event) }
         }
+        Event::ReceiveFailed(event) => {
+            Shape { metrics: vec![count("ReceiveFailed")], ..warn("receive_failed", event) }
+        }
+        Event::BatchBrokenOff(event) => {
+            Shape { metrics: vec![count("BatchBrokenOff")], ..warn("batch_broken_off", event) }
+        }
+        Event::NotDeleted(event) => {
+            Shape { metrics: vec![count("NotDeleted")], ..warn("not_deleted", event) }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 use redeliver_core::events::{
-    ArrivedByRedrive, DeadLettered, GivenUp, HandedOff, NotConfirmed, Processed, ReceivedAgain,
-    RetryScheduled, UnreadableRecord,
+    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, NotConfirmed, NotDeleted, Processed,
+    ReceiveFailed, ReceivedAgain, RetryScheduled, UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
@@ -121,6 +121,15 @@ fn unreadable_record() -> Event {
     Event::UnreadableRecord(UnreadableRecord { sqs_message_id: "sqs".to_owned() })
 }
 
+fn of_a_poller() -> [Event; 3] {
+    let (code, sqs_message_id) = ("RequestThrottled".to_owned(), "sqs".to_owned());
+    [
+        Event::ReceiveFailed(ReceiveFailed { code, pause_seconds: 1.5 }),
+        Event::BatchBrokenOff(BatchBrokenOff { records: 10, reason: "panic" }),
+        Event::NotDeleted(NotDeleted { sqs_message_id }),
+    ]
+}
+
 #[test]
 fn the_line_of_a_processed_message() {
     let fields = json!({
@@ -231,6 +240,27 @@ fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
 }
 
 #[test]
+fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
+    let expected = [
+        (
+            "receive_failed",
+            json!({ "code": "RequestThrottled", "pause_seconds": 1.5, "ReceiveFailed": 1 }),
+            "ReceiveFailed",
+        ),
+        (
+            "batch_broken_off",
+            json!({ "records": 10, "reason": "panic", "BatchBrokenOff": 1 }),
+            "BatchBrokenOff",
+        ),
+        ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
+    ]
+    .map(|(name, fields, metric)| {
+        expected("WARN", name, fields, &json!([["Function"]]), &json!([count(metric)]))
+    });
+    assert_eq!(of_a_poller().map(line), expected);
+}
+
+#[test]
 fn the_line_of_a_message_that_keeps_coming() {
     let fields = json!({
         "sqs_message_id": "sqs",
@@ -259,7 +289,10 @@ fn every_line_is_valid_embedded_metric_format() {
         arrived_by_redrive(),
         received_again(),
         unreadable_record(),
-    ] {
+    ]
+    .into_iter()
+    .chain(of_a_poller())
+    {
         let line = line(event);
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();

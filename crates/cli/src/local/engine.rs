@@ -15,8 +15,10 @@ use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::event_source::{delete, poll};
+use super::topology::INVOCATION_TIMEOUT;
 use super::{Input, Ledger, Topology};
+use crate::dead_letters::delete;
+use crate::polling::poll;
 
 /// Messages fed at once.
 const FEED: usize = 1000;
@@ -163,7 +165,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
         self.repeat(over, async || {
-            poll(queue, function, self.clock, self.wait).await.map_err(LoopError::sqs("receiving messages"))
+            let polled = poll(queue, function, self.clock, self.wait, INVOCATION_TIMEOUT).await;
+            polled.map_err(LoopError::sqs("receiving messages"))
         })
         .await
     }
@@ -182,7 +185,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
-            delete(queue, &handles).await;
+            delete(queue, self.clock, &handles).await;
             Ok(())
         })
         .await

@@ -6,11 +6,11 @@ use std::time::Duration;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
 
-use super::event_source::INVOCATION_TIMEOUT;
-
 /// `maxReceiveCount` of a redrive policy is 1..=1000 ("CreateQueue", Amazon SQS API Reference).
 const RECEIVES_MAX: u16 = 1000;
 
+/// The functions' timeout.
+pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Which queues there are.

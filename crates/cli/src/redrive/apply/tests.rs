@@ -1,5 +1,3 @@
-mod dying;
-
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -18,10 +16,9 @@ use redeliver_embedded::{
 };
 use serde_json::Value;
 
-use dying::{Killed, Slow};
-
 use super::*;
 use crate::dead_letters::Filter;
+use crate::dying::{Killed, Slow};
 use crate::redrive::Edit;
 
 struct World {

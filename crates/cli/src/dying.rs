@@ -14,9 +14,9 @@ use redeliver_core::ports::{
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
 /// Polls a future so many times and then drops it, as a kill does.
-pub(super) struct Killed<F> {
-    pub(super) future: Pin<Box<F>>,
-    pub(super) polls: u32,
+pub(crate) struct Killed<F> {
+    pub(crate) future: Pin<Box<F>>,
+    pub(crate) polls: u32,
 }
 
 impl<F: Future> Future for Killed<F> {
@@ -32,9 +32,9 @@ impl<F: Future> Future for Killed<F> {
 }
 
 /// A queue whose requests take time, before and after they are done: there a program can die.
-pub(super) struct Slow<'a> {
-    pub(super) queue: &'a EmbeddedQueue,
-    pub(super) clock: &'a VirtualClock,
+pub(crate) struct Slow<'a> {
+    pub(crate) queue: &'a EmbeddedQueue,
+    pub(crate) clock: &'a VirtualClock,
 }
 
 impl Slow<'_> {

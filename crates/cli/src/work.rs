@@ -1,0 +1,144 @@
+//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of Lambda.
+//!
+//! What runs is the functions' own code; [`crate::polling`] is the event source mapping that a container has not. To stop
+//! means to receive no more and to finish what was received. A receive that is under way when the stop comes is not broken off,
+//! since SQS may be handing out messages in that moment, and what it brings is handled, not given back: a message's only receive
+//! on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it to the intermediate DLQ as if it had failed.
+
+mod arguments;
+mod guarded;
+mod health;
+mod prepared;
+mod server;
+mod settings;
+mod signals;
+mod stop;
+mod worker;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use futures_util::pin_mut;
+use redeliver_aws::start::StartError;
+use redeliver_aws::{SystemClock, telemetry};
+use redeliver_core::metadata::rfc3339;
+use redeliver_core::ports::Clock as _;
+use serde_json::{Value, json};
+
+pub use arguments::{Arguments, FunctionName};
+pub use health::{Health, Vitals};
+pub use stop::Stop;
+pub use worker::{Limits, Worker};
+
+use prepared::{Prepared, prepare};
+use server::HealthServer;
+use signals::Signals;
+
+/// Polls until a signal comes, and ends with what was received handled.
+#[must_use]
+pub fn main(arguments: &Arguments) -> ExitCode {
+    telemetry::init();
+    match run(arguments) {
+        Ok(Ended::Finished) => ExitCode::SUCCESS,
+        Ok(Ended::BrokenOff) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How the process came to its end.
+enum Ended {
+    /// Everything that was received is handled.
+    Finished,
+    /// Some batches were not: their messages come back.
+    BrokenOff,
+}
+
+fn run(arguments: &Arguments) -> Result<Ended, StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(start(arguments));
+    // A name that is still being looked up must not hold the process.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
+    // From here on, so that no signal finds a process that has received something and knows nothing of signals.
+    let mut signals = Signals::listen()?;
+    let stop = Stop::default();
+    let server = match arguments.health {
+        Some(address) => Some(HealthServer::bind(address).await?),
+        None => None,
+    };
+    let prepared = {
+        let (preparing, signal) = (prepare(arguments, &stop), signals.next());
+        pin_mut!(preparing, signal);
+        match select(preparing, signal).await {
+            Either::Left((prepared, _)) => prepared?,
+            Either::Right(_) => return Ok(Ended::Finished),
+        }
+    };
+    log(
+        "started",
+        json!({
+            "functions": arguments.functions().iter().map(|name| name.as_str()).collect::<Vec<_>>(),
+            "health": server.as_ref().map(HealthServer::address),
+        }),
+    );
+    let Prepared { workers, health } = prepared;
+    let serving = server.map(|server| tokio::spawn(server.serve(health, SystemClock)));
+    let ended = work(join_all(workers), &mut signals, &stop, arguments.shutdown()).await;
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    Ok(ended)
+}
+
+/// Works until the first signal, then until all is handled, a second signal or the end of the patience.
+async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience: Duration) -> Ended {
+    pin_mut!(workers);
+    {
+        let signal = signals.next();
+        pin_mut!(signal);
+        match select(&mut workers, signal).await {
+            Either::Left(_) => return Ended::Finished,
+            Either::Right((name, _)) => log("stopping", json!({ "signal": name })),
+        }
+    }
+    stop.request();
+    let impatient = async {
+        let (signal, time_is_up) = (signals.next(), SystemClock.sleep(patience));
+        pin_mut!(signal, time_is_up);
+        match select(signal, time_is_up).await {
+            Either::Left((name, _)) => name,
+            Either::Right(_) => "--shutdown-seconds",
+        }
+    };
+    pin_mut!(impatient);
+    match select(workers, impatient).await {
+        Either::Left(_) => {
+            log("stopped", json!({}));
+            Ended::Finished
+        }
+        Either::Right((reason, _)) => {
+            log(
+                "broken_off",
+                json!({ "by": reason, "remark": "what was not handled comes back when its visibility timeout ends" }),
+            );
+            Ended::BrokenOff
+        }
+    }
+}
+
+/// What the process itself does, on standard error; what becomes of messages is on standard output.
+fn log(event: &str, mut line: Value) {
+    line["timestamp"] = rfc3339(SystemClock.now()).into();
+    line["level"] = "INFO".into();
+    line["event"] = event.into();
+    // Where nobody reads it, the messages go on all the same.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

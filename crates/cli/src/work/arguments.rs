@@ -1,0 +1,116 @@
+//! The command line of `redeliver work`.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum, value_parser};
+
+use super::Limits;
+use crate::connection::Connection;
+
+/// Deleting after the last batch, and ending.
+const SHUTDOWN_RESERVE_SECONDS: u64 = 10;
+
+/// Run the functions as a process that polls their queues itself: for containers instead of Lambda.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver work message-processor failed-message-processor final-dlq-annotator
+  redeliver work message-processor --concurrency 8 --health 0.0.0.0:8080
+  redeliver work failed-message-processor --endpoint-url http://127.0.0.1:4566 --wait-seconds 2
+
+The settings are the functions' environment variables. Besides, each function needs the queue that it polls: message-processor \
+SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL.
+
+SIGTERM and Ctrl-C stop it: receives under way end, what they bring is handled, done messages are deleted. Give it \
+--shutdown-seconds before it is killed. A second signal ends it at once. Nothing is lost either way: what was not deleted \
+comes back.
+
+With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
+200, or 503 from the first signal on.
+
+Exit codes:
+  0  stopped, and all that was received is handled
+  1  stopped before all that was received was handled: it comes back
+  2  bad usage, settings that are missing or wrong, or a queue that cannot be used")]
+pub struct Arguments {
+    /// One or more of them
+    #[arg(value_name = "FUNCTION", required = true, value_enum)]
+    functions: Vec<FunctionName>,
+    /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that two
+    /// deployments in one account have metrics of their own
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Batches at the same time, for each function; each has up to 10 messages
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=1000))]
+    concurrency: u16,
+    /// Serve /healthz and /readyz here, e.g. 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS")]
+    pub(super) health: Option<SocketAddr>,
+    /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u64).range(1..=43_200))]
+    invocation_seconds: u64,
+    /// How long a receive waits for messages: shorter stops faster, and asks more often
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u64).range(1..=20))]
+    wait_seconds: u64,
+    /// The time to stop in; by default a receive, a batch and ten seconds
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(0..=86_400))]
+    shutdown_seconds: Option<u64>,
+    #[command(flatten)]
+    pub(super) connection: Connection,
+}
+
+/// One of the three functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum FunctionName {
+    /// Polls `SOURCE_QUEUE_URL` and calls the target
+    MessageProcessor,
+    /// Polls `INTERMEDIATE_DLQ_URL` and schedules retries
+    FailedMessageProcessor,
+    /// Polls `ANNOTATION_QUEUE_URL` and writes final records
+    FinalDlqAnnotator,
+}
+
+impl FunctionName {
+    /// The function's name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MessageProcessor => redeliver_message_processor::NAME,
+            Self::FailedMessageProcessor => redeliver_failed_message_processor::NAME,
+            Self::FinalDlqAnnotator => redeliver_final_dlq_annotator::NAME,
+        }
+    }
+}
+
+impl Arguments {
+    /// Each function once, in the order of the loop.
+    pub(super) fn functions(&self) -> Vec<FunctionName> {
+        let mut functions = self.functions.clone();
+        functions.sort_unstable();
+        functions.dedup();
+        functions
+    }
+
+    /// A function's name in logs and metrics.
+    pub(super) fn name(&self, function: FunctionName) -> String {
+        match &self.name {
+            Some(name) => format!("{name}-{}", function.as_str()),
+            None => function.as_str().to_owned(),
+        }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
+            wait: Duration::from_secs(self.wait_seconds),
+            invocation: Duration::from_secs(self.invocation_seconds),
+        }
+    }
+
+    pub(super) fn shutdown(&self) -> Duration {
+        let needed = self.wait_seconds + self.invocation_seconds + SHUTDOWN_RESERVE_SECONDS;
+        Duration::from_secs(self.shutdown_seconds.unwrap_or(needed))
+    }
+}

@@ -1,0 +1,35 @@
+//! A function whose failure as a whole is a failure of its batch, as in Lambda, where the process would end.
+
+use std::panic::AssertUnwindSafe;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{Either, select};
+use futures_util::pin_mut;
+use redeliver_core::delivery::until;
+use redeliver_core::events::{BatchBrokenOff, Event};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};
+
+/// Reports all records as failed where the function panics or outlives its deadline, and tells so.
+#[derive(Debug)]
+pub(super) struct Guarded<'a, F, C, O> {
+    pub(super) function: &'a F,
+    pub(super) clock: &'a C,
+    pub(super) observer: &'a O,
+}
+
+impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let all: Vec<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
+        let processing = AssertUnwindSafe(self.function.process(records, deadline)).catch_unwind();
+        let time_is_up = self.clock.sleep(until(self.clock.now(), deadline));
+        pin_mut!(processing, time_is_up);
+        let reason = match select(processing, time_is_up).await {
+            Either::Left((Ok(response), _)) => return response,
+            Either::Left((Err(_), _)) => "panic",
+            Either::Right(_) => "timeout",
+        };
+        self.observer.observe(&Event::BatchBrokenOff(BatchBrokenOff { records: all.len(), reason }));
+        BatchResponse { failed: all }
+    }
+}

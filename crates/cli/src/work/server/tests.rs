@@ -1,0 +1,120 @@
+use redeliver_core::ports::Clock as _;
+use redeliver_embedded::VirtualClock;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use super::*;
+use crate::work::{Stop, Vitals};
+
+struct Served {
+    address: SocketAddr,
+    clock: VirtualClock,
+    stop: Stop,
+}
+
+/// What a client does with a running endpoint of one worker.
+fn served<T>(client: impl AsyncFnOnce(&Served) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
+        let workers = vec![Arc::new(Vitals::new("message-processor", clock.now()))];
+        let mut server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        server.head_timeout = Duration::from_millis(100);
+        let address = server.address();
+        let serving = tokio::spawn(server.serve(Health { workers, stop: stop.clone() }, clock.clone()));
+        let outcome = client(&Served { address, clock, stop }).await;
+        serving.abort();
+        outcome
+    })
+}
+
+impl Served {
+    /// The status line and the body of an answer; the server closes the connection.
+    async fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // It may be closed before all is written.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+    }
+
+    async fn get(&self, path: &str) -> (String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n")).await
+    }
+}
+
+fn is(status: &str, body: &str) -> (String, String) {
+    (format!("HTTP/1.1 {status}"), body.to_owned())
+}
+
+#[test]
+fn healthz_tells_each_function_and_turns_unhealthy_when_no_poll_succeeds() {
+    served(async |server| {
+        let well = concat!(
+            r#"{"functions":[{"batches_in_flight":0,"function":"message-processor","healthy":true,"#,
+            r#""seconds_since_poll":0}],"healthy":true}"#,
+            "\n"
+        );
+        assert_eq!(server.get("/healthz").await, is("200 OK", well));
+        assert_eq!(server.get("/healthz?verbose=1").await, is("200 OK", well));
+        server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
+        let ill = well.replace("true", "false").replace(r#"poll":0"#, r#"poll":61"#);
+        assert_eq!(server.get("/healthz").await, is("503 Service Unavailable", &ill));
+        assert_eq!(server.get("/readyz").await, is("200 OK", "{\"ready\":true}\n"));
+        server.stop.request();
+        assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
+        assert_eq!(server.get("/readyz").await, is("503 Service Unavailable", "{\"ready\":false}\n"));
+    });
+}
+
+#[test]
+fn other_paths_and_methods_are_refused_and_head_has_no_body() {
+    served(async |server| {
+        assert_eq!(server.get("/").await.0, "HTTP/1.1 404 Not Found");
+        assert_eq!(server.get("/healthz/").await.0, "HTTP/1.1 404 Not Found");
+        let post = "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+        assert_eq!(server.ask(post).await.0, "HTTP/1.1 405 Method Not Allowed");
+        assert_eq!(server.ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await, is("200 OK", ""));
+        assert_eq!(server.ask("GET /healthz HTTP/1.0\r\n\r\n").await.0, "HTTP/1.0 200 OK");
+        assert_eq!(server.ask("nonsense\r\n\r\n").await.0, "HTTP/1.1 400 Bad Request");
+    });
+}
+
+#[test]
+fn a_head_without_an_end_is_refused_and_a_client_that_says_nothing_holds_nobody_up() {
+    served(async |server| {
+        let _silent = TcpStream::connect(server.address).await.unwrap();
+        let endless = format!("GET /healthz HTTP/1.1\r\nX: {}", "x".repeat(100_000));
+        assert_eq!(server.ask(&endless).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
+        let many = "X: y\r\n".repeat(1000);
+        let many = format!("GET /healthz HTTP/1.1\r\n{many}\r\n");
+        assert_eq!(server.ask(&many).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
+        assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
+    });
+}
+
+#[test]
+fn clients_that_send_half_a_head_are_closed_so_that_others_are_served() {
+    served(async |server| {
+        let mut held = Vec::new();
+        for _ in 0..CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+            held.push(stream);
+        }
+        assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
+    });
+}
+
+#[test]
+fn an_address_that_is_taken_is_named() {
+    served(async |server| {
+        let error = HealthServer::bind(server.address).await.unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("--health {} cannot be listened on: ", server.address)),
+            "{error}"
+        );
+    });
+}

@@ -1,0 +1,38 @@
+//! The message processor as it runs: on SQS, in real time, its events as JSON lines.
+
+use std::io::Stdout;
+
+use redeliver_aws::SystemClock;
+use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
+use redeliver_aws::sqs::SqsQueue;
+use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::telemetry::JsonLines;
+
+use crate::{MessageProcessor, Strategy};
+
+impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
+    /// A message processor with these settings, in Lambda or anywhere else; `name` is its name in logs and metrics, where
+    /// Lambda has given it no other.
+    #[must_use]
+    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, name: &str) -> Self {
+        let client = start::sqs_client(config);
+        Self {
+            handler,
+            strategy: match settings.strategy {
+                StrategySettings::DelayedResend { intermediate_dlq_url } => {
+                    Strategy::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
+                }
+                StrategySettings::Visibility { source_queue_url, visibility_timeout } => {
+                    let source_queue = start::queue(&client, source_queue_url);
+                    Strategy::Visibility { source_queue, visibility_timeout }
+                }
+            },
+            policy: settings.policy,
+            annotation_queue: start::queue(&client, settings.annotation_queue_url),
+            clock: SystemClock,
+            observer: JsonLines::stdout(name),
+            schema: settings.schema,
+            max_concurrency: settings.max_concurrency,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `redeliver work` with the real program: the whole loop in one process, its health, and its end.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::release_program;
+use redeliver_tests::sqs::REGION;
+use redeliver_tests::topology::{QUICK_POLICY, Topology};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::{Instant, sleep};
+
+use super::{final_records, id, message, topology};
+
+const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(release_program("redeliver"));
+    command.arg("work").args(arguments);
+    command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    command.env_clear();
+    command.env("SOURCE_QUEUE_URL", &topology.source.url);
+    command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
+    command.env("ANNOTATION_QUEUE_URL", &topology.annotation.url);
+    command.env("FINAL_DLQ_URL", &topology.final_dlq.url);
+    command.env("RETRY_POLICY", QUICK_POLICY).env("TARGET", target);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// A process that works.
+struct Working {
+    process: Child,
+    stderr: Lines<BufReader<ChildStderr>>,
+    health: String,
+}
+
+impl Working {
+    /// Starts it and waits until it polls.
+    async fn start(mut command: Command) -> Self {
+        let mut process = command.args(["--health", "127.0.0.1:0"]).spawn().unwrap();
+        let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
+        let started = next_line(&mut stderr).await;
+        assert_eq!(started["event"], "started", "{started}");
+        let health = format!("http://{}", started["health"].as_str().unwrap());
+        Self { process, stderr, health }
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        let answer = reqwest::get(format!("{}{path}", self.health)).await.unwrap();
+        (answer.status().as_u16(), serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
+    }
+
+    /// Sends a signal, and waits until the process has told that it takes note of it.
+    async fn signal(&mut self, name: &str, told: &str) {
+        let process = self.process.id().unwrap().to_string();
+        let kill = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().await;
+        assert!(kill.unwrap().success());
+        assert_eq!(next_line(&mut self.stderr).await["event"], told);
+    }
+
+    /// How it ended, and the events that it wrote.
+    async fn end(self) -> (Option<i32>, Vec<Value>) {
+        let ended = tokio::time::timeout(PATIENCE, self.process.wait_with_output());
+        let output = ended.await.expect("it ends").unwrap();
+        let lines = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+    }
+}
+
+async fn next_line(stderr: &mut Lines<BufReader<ChildStderr>>) -> Value {
+    let line = tokio::time::timeout(PATIENCE, stderr.next_line()).await.expect("a line").unwrap().unwrap();
+    serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))
+}
+
+/// Waits until the three inner queues have been empty for a while.
+async fn settle(topology: &Topology) {
+    let (give_up, mut quiet) = (Instant::now() + PATIENCE, 0);
+    while quiet < 3 {
+        let mut waiting = 0;
+        for queue in [&topology.source, &topology.intermediate, &topology.annotation] {
+            waiting += queue.depth(&topology.client).await.iter().sum::<u64>();
+        }
+        quiet = if waiting == 0 { quiet + 1 } else { 0 };
+        assert!(Instant::now() < give_up, "{waiting} messages are waiting");
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn until_called(target: &HttpTarget) {
+    let give_up = Instant::now() + PATIENCE;
+    while target.request_count() == 0 {
+        assert!(Instant::now() < give_up, "the target is not called");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(1), [Reply::Status(404)]);
+    target.script(&id(2), [Reply::Status(503)]);
+    let mut working = Working::start(command(
+        &topology,
+        target.url(),
+        &[&ALL[..], &["--wait-seconds", "2", "--name", "orders"]].concat(),
+    ))
+    .await;
+    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
+    topology.send(["nonsense".to_owned()]).await;
+    settle(&topology).await;
+
+    let (status, report) = working.get("/healthz").await;
+    assert_eq!((status, &report["healthy"]), (200, &json!(true)), "{report}");
+    let names: Vec<_> = report["functions"].as_array().unwrap().iter().map(|one| &one["function"]).collect();
+    assert_eq!(names, ALL, "{report}");
+    assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
+    working.signal("TERM", "stopping").await;
+    let (code, events) = working.end().await;
+
+    assert_eq!(code, Some(0));
+    assert_eq!([0, 1, 2].map(|n| target.requests(&id(n)).len()), [1, 1, 2]);
+    let records = final_records(&topology).await;
+    let ends: Vec<_> = records.iter().map(|record| (&record.text[..8], record.error_type.as_str())).collect();
+    assert_eq!(ends, [("nonsense", "INVALID_MESSAGE_FORMAT"), ("{\"data\":", "NON_RETRYABLE_ERROR")]);
+    assert_eq!(records[1].body["metadata"]["message_id"], id(1));
+    let count = |function: &str, event: &str| {
+        events
+            .iter()
+            .filter(|line| line["Function"] == format!("orders-{function}") && line["event"] == event)
+            .count()
+    };
+    assert_eq!(count(ALL[0], "processed"), 2, "{events:?}");
+    assert_eq!(count(ALL[0], "handed_off"), 2, "{events:?}");
+    assert_eq!(count(ALL[1], "retry_scheduled"), 1, "{events:?}");
+    assert_eq!(count(ALL[2], "dead_lettered"), 2, "{events:?}");
+    assert_eq!(events.len(), 9, "and given up twice: {events:?}");
+}
+
+#[tokio::test]
+async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    target.script(&id(0), [Reply::Hang]);
+    topology.send([message(0, &json!({}))]).await;
+    let arguments = ["message-processor", "--wait-seconds", "1", "--invocation-seconds", "4"];
+    let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
+    until_called(&target).await;
+    working.signal("TERM", "stopping").await;
+    assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
+    assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
+    let (code, events) = working.end().await;
+
+    assert_eq!(code, Some(0));
+    assert_eq!(events.iter().map(|line| &line["event"]).collect::<Vec<_>>(), ["handed_off"], "{events:?}");
+    assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0], "handed off, and deleted");
+    assert_eq!(topology.intermediate.depth(&topology.client).await, [1, 0, 0]);
+}
+
+#[tokio::test]
+async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_message_is_still_there() {
+    for (more, reason) in [(&["--shutdown-seconds", "1"][..], None), (&[], Some("INT"))] {
+        let (topology, target) = (topology().await, HttpTarget::start().await);
+        target.script(&id(0), [Reply::Hang]);
+        topology.send([message(0, &json!({}))]).await;
+        let arguments = [&["message-processor", "--wait-seconds", "1"], more].concat();
+        let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
+        until_called(&target).await;
+        working.signal("TERM", "stopping").await;
+        match reason {
+            Some(second) => working.signal(second, "broken_off").await,
+            None => assert_eq!(next_line(&mut working.stderr).await["by"], "--shutdown-seconds"),
+        }
+        let (code, events) = working.end().await;
+
+        assert_eq!((code, events), (Some(1), Vec::new()));
+        assert_eq!(topology.source.depth(&topology.client).await, [0, 1, 0], "it comes back");
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    topology.send([message(0, &json!({}))]).await;
+    let arguments = [&ALL[..], &["--invocation-seconds", "31"]].concat();
+    let output = command(&topology, target.url(), &arguments).output().await.unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    let url = &topology.source.url;
+    assert!(
+        error.contains(&format!("{url}: its visibility timeout is 30 s, and a batch may take 31 s")),
+        "{error}"
+    );
+    assert!(error.contains("set the visibility timeout to 186 s"), "{error}");
+    assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+}
