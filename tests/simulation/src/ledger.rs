@@ -241,7 +241,9 @@ impl Ledger {
                     let copy = copy.clone();
                     let case = self.case(&copy);
                     let (n, ..) = self.copies[&id];
-                    self.subjects[n].cases.extend(case);
+                    let cases = &mut self.subjects[n].cases;
+                    // A message that hops is the same case each time.
+                    cases.extend(case.filter(|case| !cases.contains(case)));
                 }
                 Ok(())
             }
