@@ -202,12 +202,16 @@ fn every_failure_that_the_code_writes_is_valid() {
     for failure in failures() {
         let handed_off = failure.beside(&Attributes::new(), 100).unwrap();
         assert_valid("failure", handed_off["Failure"].text().unwrap());
+        let hop = Failure { due_at: failure.failed_at.clone(), ..failure.clone() };
+        let hop = hop.beside_folded(&ten_attributes(), 100).unwrap();
+        assert_valid("failure", hop["Failure"].text().unwrap());
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
             for reason in DeadLetterReason::ALL {
                 let verdict = Failure {
                     verdict: Some(reason),
                     stage: Some(stage),
                     explanation: texts()[3].clone(),
+                    attempts: Some(1000),
                     ..failure.clone()
                 };
                 let given_up = verdict.beside_folding(&ten_attributes(), 100);
