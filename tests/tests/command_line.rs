@@ -129,6 +129,57 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
     assert!(body.contains(r#""retry_attempt":5"#), "{body}");
 }
 
+const ONE: &[u8] =
+    br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
+
+#[test]
+fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
+    let policy = Scratch::new(
+        "long.json",
+        br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
+    );
+    let arguments = ["local", "-", "--fail-first", "2", "--policy", policy.name(), "--format", "json"];
+    let report = report(&with_input(&arguments, ONE));
+    assert_eq!(
+        (&report["processed"], &report["retries"], &report["hops"]),
+        (&1.into(), &2.into(), &14.into())
+    );
+    assert_eq!(report["virtual_seconds"], 14_400.0);
+}
+
+#[test]
+fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() {
+    let policy = Scratch::new(
+        "visibility.json",
+        br#"{"max_attempts":2,"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[40,7200],"jitter":"none"}}"#,
+    );
+    let dead = Scratch::new("dead-visibility.jsonl", b"");
+    let arguments = [
+        "local",
+        "-",
+        "--strategy",
+        "visibility",
+        "--fail-rate",
+        "1",
+        "--policy",
+        policy.name(),
+        "--final-dlq",
+        dead.name(),
+        "--format",
+        "json",
+    ];
+    let report = report(&with_input(&arguments, ONE));
+    assert_eq!((&report["retries"], &report["hops"]), (&2.into(), &0.into()));
+    assert_eq!(report["virtual_seconds"], 7240.0);
+    let requests = &report["requests"];
+    assert_eq!(requests["ChangeMessageVisibilityBatch"], 2);
+    assert_eq!(requests["SendMessageBatch"], 3, "the producer's, the verdict's and the final record's");
+    let record: Value = serde_json::from_str(&dead.text()).unwrap();
+    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE), "not a byte is changed");
+    let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
+    assert_eq!((&document["stage"], &document["attempts"]), (&"message-processor".into(), &2.into()));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let run = |seed: &str, name: &str| {

@@ -236,12 +236,11 @@ impl Stack {
         self.output("SourceQueueUrl")
     }
 
-    /// The URL of the queue where failed messages wait for their retry to be scheduled.
-    ///
-    /// # Errors
-    /// If the stack has no such output.
-    pub fn intermediate_dlq_url(&self) -> Result<&str, ConnectionError> {
-        self.output("IntermediateDlqUrl")
+    /// The URL of the queue where failed messages wait for their retry to be scheduled; with the strategy `visibility` there
+    /// is none.
+    #[must_use]
+    pub fn intermediate_dlq_url(&self) -> Option<&str> {
+        self.output("IntermediateDlqUrl").ok()
     }
 
     /// The URL of the queue where given-up messages wait for their annotation.

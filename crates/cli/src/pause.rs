@@ -120,7 +120,8 @@ async fn run(which: &Which, wanted: Wanted) -> Result<Vec<(Reading, Outcome)>, B
 fn urls(stack: &Stack, all: bool) -> Result<Vec<&str>, ConnectionError> {
     let mut urls = vec![stack.source_queue_url()?];
     if all {
-        urls.extend([stack.intermediate_dlq_url()?, stack.annotation_queue_url()?]);
+        urls.extend(stack.intermediate_dlq_url());
+        urls.push(stack.annotation_queue_url()?);
     }
     Ok(urls)
 }

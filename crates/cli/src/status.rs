@@ -54,13 +54,10 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 async fn look(arguments: &Arguments) -> Result<StackStatus, Box<dyn std::error::Error>> {
     let connection = &arguments.connection;
     let stack = connection.stack(&arguments.stack).await?;
-    let urls = [
-        ("source", stack.source_queue_url()?),
-        ("intermediate DLQ", stack.intermediate_dlq_url()?),
-        ("annotation", stack.annotation_queue_url()?),
-        ("final DLQ", stack.final_dlq_url()?),
-    ];
-    let queues = try_join_all(urls.map(async |(role, url)| {
+    let mut urls = vec![("source", stack.source_queue_url()?)];
+    urls.extend(stack.intermediate_dlq_url().map(|url| ("intermediate DLQ", url)));
+    urls.extend([("annotation", stack.annotation_queue_url()?), ("final DLQ", stack.final_dlq_url()?)]);
+    let queues = try_join_all(urls.into_iter().map(async |(role, url)| {
         let known = connection.queue(url).await?;
         Ok::<_, ConnectionError>(QueueStatus::new(role, known.queue.arn(), &known.attributes))
     }));
