@@ -52,7 +52,8 @@ struct Service {
 impl AsyncLambda {
     /// Starts it.
     pub async fn start(client: Client, destination: Queue, fails: fn(payload: &Value) -> bool) -> Self {
-        let service = Service { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
+        let service =
+            Service { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
         let service = Arc::new(service);
         let invoke = "/2015-03-31/functions/{function_arn}/invocations";
         let router = Router::new().route(invoke, post(answer)).with_state(Arc::clone(&service));
@@ -113,8 +114,14 @@ impl Service {
         });
         let event: Value = serde_json::from_str(payload).expect("the payload is JSON");
         if (self.fails)(&event) {
-            let request_id = format!("{:08x}-0000-4000-8000-{:012x}", now.timestamp_subsec_nanos(), self.number());
-            let record = record(function_arn, payload, &request_id, &now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true));
+            let request_id =
+                format!("{:08x}-0000-4000-8000-{:012x}", now.timestamp_subsec_nanos(), self.number());
+            let record = record(
+                function_arn,
+                payload,
+                &request_id,
+                &now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+            );
             let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
             request.send().await.expect("the destination takes the record");
         }

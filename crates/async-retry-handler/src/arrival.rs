@@ -48,12 +48,8 @@ impl Arrival {
             sqs_message_id: record.sqs_message_id.clone(),
             error_type: reason.as_str(),
         });
-        let failure = Failure {
-            verdict: Some(reason),
-            stage: Some(Stage::AsyncRetryHandler),
-            explanation,
-            ..failure
-        };
+        let failure =
+            Failure { verdict: Some(reason), stage: Some(Stage::AsyncRetryHandler), explanation, ..failure };
         let attributes = failure.beside_folding(&producer, record.body.len());
         outgoing(record, attributes, DelaySeconds::ZERO, given_up)
     }

@@ -47,8 +47,9 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                 Ok(()) => self.observer.observe(&Event::RetryScheduled(job.scheduled)),
                 Err(NotInvoked::TooLarge) => {
                     let bytes = job.payload.len();
-                    let explanation =
-                        format!("With its retry metadata the payload has {bytes} bytes; Lambda does not take so many");
+                    let explanation = format!(
+                        "With its retry metadata the payload has {bytes} bytes; Lambda does not take so many"
+                    );
                     outcomes.refused.push(job.refused(DeadLetterReason::MessageTooLarge, explanation));
                 }
                 Err(NotInvoked::Invalid) => {
@@ -71,8 +72,11 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = jobs.iter().enumerate().map(|(index, job)| async move {
             let in_time = self.clock.now() < end;
-            let answer =
-                if in_time { self.invoker.invoke(&job.function_arn, &job.payload).await } else { no_answer() };
+            let answer = if in_time {
+                self.invoker.invoke(&job.function_arn, &job.payload).await
+            } else {
+                no_answer()
+            };
             (index, answer)
         });
         let requests: Vec<_> = requests.collect();

@@ -268,12 +268,16 @@ impl AsyncRetryHandlerSettings {
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         const FUNCTIONS: &str = "FUNCTION_ARNS";
         let functions = reader
-            .required(FUNCTIONS, "set it to the ARNs of the functions to invoke again, with commas between them")
+            .required(
+                FUNCTIONS,
+                "set it to the ARNs of the functions to invoke again, with commas between them",
+            )
             .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
         let policy = reader.optional("RETRY_POLICY");
         let policy = Policy::from_json(policy.as_deref().unwrap_or(DEFAULT_POLICY));
         let policy = reader.check("RETRY_POLICY", policy).and_then(|policy| {
-            let wrong = "has /immediate: what becomes of an asynchronous invocation is not known within this one";
+            let wrong =
+                "has /immediate: what becomes of an asynchronous invocation is not known within this one";
             let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
             reader.check("RETRY_POLICY", checked)
         });

@@ -102,7 +102,9 @@ mod tests {
 
     #[test]
     fn a_list_with_anything_else_is_refused_with_its_place() {
-        for (text, place) in [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)] {
+        for (text, place) in
+            [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
+        {
             assert_eq!(FunctionArns::parse(text), Err(NotFunctionArns::NotAnArn(place)), "{text}");
         }
     }

@@ -64,6 +64,26 @@ fn what_is_no_record_is_explained() {
     assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(moment(-10))));
 }
 
+/// Lambda could not be reached for so long that SQS moved the record.
+#[test]
+fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
+    let body = destination_record(1, &payload(1), -1001);
+    let world = World::new();
+    let final_dlq = world.queue("final-dlq");
+    let annotator = FinalDlqAnnotator {
+        final_dlq: final_dlq.clone(),
+        clock: world.clock.clone(),
+        observer: world.seen.clone(),
+        schema: MessageSchema::default(),
+    };
+    let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
+    let deadline = world.clock.now() + Duration::from_secs(30);
+    assert!(world.clock.block_on(annotator.process(vec![redriven], deadline)).failed.is_empty());
+    let record = final_dlq.only();
+    assert_eq!((record.body, text(&record.attributes, "ErrorType")), (body, "ORCHESTRATION_FAILED"));
+    assert_eq!(document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
+}
+
 /// As an operator moves it in the console: with its attributes.
 #[test]
 fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {

@@ -75,8 +75,11 @@ fn ten_records_have_ten_outcomes() {
         .collect();
     codes.sort_unstable();
     let told = |n: usize, code: &str| (format!("sqs-{n}"), "invocation", code.to_owned());
-    let expected =
-        [told(2, "TooManyRequestsException"), told(5, "NoAnswerBeforeDeadline"), told(6, "AccessDeniedException")];
+    let expected = [
+        told(2, "TooManyRequestsException"),
+        told(5, "NoAnswerBeforeDeadline"),
+        told(6, "AccessDeniedException"),
+    ];
     assert_eq!(codes, expected);
 }
 

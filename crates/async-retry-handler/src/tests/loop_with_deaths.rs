@@ -271,8 +271,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
             let before = deaths[function];
             for polls in 0.. {
                 let mut run = Loop::new();
-                let died =
-                    run.run(|which, at| (which == function && at == batch).then_some(polls));
+                let died = run.run(|which, at| (which == function && at == batch).then_some(polls));
                 assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{function} {batch} {polls}");
                 assert_eq!(run.dead(), BTreeSet::from(DEAD), "{function} {batch} {polls}");
                 let attempts = run.service.attempts.lock().unwrap().clone();

@@ -112,11 +112,15 @@ fn a_verdict_that_is_not_confirmed_leaves_its_record() {
 fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
     let setup = Setup::new(nobody);
     let attributes = ten_attributes();
-    let room = redeliver_core::limits::MESSAGE_BYTES_MAX
-        - redeliver_core::message::attributes_size(&attributes);
+    let room =
+        redeliver_core::limits::MESSAGE_BYTES_MAX - redeliver_core::message::attributes_size(&attributes);
     let empty = destination_record(1, "\"\"", -1001).replace("orders:", "other:");
     let body = empty.replace("\"\"", &format!("\"{}\"", "x".repeat(room - empty.len())));
     let record = ReceivedMessage { attributes: attributes.clone(), ..received(1, body) };
     assert!(setup.process(vec![record]).is_empty());
-    assert_eq!(setup.annotation.only().attributes, attributes, "the annotator finds no verdict; nothing is lost");
+    assert_eq!(
+        setup.annotation.only().attributes,
+        attributes,
+        "the annotator finds no verdict; nothing is lost"
+    );
 }

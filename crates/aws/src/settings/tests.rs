@@ -83,7 +83,10 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
         ("FUNCTION_ARNS", functions.as_str()),
     ];
     let settings = AsyncRetryHandlerSettings::read(reader(&variables)).unwrap();
-    assert_eq!((settings.retry_queue_url, settings.annotation_queue_url), (retry.clone(), annotation.clone()));
+    assert_eq!(
+        (settings.retry_queue_url, settings.annotation_queue_url),
+        (retry.clone(), annotation.clone())
+    );
     assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
     assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
     assert_eq!(settings.policy, Policy::from_json(DEFAULT_POLICY).unwrap());

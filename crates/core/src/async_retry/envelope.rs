@@ -43,8 +43,7 @@ impl Retry {
 
 /// An envelope in exactly the form that we write, whatever its order and white space. All else is somebody's own payload.
 fn read(payload: &str) -> Option<(Retry, Range<usize>)> {
-    let [metadata, original] =
-        exactly(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
+    let [metadata, original] = exactly(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
     let [attempt, initial] = exactly(payload, metadata, ["attempt", "initial_timestamp"])?;
     let attempt = payload[attempt].parse().ok().filter(|attempt| (1..=ATTEMPTS_MAX).contains(attempt))?;
     let initial_timestamp =

@@ -45,9 +45,7 @@ pub enum NotADestinationRecord {
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
     /// The function succeeded.
-    #[error(
-        "the record is of a success: the function's on-success destination is not to be the retry queue"
-    )]
+    #[error("the record is of a success: the function's on-success destination is not to be the retry queue")]
     Success,
 }
 
@@ -65,7 +63,8 @@ impl<'a> FailedInvocation<'a> {
         }
         let (retry, payload) = unwrap(&body[record.value("requestPayload")?]);
         let failed_at = parse_rfc3339(&record.text("timestamp")?)
-            .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339"))?;
+            .filter(|moment| moment.timestamp() >= 0)
+            .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339 since 1970"))?;
         let request_id = Uuid::parse_str(&context.text("requestId")?);
         let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
         Ok(Self {

@@ -50,8 +50,10 @@ impl Setup {
                 ("RETRY_POLICY", POLICY.to_owned()),
             ],
         );
-        let annotator =
-            function("final-dlq-annotator", vec![endpoint, ("FINAL_DLQ_URL", topology.final_dlq.url.clone())]);
+        let annotator = function(
+            "final-dlq-annotator",
+            vec![endpoint, ("FINAL_DLQ_URL", topology.final_dlq.url.clone())],
+        );
         let mapping = |queue, function| EventSourceMapping::new(client.clone(), queue, function, TIMEOUT);
         let mappings =
             [mapping(retry, handler), mapping(topology.annotation.clone(), annotator)].map(Arc::new);

@@ -39,7 +39,8 @@ pub(super) fn any_json() -> impl Strategy<Value = String> {
 #[test]
 fn the_envelope_is_as_documented() {
     let retry = Retry { attempt: 2, initial_timestamp: 1_643_667_670 };
-    let wrapped = r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":{"a": 1}}"#;
+    let wrapped =
+        r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":{"a": 1}}"#;
     assert_eq!(retry.wrap(r#"{"a": 1}"#), wrapped);
     assert_eq!(unwrap(wrapped), (Some(retry), r#"{"a": 1}"#));
 }

@@ -30,15 +30,15 @@ fn an_event_that_grew_too_old_has_no_response() {
 #[test]
 fn a_response_may_be_anything() {
     let told = |response: &str| {
-        let body = record("{}").replace(
-            r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#,
-            response,
-        );
+        let body = record("{}")
+            .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);
         let error = FailedInvocation::parse(&body).unwrap().error;
         (error.error_type.name().into_owned(), error.details)
     };
     let text = |error_type: &str, details: &str| (error_type.to_owned(), details.to_owned());
-    for nothing in ["null", "[]", "7", "\"\"", "{}", r#"{"errorType":7,"errorMessage":{}}"#, r#"{"errorType":""}"#] {
+    for nothing in
+        ["null", "[]", "7", "\"\"", "{}", r#"{"errorType":7,"errorMessage":{}}"#, r#"{"errorType":""}"#]
+    {
         assert_eq!(told(nothing), text("Lambda.FunctionError", ""), "{nothing}");
     }
     assert_eq!(
@@ -64,7 +64,12 @@ fn each_flaw_is_named_and_no_value_is_repeated() {
     for (from, to, said) in [
         ("\"requestPayload\"", "\"payload\"", "not a destination record: /requestPayload is missing"),
         ("\"timestamp\"", "\"time\"", "not a destination record: /timestamp is missing"),
-        (FAILED_AT, "CANARY", "not a destination record: /timestamp is not a time by RFC 3339"),
+        (FAILED_AT, "CANARY", "not a destination record: /timestamp is not a time by RFC 3339 since 1970"),
+        (
+            FAILED_AT,
+            "1969-12-31T23:59:59.999Z",
+            "not a destination record: /timestamp is not a time by RFC 3339 since 1970",
+        ),
         (&*format!("\"{FAILED_AT}\""), "7", "not a destination record: /timestamp is not a text"),
         ("\"requestContext\"", "\"context\"", "not a destination record: /requestContext is missing"),
         (&*context, "[\"CANARY\"]", "not a destination record: /requestContext is not an object"),
@@ -101,5 +106,8 @@ fn each_flaw_is_named_and_no_value_is_repeated() {
         assert_eq!(FailedInvocation::parse(body).unwrap_err().to_string(), said);
     }
     let broken = FailedInvocation::parse("{\"CANARY").unwrap_err().to_string();
-    assert!(broken.starts_with("not a destination record: not JSON: ") && !broken.contains("CANARY"), "{broken}");
+    assert!(
+        broken.starts_with("not a destination record: not JSON: ") && !broken.contains("CANARY"),
+        "{broken}"
+    );
 }
