@@ -7,9 +7,9 @@ use serde_json::json;
 use super::*;
 
 /// The final record of a destination record that is given up.
-fn final_record(body: String) -> Attributes {
+fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
-    assert!(setup.process(vec![received(1, body.clone())]).is_empty());
+    assert!(setup.process(vec![received(1, body)]).is_empty());
     let final_dlq = setup.world.queue("final-dlq");
     let annotator = FinalDlqAnnotator {
         final_dlq: final_dlq.clone(),
@@ -31,7 +31,7 @@ fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
 
 #[test]
 fn an_exhausted_event_is_explained() {
-    let attributes = final_record(destination_record(1, &wrapped(3, -9000, &payload(1)), -5));
+    let attributes = final_record(&destination_record(1, &wrapped(3, -9000, &payload(1)), -5));
     assert_eq!(text(&attributes, "ErrorType"), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(
         text(&attributes, "ErrorDetails"),
@@ -47,7 +47,7 @@ fn an_exhausted_event_is_explained() {
 
 #[test]
 fn what_lambda_refused_is_explained() {
-    let attributes = final_record(destination_record(1, &payload(1), -1001));
+    let attributes = final_record(&destination_record(1, &payload(1), -1001));
     assert_eq!(text(&attributes, "ErrorType"), "MESSAGE_TOO_LARGE");
     let details = text(&attributes, "ErrorDetails");
     assert!(details.starts_with("With its retry metadata the payload has 105 bytes;"), "{details}");
@@ -57,7 +57,7 @@ fn what_lambda_refused_is_explained() {
 
 #[test]
 fn what_is_no_record_is_explained() {
-    let attributes = final_record("[]".to_owned());
+    let attributes = final_record("[]");
     assert_eq!(text(&attributes, "ErrorType"), "INVALID_MESSAGE_FORMAT");
     assert_eq!(text(&attributes, "ErrorDetails"), "not a destination record: not a JSON object");
     let record = document(&attributes, "DeadLetter");
@@ -88,7 +88,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
 #[test]
 fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
-    let attributes = final_record(body.clone());
+    let attributes = final_record(&body);
     let setup = Setup::new(taken);
     let record = ReceivedMessage { attributes, ..received(1, body) };
     assert!(setup.process(vec![record]).is_empty());

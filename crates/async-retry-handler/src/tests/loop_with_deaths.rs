@@ -265,10 +265,10 @@ fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
 
 #[test]
 fn a_process_that_dies_at_any_await_loses_no_event() {
-    let mut deaths = [0; 2];
-    for function in 0..2 {
+    let deaths = [0, 1].map(|function| {
+        let mut deaths = 0;
         for batch in 0.. {
-            let before = deaths[function];
+            let before = deaths;
             for polls in 0.. {
                 let mut run = Loop::new();
                 let died = run.run(|which, at| (which == function && at == batch).then_some(polls));
@@ -279,14 +279,15 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
                 if !died {
                     break;
                 }
-                deaths[function] += 1;
+                deaths += 1;
             }
             // Not even before its first await: there is no such batch.
-            if deaths[function] == before {
+            if deaths == before {
                 break;
             }
         }
-    }
+        deaths
+    });
     // So that this test goes on testing what it says.
     assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
     println!("deaths survived, by function: {deaths:?}");
