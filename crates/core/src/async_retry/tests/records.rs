@@ -18,6 +18,15 @@ fn a_record_of_the_developer_guide_is_read() {
 }
 
 #[test]
+fn the_published_example_is_of_a_second_failure() {
+    let body = include_str!("../../../../../examples/destination-record.json");
+    let failed = FailedInvocation::parse(body).unwrap();
+    assert_eq!((failed.retries_made, failed.payload), (1, r#"{ "id": "7" }"#));
+    assert_eq!((failed.first_failed_at.timestamp(), failed.failed_at), (1_573_755_300, failed_at()));
+    assert!(functions().admits(&failed.function_arn));
+}
+
+#[test]
 fn an_event_that_grew_too_old_has_no_response() {
     let body = format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"EventAgeExceeded","approximateInvokeCount":0}},"requestPayload":null}}"#
