@@ -6,6 +6,7 @@
 //! The [`soak`] puts all of it under fire.
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
 
+pub mod async_lambda;
 pub mod canaries;
 pub mod conformance;
 pub mod deployment;

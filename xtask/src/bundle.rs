@@ -13,7 +13,8 @@ pub(crate) enum Architecture {
     X86_64,
 }
 
-const FUNCTIONS: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
+const FUNCTIONS: [&str; 4] =
+    ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
 /// Builds `target/lambda/<name>/bootstrap` for each function.
 ///

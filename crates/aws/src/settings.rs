@@ -5,6 +5,8 @@ mod reader;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use redeliver_core::async_retry::DEFAULT_POLICY;
+use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
@@ -120,6 +122,19 @@ pub struct FailedMessageProcessorSettings {
 pub struct FinalDlqAnnotatorSettings {
     /// `FINAL_DLQ_URL`.
     pub final_dlq_url: String,
+}
+
+/// The async-retry-handler's settings.
+#[derive(Debug)]
+pub struct AsyncRetryHandlerSettings {
+    /// `RETRY_QUEUE_URL`: its own queue.
+    pub retry_queue_url: String,
+    /// `ANNOTATION_QUEUE_URL`.
+    pub annotation_queue_url: String,
+    /// `FUNCTION_ARNS`.
+    pub functions: FunctionArns,
+    /// `RETRY_POLICY`, or [`DEFAULT_POLICY`].
+    pub policy: Policy,
 }
 
 impl MessageProcessorSettings {
@@ -245,6 +260,45 @@ impl FinalDlqAnnotatorSettings {
     pub fn from_env() -> Result<Self, SettingsError> {
         let mut reader = Reader::of_environment();
         let settings = reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url });
+        reader.finish(settings)
+    }
+}
+
+impl AsyncRetryHandlerSettings {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    /// All that is missing or wrong.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        Self::read(Reader::of_environment())
+    }
+
+    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+        let retry_queue_url = reader.queue_url("RETRY_QUEUE_URL");
+        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
+        const FUNCTIONS: &str = "FUNCTION_ARNS";
+        let functions = reader
+            .required(
+                FUNCTIONS,
+                "set it to the ARNs of the functions to invoke again, with commas between them",
+            )
+            .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
+        let policy = reader.optional("RETRY_POLICY");
+        let policy = Policy::from_json(policy.as_deref().unwrap_or(DEFAULT_POLICY));
+        let policy = reader.check("RETRY_POLICY", policy).and_then(|policy| {
+            let wrong =
+                "has /immediate: what becomes of an asynchronous invocation is not known within this one";
+            let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
+            reader.check("RETRY_POLICY", checked)
+        });
+        let settings = (|| {
+            Some(Self {
+                retry_queue_url: retry_queue_url?,
+                annotation_queue_url: annotation_queue_url?,
+                functions: functions?,
+                policy: policy?,
+            })
+        })();
         reader.finish(settings)
     }
 }

@@ -1,5 +1,6 @@
 //! Targets: where valid messages go. Nothing in a message changes where.
 
+mod async_invoke;
 mod headers;
 mod http;
 mod invoke;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use redeliver_core::handler::{Handler, HandlerError, Message};
 
+pub use async_invoke::LambdaInvoker;
 pub use headers::{Headers, HeadersError, secret_headers};
 pub use http::HttpTarget;
 pub use invoke::LambdaTarget;

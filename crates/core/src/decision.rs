@@ -11,10 +11,10 @@ use crate::failure::{Failure, Kind, REDRIVE};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
-use crate::metadata::{HISTORY_MAX, Metadata, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
+use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
-use due::Due;
+pub(crate) use due::Due;
 pub use stay::{Stayed, decide_on_queue};
 
 /// What is decided on.
@@ -113,7 +113,7 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
     }
     let spends_attempt = kind == Kind::Transient || before.snooze_count >= SNOOZES_MAX;
     if spends_attempt {
-        check_attempts(policy, &before, before.retry_attempt)?;
+        check_attempts(policy, before.max_attempts, before.retry_attempt)?;
     }
     let key = Key {
         message_id: before.message_id,
@@ -122,7 +122,7 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
     };
     let due = Due::of_hop(policy, failure, now)
         .unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
-    check_age(policy, &before, first_sent, due.at)?;
+    check_age(policy, before.expires_at, first_sent, due.at)?;
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
         next_retry_time: due.at,
@@ -143,8 +143,8 @@ fn delay_before(policy: &Policy, failure: &Failure, key: Key) -> RetryDelay {
 }
 
 /// Whether one more retry is allowed after so many: by the policy, and by the producer where that is fewer.
-fn check_attempts(policy: &Policy, metadata: &Metadata, made: u32) -> Result<(), GiveUp> {
-    let by_producer = metadata.max_attempts.filter(|max| *max < policy.max_attempts);
+pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
+    let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
     let max = by_producer.unwrap_or(policy.max_attempts);
     if made < max {
         return Ok(());
@@ -159,7 +159,7 @@ fn check_attempts(policy: &Policy, metadata: &Metadata, made: u32) -> Result<(),
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
 /// `retryable` is given, permanent; else the target's own verdict. What the target has not judged is not classified by
 /// what it is not: a snooze, a message whose turn did not come, and one that SQS moved because nobody answered.
-fn classify(policy: &Policy, failure: &Failure) -> Kind {
+pub(crate) fn classify(policy: &Policy, failure: &Failure) -> Kind {
     let kind = failure.kind.unwrap_or(Kind::Transient);
     if matches!(kind, Kind::Snooze | Kind::NotStarted) {
         return kind;
@@ -175,16 +175,17 @@ fn classify(policy: &Policy, failure: &Failure) -> Kind {
     }
 }
 
-fn check_age(
+/// Whether a retry at `next` comes in time: by the policy, and by the producer.
+pub(crate) fn check_age(
     policy: &Policy,
-    metadata: &Metadata,
+    expires_at: Option<Timestamp>,
     first_sent: Timestamp,
     next: Timestamp,
 ) -> Result<(), GiveUp> {
     let by_policy = policy
         .max_age_seconds
         .map(|age| (first_sent + TimeDelta::seconds(i64::from(age)), "max_age_seconds"));
-    let by_producer = metadata.expires_at.map(|moment| (moment, "metadata.expires_at"));
+    let by_producer = expires_at.map(|moment| (moment, "metadata.expires_at"));
     match by_policy.into_iter().chain(by_producer).min() {
         Some((limit, name)) if next > limit => Err(GiveUp {
             reason: DeadLetterReason::MessageExpired,

@@ -13,9 +13,10 @@ pub enum Event {
     HandedOff(HandedOff),
     /// A hand-off, re-send, verdict or final record is not confirmed: the record is reported as failed.
     NotConfirmed(NotConfirmed),
-    /// It will come back to the source queue.
+    /// It will come back to the source queue; of an asynchronous invocation: the function is invoked again.
     RetryScheduled(RetryScheduled),
-    /// Its retry is more than 900 s away: it is on the intermediate DLQ again, for the next hop.
+    /// Its retry is more than 900 s away: it is on the intermediate DLQ again, for the next hop. A failed asynchronous invocation
+    /// waits so on the retry queue, however long.
     Hopped(Hopped),
     /// The target failed and was called again at once, within the invocation.
     RetriedImmediately(RetriedImmediately),
@@ -70,7 +71,7 @@ pub struct HandedOff {
 pub struct NotConfirmed {
     /// SQS's id of the record.
     pub sqs_message_id: String,
-    /// What was being done: `hand-off`, `re-send`, `hop`, `verdict`, `final record` or `visibility`.
+    /// What was being done: `hand-off`, `re-send`, `hop`, `verdict`, `final record`, `visibility` or `invocation`.
     pub send: &'static str,
     /// SQS's error code, or why it could not be sent at all.
     pub code: String,
@@ -79,7 +80,7 @@ pub struct NotConfirmed {
 /// See [`Event::RetryScheduled`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RetryScheduled {
-    /// `metadata.message_id`.
+    /// `metadata.message_id`, or the request id of the asynchronous invocation that failed.
     pub message_id: String,
     /// The retry that this is: 1 for the first.
     pub retry_attempt: u32,
@@ -90,7 +91,8 @@ pub struct RetryScheduled {
     pub delay_seconds: RetryDelay,
     /// From the first send to now.
     pub age_seconds: f64,
-    /// Our name of the error, or `FromTarget`, where the message was not handed off before (strategy `visibility`).
+    /// Our name of the error, or `FromTarget`, where the message was not handed off before (strategy `visibility`,
+    /// asynchronous invocations).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
 }
@@ -118,7 +120,7 @@ pub struct RetriedImmediately {
 /// See [`Event::GivenUp`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenUp {
-    /// `metadata.message_id`, where the message has one.
+    /// `metadata.message_id`, where the message has one, or the request id of an asynchronous invocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// SQS's id of the record.

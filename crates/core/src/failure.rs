@@ -108,6 +108,8 @@ pub enum Stage {
     FailedMessageProcessor,
     /// The message came by redrive; nobody else had a say.
     FinalDlqAnnotator,
+    /// It decided against another invocation, or Lambda will never take one.
+    AsyncRetryHandler,
 }
 
 impl Failure {

@@ -6,6 +6,7 @@
 //! record that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the [`ports`].
 
 pub mod annotation;
+pub mod async_retry;
 pub mod attributes;
 pub mod backoff;
 pub mod decision;
@@ -14,6 +15,7 @@ pub mod edit;
 pub mod envelope;
 pub mod events;
 pub mod failure;
+pub mod function_arn;
 pub mod handler;
 pub mod limits;
 pub mod message;

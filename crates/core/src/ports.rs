@@ -125,6 +125,33 @@ impl Depth {
     }
 }
 
+/// Invokes Lambda functions without waiting for what they answer.
+pub trait AsyncInvoker: Send + Sync {
+    /// `Ok` when Lambda has queued the event. The payload is JSON, the function an ARN.
+    fn invoke(
+        &self,
+        function_arn: &str,
+        payload: &str,
+    ) -> impl Future<Output = Result<(), NotInvoked>> + Send;
+}
+
+/// Why an event is not known to be queued.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotInvoked {
+    /// It has more bytes than Lambda takes.
+    #[error("too large")]
+    TooLarge,
+    /// Lambda does not take it for JSON.
+    #[error("not understood")]
+    Invalid,
+    /// A throttle, a fault, a missing right or function, or no answer (then it may be queued): later it may be taken.
+    #[error("not now ({code})")]
+    NotNow {
+        /// Lambda's code, or a name of ours; never a payload.
+        code: String,
+    },
+}
+
 /// Creates and deletes queues: `redeliver local` and the tests.
 pub trait QueueService: Send + Sync {
     /// Its queues.

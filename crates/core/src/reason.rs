@@ -18,7 +18,7 @@ pub enum DeadLetterReason {
     MessageExpired,
     /// The retry metadata does not fit in SQS's size limit.
     MessageTooLarge,
-    /// It came by redrive: the failed-message-processor could not handle it.
+    /// It came by redrive: the function that received it could not handle it.
     OrchestrationFailed,
 }
 

@@ -83,7 +83,7 @@ fn explain(
     let details = match (verdict, &record.redriven_from) {
         (Some(_), _) => explanation(&failure, reason),
         (None, Some(_)) => {
-            "SQS moved the message to the annotation queue: the failed-message-processor could not handle it"
+            "SQS moved the message to the annotation queue: the function that received it could not handle it"
                 .to_owned()
         }
         (None, None) => "The message reached the annotation queue without a verdict".to_owned(),

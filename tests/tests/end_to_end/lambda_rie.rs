@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{bundle, free_address, venv_file};
+use redeliver_tests::settings::{bundle, epoch_millis, free_address, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -134,6 +134,32 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
     );
     assert_eq!(emulator.invoke(&event(&topology.intermediate.arn, &message())).await, all_done());
     assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 1], "delayed");
+    emulator.stop().await;
+}
+
+#[tokio::test]
+async fn the_async_retry_handler_lets_a_record_wait() {
+    let topology = topology().await;
+    let orders = format!("arn:aws:lambda:{REGION}:000000000000:function:orders");
+    let emulator = Emulator::start(
+        "async-retry-handler",
+        &[
+            ("RETRY_QUEUE_URL", &topology.intermediate.url),
+            ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
+            ("FUNCTION_ARNS", &orders),
+            ("RETRY_POLICY", r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#),
+        ],
+    );
+    let now = chrono::DateTime::from_timestamp_millis(epoch_millis().try_into().unwrap()).unwrap();
+    let record = json!({
+        "version": "1.0",
+        "timestamp": now.to_rfc3339(),
+        "requestContext": { "requestId": ID, "functionArn": orders, "condition": "EventAgeExceeded" },
+        "requestPayload": null,
+    });
+    let event = event(&topology.intermediate.arn, &record.to_string());
+    assert_eq!(emulator.invoke(&event).await, all_done());
+    assert_eq!(topology.intermediate.depth(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
 

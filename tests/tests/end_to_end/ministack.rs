@@ -1,5 +1,6 @@
 //! The whole loop on ministack: three functions, four queues.
 
+mod async_retry;
 mod attributes;
 mod audit;
 mod crashes;

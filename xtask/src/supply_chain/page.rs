@@ -10,16 +10,17 @@ use crate::tools::{Failure, root};
 const PAGE: &str = "docs/dependencies.md";
 
 /// The programs and their packages.
-const PROGRAMS: [(&str, &str); 4] = [
+const PROGRAMS: [(&str, &str); 5] = [
     ("message-processor", "redeliver-message-processor"),
     ("failed-message-processor", "redeliver-failed-message-processor"),
     ("final-dlq-annotator", "redeliver-final-dlq-annotator"),
+    ("async-retry-handler", "redeliver-async-retry-handler"),
     ("redeliver", "redeliver"),
 ];
 
 const TOP: &str = "# Dependencies
 
-What the four programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
+What the five programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
 repository says, as the tests do: another crate in a program is a decision, made with `cargo xtask dependencies --write`.
 
 `cargo xtask test` runs `cargo deny check bans licenses sources` by the rules of `deny.toml`: permissive licences, crates.io
@@ -74,8 +75,8 @@ fn page() -> Result<String, Failure> {
             true => graph.only_by(|other| self::family(other) == family).to_string(),
             false => String::new(),
         };
-        // The three functions have the same, but for what one of them calls.
-        let (functions, command_line) = (count(&graphs[0].1), count(&graphs[3].1));
+        // The functions have the same, but for what one of them calls. The command line comes last.
+        let (functions, command_line) = (count(&graphs[0].1), count(&graphs[PROGRAMS.len() - 1].1));
         page += &format!("| `{name}` | {functions} | {command_line} | {} |\n", why(&reasons, name));
         families.insert(family);
     }

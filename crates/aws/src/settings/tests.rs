@@ -84,6 +84,57 @@ fn a_policy_is_refused_with_its_pointer() {
     );
 }
 
+const ORDERS: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+
+#[test]
+fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() {
+    let (retry, annotation) = (queue("retry"), queue("annotation"));
+    let functions = format!("{ORDERS}, {ORDERS}-2:live");
+    let variables = [
+        ("RETRY_QUEUE_URL", retry.as_str()),
+        ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+        ("FUNCTION_ARNS", functions.as_str()),
+    ];
+    let settings = AsyncRetryHandlerSettings::read(reader(&variables)).unwrap();
+    assert_eq!(
+        (settings.retry_queue_url, settings.annotation_queue_url),
+        (retry.clone(), annotation.clone())
+    );
+    assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
+    assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
+    assert_eq!(settings.policy, Policy::from_json(DEFAULT_POLICY).unwrap());
+
+    let error = AsyncRetryHandlerSettings::read(reader(&[])).unwrap_err().to_string();
+    for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {
+        assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
+    }
+}
+
+#[test]
+fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
+    let functions = format!("{ORDERS},orders");
+    let wrong = |policy| {
+        let variables = [
+            ("RETRY_QUEUE_URL", "retry"),
+            ("ANNOTATION_QUEUE_URL", "https://sqs/annotation.fifo"),
+            ("FUNCTION_ARNS", functions.as_str()),
+            ("RETRY_POLICY", policy),
+        ];
+        AsyncRetryHandlerSettings::read(reader(&variables)).unwrap_err().to_string()
+    };
+    let error = wrong(r#"{"max_retries":3}"#);
+    for line in [
+        "- RETRY_QUEUE_URL is not a queue's URL",
+        "- ANNOTATION_QUEUE_URL is a FIFO queue's URL",
+        "- FUNCTION_ARNS names at place 2 what is not the ARN of a Lambda function",
+        "- RETRY_POLICY the retry policy is refused: /max_retries is not a known member",
+    ] {
+        assert!(error.contains(line), "{line} in {error}");
+    }
+    let error = wrong(r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#);
+    assert!(error.contains("- RETRY_POLICY has /immediate: "), "{error}");
+}
+
 #[test]
 fn each_strategy_has_settings_of_its_own() {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use redeliver_core::function_arn::is_function_arn;
 use reqwest::Url;
 use thiserror::Error;
 
@@ -81,21 +82,6 @@ pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER` or without.
-fn is_function_arn(arn: &str) -> bool {
-    let parts: Vec<_> = arn.split(':').collect();
-    let [_, partition, "lambda", region, account, "function", name, qualifier @ ..] = parts.as_slice() else {
-        return false;
-    };
-    partition.starts_with("aws")
-        && !region.is_empty()
-        && account.len() == 12
-        && account.bytes().all(|byte| byte.is_ascii_digit())
-        && !name.is_empty()
-        && qualifier.len() <= 1
-        && qualifier.iter().all(|qualifier| !qualifier.is_empty())
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) at: Timestamp,
-    pub(super) delay: RetryDelay,
+pub(crate) struct Due {
+    pub(crate) at: Timestamp,
+    pub(crate) delay: RetryDelay,
 }
 
 impl Due {
@@ -36,12 +36,12 @@ impl Due {
         Self { at: due.at.max(now), ..due }
     }
 
-    pub(super) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {
+    pub(crate) fn from_now(delay: RetryDelay, now: Timestamp) -> Self {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
     /// What remains of it, rounded up: nothing comes early. `None` where that is more than `DelaySeconds` can say.
-    pub(super) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
+    pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
         DelaySeconds::new(rounded_up(self.at - now))
     }
 }

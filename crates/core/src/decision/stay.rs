@@ -39,13 +39,13 @@ pub fn decide_on_queue(
         return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
     }
     if kind == Kind::Transient {
-        check_attempts(policy, metadata, receive_count.saturating_sub(1))?;
+        check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
     }
     let key =
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
     let left = VisibilitySeconds::MAX.get() - stayed.visibility_timeout.get();
     let delay = delay_before(policy, failure, key).min(RetryDelay::saturating(left.into()));
     let due = Due::from_now(delay, now);
-    check_age(policy, metadata, stayed.first_sent, due.at)?;
+    check_age(policy, metadata.expires_at, stayed.first_sent, due.at)?;
     Ok(VisibilitySeconds::from(delay))
 }

@@ -8,7 +8,7 @@ use super::*;
 use crate::failure::{Delivery, of_received};
 use crate::handler::HandlerError;
 use crate::message::ReceivedMessage;
-use crate::metadata::parse_rfc3339;
+use crate::metadata::{Metadata, parse_rfc3339};
 use crate::schema::MessageSchema;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";

@@ -10,7 +10,7 @@ fn a_redriven_message_is_an_orchestration_failure_whatever_its_failure_says() {
     assert_eq!(text(&sent, ERROR_TYPE), "ORCHESTRATION_FAILED");
     assert_eq!(
         text(&sent, ERROR_DETAILS),
-        "SQS moved the message to the annotation queue: the failed-message-processor could not handle it"
+        "SQS moved the message to the annotation queue: the function that received it could not handle it"
     );
     let expected = json!({
         "stage": "final-dlq-annotator",

@@ -31,6 +31,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
             Stage::MessageProcessor,
             Stage::FailedMessageProcessor,
             Stage::FinalDlqAnnotator,
+            Stage::AsyncRetryHandler,
         ])?,
         attempts: bytes.arbitrary()?,
         redrive_generation: bytes.arbitrary()?,

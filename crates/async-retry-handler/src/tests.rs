@@ -1,0 +1,162 @@
+#[path = "../../../tests/support/functions.rs"]
+mod support;
+
+mod annotations;
+mod hops;
+mod invoked;
+mod loop_with_deaths;
+mod verdicts;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use redeliver_core::events::Event;
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::ports::NotInvoked;
+use redeliver_embedded::VirtualClock;
+use serde_json::Value;
+
+use super::*;
+use support::*;
+
+const ORDERS: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
+const RETRY_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:retry";
+/// 1,000 s before each retry, three retries.
+const POLICY: &str = r#"{"long_delays":true,"max_attempts":3,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":1000,"jitter":"none"}}"#;
+
+/// What the scripted Lambda does with an event.
+#[derive(Clone)]
+enum Answer {
+    Taken,
+    Refused(NotInvoked),
+    Hangs,
+}
+
+/// A Lambda that answers as the test says, by the `n` of the payload, and keeps what it was asked.
+#[derive(Clone)]
+struct Lambda {
+    answer: fn(usize) -> Answer,
+    calls: Arc<Mutex<Vec<(String, String)>>>,
+    most_at_once: Arc<Mutex<(usize, usize)>>,
+    clock: VirtualClock,
+}
+
+impl AsyncInvoker for Lambda {
+    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+        self.calls.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
+        self.count(1);
+        self.clock.sleep(Duration::from_millis(10)).await;
+        let answer = match (self.answer)(number(payload)) {
+            Answer::Taken => Ok(()),
+            Answer::Refused(why) => Err(why),
+            Answer::Hangs => std::future::pending().await,
+        };
+        self.count(-1);
+        answer
+    }
+}
+
+impl Lambda {
+    fn count(&self, change: isize) {
+        let mut counts = self.most_at_once.lock().unwrap();
+        counts.0 = counts.0.strict_add_signed(change);
+        counts.1 = counts.1.max(counts.0);
+    }
+}
+
+/// The handler with its queues.
+struct Setup {
+    world: World,
+    retry: Spy,
+    annotation: Spy,
+    lambda: Lambda,
+    policy: Policy,
+}
+
+impl Setup {
+    fn new(answer: fn(usize) -> Answer) -> Self {
+        let world = World::new();
+        let (retry, annotation) = (world.queue("retry"), world.queue("annotation"));
+        let clock = world.clock.clone();
+        let lambda = Lambda { answer, calls: Arc::default(), most_at_once: Arc::default(), clock };
+        Self { world, retry, annotation, lambda, policy: Policy::from_json(POLICY).unwrap() }
+    }
+
+    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
+        let handler = AsyncRetryHandler {
+            invoker: self.lambda.clone(),
+            retry_queue: self.retry.clone(),
+            annotation_queue: self.annotation.clone(),
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+            policy: self.policy.clone(),
+            functions: FunctionArns::parse(ORDERS).unwrap(),
+        };
+        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        let mut failed = self.world.clock.block_on(handler.process(records, deadline)).failed;
+        failed.sort_unstable();
+        failed
+    }
+
+    fn calls(&self) -> Vec<(String, String)> {
+        self.lambda.calls.lock().unwrap().clone()
+    }
+
+    /// The `Failure` of the only verdict.
+    fn verdict(&self) -> Value {
+        assert!(self.retry.sent().is_empty(), "given up, so it does not wait");
+        document(&self.annotation.only().attributes, FAILURE)
+    }
+}
+
+/// Of whom nothing is asked.
+fn nobody(_: usize) -> Answer {
+    panic!("nothing is to be invoked")
+}
+
+fn taken(_: usize) -> Answer {
+    Answer::Taken
+}
+
+/// What Lambda writes of an invocation of `orders` that failed so many seconds after the start.
+fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
+    destination_record_of(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
+}
+
+fn destination_record_of(function_arn: &str, n: usize, payload: &str, failed_after: i64) -> String {
+    format!(
+        r#"{{"version":"1.0","timestamp":"{}","requestContext":{{"requestId":"{}","functionArn":"{function_arn}","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order {n} is locked, CANARY","errorType":"OrderLocked"}}}}"#,
+        moment(failed_after),
+        id(n),
+    )
+}
+
+fn payload(n: usize) -> String {
+    format!(r#"{{ "n":{n}, "x":1e400 }}"#)
+}
+
+/// The payload of a retry.
+fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
+    let initial = start().timestamp() + initial_after;
+    format!(
+        r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}}},"_original_payload":{payload}}}"#
+    )
+}
+
+/// Which event a payload is of.
+fn number(payload: &str) -> usize {
+    let digits = payload.split("\"n\":").nth(1).unwrap();
+    digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// The n-th record as the handler receives it.
+fn received(n: usize, body: impl Into<String>) -> ReceivedMessage {
+    ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..record(n, body) }
+}
+
+/// The n-th record, due a second ago.
+fn due(n: usize) -> ReceivedMessage {
+    received(n, destination_record(n, &payload(n), -1001))
+}

@@ -1,0 +1,97 @@
+//! What the annotator makes of the verdicts: the body is a destination record, and no message of ours.
+
+use redeliver_core::schema::MessageSchema;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use serde_json::json;
+
+use super::*;
+
+/// The final record of a destination record that is given up.
+fn final_record(body: &str) -> Attributes {
+    let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
+    assert!(setup.process(vec![received(1, body)]).is_empty());
+    let final_dlq = setup.world.queue("final-dlq");
+    let annotator = FinalDlqAnnotator {
+        final_dlq: final_dlq.clone(),
+        clock: setup.world.clock.clone(),
+        observer: setup.world.seen.clone(),
+        schema: MessageSchema::default(),
+    };
+    let deadline = setup.world.clock.now() + Duration::from_secs(30);
+    let records = setup.annotation.received();
+    assert!(setup.world.clock.block_on(annotator.process(records, deadline)).failed.is_empty());
+    let record = final_dlq.only();
+    assert_eq!(record.body, body);
+    record.attributes
+}
+
+fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
+    attributes[name].text().unwrap()
+}
+
+#[test]
+fn an_exhausted_event_is_explained() {
+    let attributes = final_record(&destination_record(1, &wrapped(3, -9000, &payload(1)), -5));
+    assert_eq!(text(&attributes, "ErrorType"), "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(
+        text(&attributes, "ErrorDetails"),
+        "Max retry attempts 3 exceeded; last error OrderLocked: order 1 is locked, CANARY"
+    );
+    let record = document(&attributes, "DeadLetter");
+    assert_eq!(record["stage"], "async-retry-handler");
+    assert_eq!(record["cause"], json!({"type": "OrderLocked", "message": "order 1 is locked, CANARY"}));
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(3), &json!(moment(-9000))));
+    assert_eq!(record["source_queue_arn"], RETRY_ARN);
+    assert_eq!(record["sqs_message_id"], "sqs-1");
+}
+
+#[test]
+fn what_lambda_refused_is_explained() {
+    let attributes = final_record(&destination_record(1, &payload(1), -1001));
+    assert_eq!(text(&attributes, "ErrorType"), "MESSAGE_TOO_LARGE");
+    let details = text(&attributes, "ErrorDetails");
+    assert!(details.starts_with("With its retry metadata the payload has 105 bytes;"), "{details}");
+    let record = document(&attributes, "DeadLetter");
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&json!(0), &json!(moment(-1001))));
+}
+
+#[test]
+fn what_is_no_record_is_explained() {
+    let attributes = final_record("[]");
+    assert_eq!(text(&attributes, "ErrorType"), "INVALID_MESSAGE_FORMAT");
+    assert_eq!(text(&attributes, "ErrorDetails"), "not a destination record: not a JSON object");
+    let record = document(&attributes, "DeadLetter");
+    assert_eq!((&record["attempts"], &record["first_sent_time"]), (&Value::Null, &json!(moment(-10))));
+}
+
+/// Lambda could not be reached for so long that SQS moved the record.
+#[test]
+fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
+    let body = destination_record(1, &payload(1), -1001);
+    let world = World::new();
+    let final_dlq = world.queue("final-dlq");
+    let annotator = FinalDlqAnnotator {
+        final_dlq: final_dlq.clone(),
+        clock: world.clock.clone(),
+        observer: world.seen.clone(),
+        schema: MessageSchema::default(),
+    };
+    let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
+    let deadline = world.clock.now() + Duration::from_secs(30);
+    assert!(world.clock.block_on(annotator.process(vec![redriven], deadline)).failed.is_empty());
+    let record = final_dlq.only();
+    assert_eq!((record.body, text(&record.attributes, "ErrorType")), (body, "ORCHESTRATION_FAILED"));
+    assert_eq!(document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
+}
+
+/// As an operator moves it in the console: with its attributes.
+#[test]
+fn a_final_record_that_is_moved_to_the_retry_queue_is_invoked_at_once_as_the_first_retry() {
+    let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
+    let attributes = final_record(&body);
+    let setup = Setup::new(taken);
+    let record = ReceivedMessage { attributes, ..received(1, body) };
+    assert!(setup.process(vec![record]).is_empty());
+    let [(_, sent)] = &setup.calls()[..] else { panic!() };
+    assert_eq!(*sent, wrapped(1, 0, &payload(1)));
+}

@@ -1,0 +1,97 @@
+//! Invocations: what Lambda is asked, and what its answers do to the records.
+
+use super::*;
+
+#[test]
+fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
+    let setup = Setup::new(taken);
+    let arn = format!("{ORDERS}:live");
+    let body = destination_record_of(&arn, 1, &payload(1), -1001);
+    assert!(setup.process(vec![received(1, body)]).is_empty());
+    assert_eq!(setup.calls(), [(arn, wrapped(1, -1001, &payload(1)))]);
+    assert!(setup.retry.sent().is_empty() && setup.annotation.sent().is_empty());
+    let [Event::RetryScheduled(told)] = &setup.world.seen.events()[..] else { panic!() };
+    assert_eq!((told.message_id.as_str(), told.retry_attempt, told.spends_attempt), (&*id(1), 1, true));
+    assert_eq!((told.delay_seconds.get(), told.error_type.as_deref()), (1000, Some("FromTarget")));
+    assert!((told.age_seconds - 1001.0).abs() < 1.0, "{}", told.age_seconds);
+}
+
+#[test]
+fn an_envelope_is_counted_on_and_a_forged_one_is_wrapped_anew() {
+    let setup = Setup::new(taken);
+    let forged = wrapped(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
+    let records = vec![
+        received(1, destination_record(1, &wrapped(2, -9000, &payload(1)), -1001)),
+        received(2, destination_record(2, &forged, -1001)),
+    ];
+    assert!(setup.process(records).is_empty());
+    let payloads: Vec<_> = setup.calls().into_iter().map(|(_, payload)| payload).collect();
+    assert_eq!(payloads, [wrapped(3, -9000, &payload(1)), wrapped(1, -1001, &forged)]);
+}
+
+#[test]
+fn payloads_need_not_be_objects() {
+    let setup = Setup::new(taken);
+    for odd in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
+        // The scripted Lambda looks for a number.
+        let odd = format!("[{odd},{{\"n\":1}}]");
+        assert!(setup.process(vec![received(1, destination_record(1, &odd, -1001))]).is_empty());
+        assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &odd));
+    }
+}
+
+#[test]
+fn ten_records_have_ten_outcomes() {
+    let setup = Setup::new(|n| match n {
+        2 => Answer::Refused(NotInvoked::NotNow { code: "TooManyRequestsException".to_owned() }),
+        3 => Answer::Refused(NotInvoked::TooLarge),
+        4 => Answer::Refused(NotInvoked::Invalid),
+        5 => Answer::Hangs,
+        6 => Answer::Refused(NotInvoked::NotNow { code: "AccessDeniedException".to_owned() }),
+        _ => Answer::Taken,
+    });
+    let mut records: Vec<_> = (0..8).map(due).collect();
+    records.push(received(8, destination_record(8, &payload(8), 0)));
+    records.push(received(9, "no record"));
+    assert_eq!(setup.process(records), ["sqs-2", "sqs-5", "sqs-6"]);
+    assert_eq!(setup.world.elapsed(), 25, "the calls end 5 s before the deadline");
+    assert_eq!(number(&setup.retry.only().body), 8);
+    let verdicts: Vec<_> = setup
+        .annotation
+        .sent()
+        .iter()
+        .map(|sent| document(&sent.attributes, FAILURE)["verdict"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(verdicts, ["INVALID_MESSAGE_FORMAT", "MESSAGE_TOO_LARGE", "INVALID_MESSAGE_FORMAT"]);
+    let mut codes: Vec<_> = setup
+        .world
+        .seen
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::NotConfirmed(event) => Some((event.sqs_message_id, event.send, event.code)),
+            _ => None,
+        })
+        .collect();
+    codes.sort_unstable();
+    let told = |n: usize, code: &str| (format!("sqs-{n}"), "invocation", code.to_owned());
+    let expected = [
+        told(2, "TooManyRequestsException"),
+        told(5, "NoAnswerBeforeDeadline"),
+        told(6, "AccessDeniedException"),
+    ];
+    assert_eq!(codes, expected);
+}
+
+#[test]
+fn at_most_ten_requests_are_made_at_once_and_none_after_the_end() {
+    let setup = Setup::new(taken);
+    assert!(setup.process((0..95).map(due).collect()).is_empty());
+    assert_eq!((setup.calls().len(), *setup.lambda.most_at_once.lock().unwrap()), (95, (0, 10)));
+
+    let setup = Setup::new(|n| if n < 10 { Answer::Hangs } else { Answer::Taken });
+    let failed = setup.process((0..15).map(due).collect());
+    assert_eq!(failed.len(), 15, "{failed:?}");
+    assert_eq!(setup.calls().len(), 10, "what was not started is not invoked");
+    assert_eq!(setup.world.elapsed(), 25);
+}

@@ -1,0 +1,294 @@
+//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies, no event is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{Queue, QueueSettings, Receive, Redrive};
+use redeliver_core::schema::MessageSchema;
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+
+use super::*;
+
+const DEAD: [(usize, &str); 4] = [
+    (1, "RETRY_ATTEMPT_EXCEEDED"),
+    (2, "NON_RETRYABLE_ERROR"),
+    (3, "INVALID_MESSAGE_FORMAT"),
+    (4, "MESSAGE_TOO_LARGE"),
+];
+const PROCESSED: [usize; 3] = [0, 5, 6];
+
+/// A Lambda that runs what it has queued, and sends a record of each failure to the retry queue.
+#[derive(Clone)]
+struct Service {
+    clock: VirtualClock,
+    retry: Spy,
+    queued: Arc<Mutex<Vec<(String, String)>>>,
+    attempts: Arc<Mutex<BTreeMap<usize, Vec<u32>>>>,
+    processed: Arc<Mutex<BTreeSet<usize>>>,
+    requests: Arc<Mutex<usize>>,
+}
+
+impl AsyncInvoker for Service {
+    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+        // A process can die before Lambda has the event, and before it has the answer.
+        self.clock.sleep(Duration::from_millis(1)).await;
+        let n = number(payload);
+        if n == 4 {
+            return Err(NotInvoked::TooLarge);
+        }
+        let (retry, _) = redeliver_core::async_retry::unwrap(payload);
+        let retry = retry.expect("a retry is in its envelope");
+        // Each failure of these functions takes no time, so the k-th retry comes after k delays of 1,000 s.
+        let waited = self.clock.now().timestamp() - retry.initial_timestamp;
+        assert!(waited >= 1000 * i64::from(retry.attempt), "early: {n}, {retry:?}, {waited} s");
+        self.queued.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
+        self.clock.sleep(Duration::from_millis(1)).await;
+        Ok(())
+    }
+}
+
+impl Service {
+    /// Runs the functions whose events are queued; whether there was one.
+    fn run(&self) -> bool {
+        let queued = std::mem::take(&mut *self.queued.lock().unwrap());
+        for (function_arn, payload) in &queued {
+            let n = number(payload);
+            let attempt = redeliver_core::async_retry::unwrap(payload).0.map_or(0, |retry| retry.attempt);
+            self.attempts.lock().unwrap().entry(n).or_default().push(attempt);
+            let fails = match n {
+                0 => attempt < 2,
+                5 => attempt < 3,
+                6 => attempt < 1,
+                _ => true,
+            };
+            if fails {
+                self.fail(function_arn, n, payload);
+            } else {
+                self.processed.lock().unwrap().insert(n);
+            }
+        }
+        !queued.is_empty()
+    }
+
+    fn fail(&self, function_arn: &str, n: usize, payload: &str) {
+        let request = {
+            let mut requests = self.requests.lock().unwrap();
+            *requests += 1;
+            *requests
+        };
+        let millis = (self.clock.now() - start()).num_milliseconds();
+        let body = destination_record_of(function_arn, request, payload, 0).replace(
+            &moment(0),
+            &redeliver_core::metadata::rfc3339(start() + chrono::TimeDelta::milliseconds(millis)),
+        );
+        let body = if n == 3 { body.replace("requestPayload", "payload") } else { body };
+        let message = OutgoingMessage::new(Content { body, ..Content::default() }).unwrap();
+        let sent = self.clock.block_on(self.retry.queue.send_batch(pack(&[message])[0]));
+        assert!(sent.iter().all(Result::is_ok));
+    }
+}
+
+struct Loop {
+    world: World,
+    service: Service,
+    queues: [Spy; 3],
+    handler: AsyncRetryHandler<Service, Spy, VirtualClock, Recorder>,
+    annotator: FinalDlqAnnotator<Spy, VirtualClock, Recorder>,
+    final_records: Vec<ReceivedMessage>,
+    batches: [usize; 2],
+}
+
+impl Loop {
+    fn new() -> Self {
+        let world = World::new();
+        let settings = |redrive: Option<(&Spy, u16)>| QueueSettings {
+            retention: Duration::from_secs(14 * 24 * 3600),
+            redrive: redrive.map(|(queue, max_receive_count)| Redrive {
+                target_arn: queue.queue.arn().to_owned(),
+                max_receive_count,
+            }),
+            ..QueueSettings::default()
+        };
+        let slow = |queue: Spy| queue.slow(Duration::from_millis(1), Duration::from_millis(1));
+        let last = slow(world.queue_with("final-dlq", &settings(None)));
+        let annotation = slow(world.queue_with("annotation", &settings(Some((&last, 10)))));
+        let retry = slow(world.queue_with("retry", &settings(Some((&annotation, 100)))));
+        let (clock, observer) = (world.clock.clone(), world.seen.clone());
+        let service = Service {
+            clock: clock.clone(),
+            retry: retry.clone(),
+            queued: Arc::default(),
+            attempts: Arc::default(),
+            processed: Arc::default(),
+            requests: Arc::default(),
+        };
+        Self {
+            handler: AsyncRetryHandler {
+                invoker: service.clone(),
+                retry_queue: retry.clone(),
+                annotation_queue: annotation.clone(),
+                clock: clock.clone(),
+                observer: observer.clone(),
+                policy: Policy::from_json(POLICY).unwrap(),
+                functions: FunctionArns::parse(ORDERS).unwrap(),
+            },
+            annotator: FinalDlqAnnotator {
+                final_dlq: last.clone(),
+                clock,
+                observer,
+                schema: MessageSchema::default(),
+            },
+            queues: [retry, annotation, last],
+            final_records: Vec::new(),
+            batches: [0; 2],
+            service,
+            world,
+        }
+    }
+
+    /// Runs until all is settled. `death` says after how many polls a batch's process dies; true if one did.
+    fn run(&mut self, death: impl Fn(usize, usize) -> Option<usize>) -> bool {
+        for n in 0..7 {
+            let arn = if n == 2 { ORDERS.replace("orders", "payments") } else { ORDERS.to_owned() };
+            self.service.queued.lock().unwrap().push((arn, payload(n)));
+        }
+        let mut died = false;
+        for _ in 0..10_000 {
+            let mut idle = !self.service.run();
+            for function in 0..2 {
+                let Some(records) = self.receive(function) else { continue };
+                idle = false;
+                let death = death(function, self.batches[function]);
+                self.batches[function] += 1;
+                let failed = if function == 0 {
+                    self.invoke(&self.handler, &records, death)
+                } else {
+                    self.invoke(&self.annotator, &records, death)
+                };
+                match failed {
+                    Some(failed) => self.delete(
+                        function,
+                        records.iter().filter(|record| !failed.contains(&record.sqs_message_id)),
+                    ),
+                    None => died = true,
+                }
+            }
+            if let Some(records) = self.receive(2) {
+                idle = false;
+                self.delete(2, records.iter());
+                self.final_records.extend(records);
+            }
+            if idle {
+                let Some(due) = self.world.sqs.next_due() else { return died };
+                let due = due.max(self.world.clock.now() + Duration::from_millis(1));
+                self.world.clock.block_on(self.world.clock.sleep_until(due));
+            }
+        }
+        panic!("the loop does not end");
+    }
+
+    fn receive(&self, queue: usize) -> Option<Vec<ReceivedMessage>> {
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let received = self.world.clock.block_on(self.queues[queue].queue.receive(request));
+        received.ok().filter(|records| !records.is_empty())
+    }
+
+    fn delete<'a>(&self, queue: usize, records: impl Iterator<Item = &'a ReceivedMessage>) {
+        let handles: Vec<_> = records.map(|record| record.receipt_handle.clone()).collect();
+        self.world.clock.block_on(self.queues[queue].queue.delete_batch(&handles));
+    }
+
+    /// The records that the function reports as failed; `None` where its process died.
+    fn invoke(
+        &self,
+        function: &impl Function,
+        records: &[ReceivedMessage],
+        death: Option<usize>,
+    ) -> Option<Vec<String>> {
+        let deadline = self.world.clock.now() + Duration::from_secs(20);
+        self.world.clock.block_on(async {
+            let mut process = pin!(function.process(records.to_vec(), deadline));
+            let mut polls = 0;
+            poll_fn(|context| {
+                if death == Some(polls) {
+                    return Poll::Ready(None);
+                }
+                polls += 1;
+                let polled = process.as_mut().poll(context).map(|response| Some(response.failed));
+                if death == Some(polls) && polled.is_pending() { Poll::Ready(None) } else { polled }
+            })
+            .await
+        })
+    }
+
+    fn dead(&self) -> BTreeSet<(usize, &str)> {
+        let of = |record: &ReceivedMessage| {
+            let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
+            let code = redeliver_core::reason::DeadLetterReason::from_code(code).unwrap().as_str();
+            document(&record.attributes, "DeadLetter");
+            (number(&record.body), code)
+        };
+        self.final_records.iter().map(of).collect()
+    }
+
+    fn processed(&self) -> BTreeSet<usize> {
+        self.service.processed.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
+    let mut run = Loop::new();
+    assert!(!run.run(|_, _| None));
+    assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
+    assert_eq!(run.dead(), BTreeSet::from(DEAD));
+    assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
+    let attempts = run.service.attempts.lock().unwrap().clone();
+    let expected: [(usize, &[u32]); 7] = [
+        (0, &[0, 1, 2]),
+        (1, &[0, 1, 2, 3]),
+        (2, &[0]),
+        (3, &[0]),
+        (4, &[0]),
+        (5, &[0, 1, 2, 3]),
+        (6, &[0, 1]),
+    ];
+    assert_eq!(attempts, expected.map(|(n, attempts)| (n, attempts.to_vec())).into());
+    assert_eq!(run.world.elapsed(), 3000, "three delays of 1,000 s, each a hop of 900 s and one of 100 s");
+    let hops = run.world.seen.events().iter().filter(|event| matches!(event, Event::Hopped(_))).count();
+    assert_eq!(hops, 2 * (2 + 3 + 1 + 3 + 1), "two for each retry, also for the one that Lambda refused");
+}
+
+#[test]
+fn a_process_that_dies_at_any_await_loses_no_event() {
+    let deaths = [0, 1].map(|function| {
+        let mut deaths = 0;
+        for batch in 0.. {
+            let before = deaths;
+            for polls in 0.. {
+                let mut run = Loop::new();
+                let died = run.run(|which, at| (which == function && at == batch).then_some(polls));
+                assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{function} {batch} {polls}");
+                assert_eq!(run.dead(), BTreeSet::from(DEAD), "{function} {batch} {polls}");
+                let attempts = run.service.attempts.lock().unwrap().clone();
+                assert!(attempts.values().flatten().all(|attempt| *attempt <= 3), "{attempts:?}");
+                if !died {
+                    break;
+                }
+                deaths += 1;
+            }
+            // Not even before its first await: there is no such batch.
+            if deaths == before {
+                break;
+            }
+        }
+        deaths
+    });
+    // So that this test goes on testing what it says.
+    assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
+    println!("deaths survived, by function: {deaths:?}");
+}

@@ -1,0 +1,126 @@
+//! Verdicts: what is given up, and what is said of it.
+
+use redeliver_embedded::{Injection, Scope, When};
+use serde_json::json;
+
+use super::*;
+
+#[test]
+fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
+    let setup = Setup::new(nobody);
+    let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
+    let mut record = received(1, body.clone());
+    record.attributes = producer_attributes();
+    record.trace_header = Some("Root=1".to_owned());
+    assert!(setup.process(vec![record]).is_empty());
+    let sent = setup.annotation.only();
+    assert_eq!((sent.body, sent.delay.get(), sent.trace_header.as_deref()), (body, 0, Some("Root=1")));
+    assert_eq!(without_ours(&sent.attributes), producer_attributes());
+    assert_eq!(
+        setup.verdict(),
+        json!({
+            "type": "OrderLocked",
+            "details": "order 1 is locked, CANARY",
+            "kind": "transient",
+            "failed_at": moment(-5),
+            "source_message_id": "sqs-1",
+            "source_queue_arn": RETRY_ARN,
+            "first_sent_time": moment(-9000),
+            "attempts": 3,
+            "verdict": "RETRY_ATTEMPT_EXCEEDED",
+            "stage": "async-retry-handler",
+            "explanation": "Max retry attempts 3 exceeded",
+        })
+    );
+    let events = setup.world.seen.events();
+    let [Event::GivenUp(given_up)] = &events[..] else { panic!() };
+    assert_eq!(given_up.message_id, Some(id(1)));
+    assert_eq!(given_up.error_type, "RETRY_ATTEMPT_EXCEEDED");
+    assert!(!format!("{events:?}").contains("CANARY"));
+}
+
+#[test]
+fn an_event_that_is_too_old_is_given_up() {
+    let setup = Setup::new(nobody);
+    setup.process(vec![received(1, destination_record(1, &wrapped(1, -86_000, &payload(1)), -5))]);
+    let verdict = setup.verdict();
+    assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("MESSAGE_EXPIRED"), &json!(1)));
+}
+
+#[test]
+fn a_function_that_is_not_listed_is_a_verdict_and_no_call() {
+    let setup = Setup::new(nobody);
+    let other = ORDERS.replace("orders", "payments");
+    setup.process(vec![received(1, destination_record_of(&other, 1, &payload(1), -1001))]);
+    let verdict = setup.verdict();
+    assert_eq!(verdict["verdict"], "NON_RETRYABLE_ERROR");
+    let explanation = verdict["explanation"].as_str().unwrap();
+    assert!(explanation.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"), "{explanation}");
+}
+
+#[test]
+fn what_is_no_record_of_a_failure_is_a_verdict_with_the_flaw() {
+    let whole = destination_record(1, &payload(1), -1001);
+    for (body, details) in [
+        (whole.replace("requestPayload", "payload"), "not a destination record: /requestPayload is missing"),
+        (body(1), "not a destination record: /requestContext is missing"),
+        ("[]".to_owned(), "not a destination record: not a JSON object"),
+    ] {
+        let setup = Setup::new(nobody);
+        assert!(setup.process(vec![received(1, body.clone())]).is_empty());
+        assert_eq!(setup.annotation.only().body, body);
+        let verdict = setup.verdict();
+        assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
+        assert_eq!(verdict["type"], "INVALID_MESSAGE_FORMAT");
+        assert_eq!((&verdict["details"], &verdict["attempts"]), (&json!(details), &Value::Null));
+        assert_eq!(verdict["first_sent_time"], moment(-10), "all that is known is when SQS got it");
+    }
+}
+
+#[test]
+fn what_lambda_will_never_take_is_a_verdict() {
+    for (answer, reason, explanation) in [
+        (
+            (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,
+            "MESSAGE_TOO_LARGE",
+            "With its retry metadata the payload has 105 bytes; Lambda does not take so many",
+        ),
+        (
+            |_| Answer::Refused(NotInvoked::Invalid),
+            "INVALID_MESSAGE_FORMAT",
+            "Lambda does not take the payload for JSON",
+        ),
+    ] {
+        let setup = Setup::new(answer);
+        assert!(setup.process(vec![due(1)]).is_empty());
+        let verdict = setup.verdict();
+        assert_eq!((&verdict["verdict"], &verdict["explanation"]), (&json!(reason), &json!(explanation)));
+        assert_eq!((&verdict["type"], &verdict["attempts"]), (&json!("OrderLocked"), &json!(0)));
+    }
+}
+
+#[test]
+fn a_verdict_that_is_not_confirmed_leaves_its_record() {
+    for record in [received(1, "no record"), due(1)] {
+        let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
+        setup.world.fail_sends(&setup.annotation, Scope::Entry, When::Numbers(vec![1]), Injection::Sender);
+        assert_eq!(setup.process(vec![record]), ["sqs-1"]);
+    }
+}
+
+#[test]
+fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
+    let setup = Setup::new(nobody);
+    let attributes = ten_attributes();
+    let room =
+        redeliver_core::limits::MESSAGE_BYTES_MAX - redeliver_core::message::attributes_size(&attributes);
+    let empty = destination_record(1, "\"\"", -1001).replace("orders:", "other:");
+    let body = empty.replace("\"\"", &format!("\"{}\"", "x".repeat(room - empty.len())));
+    let record = ReceivedMessage { attributes: attributes.clone(), ..received(1, body) };
+    assert!(setup.process(vec![record]).is_empty());
+    assert_eq!(
+        setup.annotation.only().attributes,
+        attributes,
+        "the annotator finds no verdict; nothing is lost"
+    );
+}

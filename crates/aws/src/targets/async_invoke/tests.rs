@@ -1,0 +1,67 @@
+use super::*;
+use crate::loopback::{Answer, Loopback, refused_url};
+
+const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
+
+async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
+    let invoker = LambdaInvoker::with_timeout(&server.sdk_config(), Duration::from_millis(500));
+    invoker.invoke(ARN, payload).await
+}
+
+fn not_now(code: &str) -> Result<(), NotInvoked> {
+    Err(NotInvoked::NotNow { code: code.to_owned() })
+}
+
+#[tokio::test]
+async fn the_event_is_queued_byte_for_byte_for_the_version_that_failed() {
+    let payload = "{ \"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10 }";
+    let server = Loopback::start([Answer::new(202, &[], "")]).await;
+    assert_eq!(invoke(&server, payload).await, Ok(()));
+    let request = server.request();
+    assert_eq!(request.body, payload.as_bytes());
+    assert_eq!(request.header("x-amz-invocation-type"), ["Event"]);
+    let path = format!("/2015-03-31/functions/{}/invocations", ARN.replace(':', "%3A").replace('$', "%24"));
+    assert_eq!(request.line, format!("POST {path} HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn a_function_of_another_region_is_invoked_there() {
+    // The scripted server's configuration is for eu-central-1.
+    let server = Loopback::start([Answer::new(202, &[], "")]).await;
+    let invoker = LambdaInvoker::new(&server.sdk_config());
+    assert_eq!(invoker.invoke(&ARN.replace("eu-central-1", "us-east-1"), "{}").await, Ok(()));
+    let signature = server.request().header("authorization").concat();
+    assert!(signature.contains("/us-east-1/lambda/aws4_request"), "{signature}");
+}
+
+#[tokio::test]
+async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
+    for (status, code, expected) in [
+        (413, "RequestTooLargeException", Err(NotInvoked::TooLarge)),
+        (400, "InvalidRequestContentException", Err(NotInvoked::Invalid)),
+        (400, "InvalidParameterValueException", not_now("InvalidParameterValueException")),
+        (429, "TooManyRequestsException", not_now("TooManyRequestsException")),
+        (403, "AccessDeniedException", not_now("AccessDeniedException")),
+        (404, "ResourceNotFoundException", not_now("ResourceNotFoundException")),
+        (502, "KMSAccessDeniedException", not_now("KMSAccessDeniedException")),
+        (500, "ServiceException", not_now("ServiceException")),
+    ] {
+        let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
+        let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
+        assert_eq!(invoke(&server, "{}").await, expected, "{code}");
+        assert_eq!(server.requests().len(), 1, "what is not done is received again; the SDK does not retry");
+    }
+}
+
+#[tokio::test]
+async fn without_a_queued_event_nothing_is_done() {
+    // Not 202: somebody has answered, but no event is queued.
+    for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
+        assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
+    }
+    assert_eq!(invoke(&Loopback::start([Answer::hang()]).await, "{}").await, not_now("Timeout"));
+    assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
+    let server = Loopback::start([]).await;
+    let nowhere = server.sdk_config().into_builder().endpoint_url(refused_url().await).build();
+    assert_eq!(LambdaInvoker::new(&nowhere).invoke(ARN, "{}").await, not_now("Connection"));
+}

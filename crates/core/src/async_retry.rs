@@ -1,0 +1,117 @@
+//! Failed asynchronous Lambda invocations: what Lambda tells of one, whether and when the function is invoked again, and
+//! the envelope that tells the function so.
+//!
+//! Nothing is kept anywhere: the envelope carries the attempts and the first failure's time from one failure to the next,
+//! and the due time follows from the record alone, so each copy and each receive of it comes to the same moment.
+
+mod envelope;
+mod record;
+
+use chrono::TimeDelta;
+
+use crate::backoff::{Key, delay};
+use crate::decision::{Due, GiveUp, check_age, check_attempts, classify};
+use crate::failure::{Failure, Kind};
+use crate::function_arn::FunctionArns;
+use crate::limits::{DelaySeconds, RetryDelay};
+use crate::message::Timestamp;
+use crate::policy::Policy;
+use crate::reason::DeadLetterReason;
+pub use envelope::{Retry, unwrap};
+pub use record::{FailedInvocation, NotADestinationRecord};
+
+/// The policy where there is none: full jitter from 1 s, doubling up to 12 h, for a day.
+pub const DEFAULT_POLICY: &str = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
+
+/// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for it.
+const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
+
+/// What is to be done with a failed invocation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Invoke the function again, now.
+    Invoke(Invocation),
+    /// Its backoff is not over: let the record wait on its queue.
+    Hop(Hop),
+    /// Dead-letter it.
+    GiveUp(GiveUp),
+}
+
+/// An invocation to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// The original payload in its envelope.
+    pub payload: String,
+    /// What the envelope says.
+    pub retry: Retry,
+    /// How long it has waited at least, counted from the failure.
+    pub waited: RetryDelay,
+}
+
+/// A wait on the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// As long as the queue can hold it back, and not longer than what remains, rounded up.
+    pub delay: DelaySeconds,
+    /// When the function is to be invoked.
+    pub due: Timestamp,
+}
+
+/// Decides. Pure: the same record, settings and moment give the same answer.
+///
+/// A record that `came_back` from the final DLQ starts afresh: somebody wants it tried again now.
+#[must_use]
+pub fn decide(
+    policy: &Policy,
+    functions: &FunctionArns,
+    failed: &FailedInvocation<'_>,
+    came_back: bool,
+    now: Timestamp,
+) -> Decision {
+    if !functions.admits(&failed.function_arn) {
+        let explanation =
+            "/requestContext/functionArn is not in FUNCTION_ARNS, the functions that may be invoked again";
+        return Decision::GiveUp(GiveUp {
+            reason: DeadLetterReason::NonRetryableError,
+            explanation: explanation.to_owned(),
+        });
+    }
+    if came_back {
+        let retry = Retry { attempt: 1, initial_timestamp: now.timestamp() };
+        return Decision::Invoke(failed.invocation(retry, RetryDelay::ZERO));
+    }
+    next_retry(policy, failed, now).unwrap_or_else(Decision::GiveUp)
+}
+
+fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) -> Result<Decision, GiveUp> {
+    if failed.failed_at > now + CLOCK_SKEW_MAX {
+        return Err(GiveUp {
+            reason: DeadLetterReason::InvalidMessageFormat,
+            explanation: "/timestamp is in the future".to_owned(),
+        });
+    }
+    if classify(policy, &Failure::of_error(&failed.error)) == Kind::Permanent {
+        return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
+    }
+    check_attempts(policy, None, failed.retries_made)?;
+    let attempt = failed.retries_made + 1;
+    let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
+    let due = Due::from_now(delay, failed.failed_at);
+    check_age(policy, None, failed.first_failed_at, due.at.max(now))?;
+    Ok(match due.delay_from(now) {
+        Some(DelaySeconds::ZERO) => {
+            let retry = Retry { attempt, initial_timestamp: failed.first_failed_at.timestamp() };
+            Decision::Invoke(failed.invocation(retry, delay))
+        }
+        remaining => Decision::Hop(Hop { delay: remaining.unwrap_or(DelaySeconds::MAX), due: due.at }),
+    })
+}
+
+impl FailedInvocation<'_> {
+    fn invocation(&self, retry: Retry, waited: RetryDelay) -> Invocation {
+        Invocation { payload: retry.wrap(self.payload), retry, waited }
+    }
+}
+
+#[cfg(test)]
+mod tests;

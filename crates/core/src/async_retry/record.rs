@@ -1,0 +1,128 @@
+//! What Lambda sends to a failed invocation's destination ("Capturing records of Lambda asynchronous invocations", AWS
+//! Lambda Developer Guide).
+
+use std::ops::Range;
+
+use chrono::DateTime;
+use thiserror::Error;
+use uuid::Uuid;
+
+use super::unwrap;
+use crate::envelope::{Malformed, Member, members, unchecked_members};
+use crate::handler::{ErrorType, HandlerError};
+use crate::message::Timestamp;
+use crate::metadata::parse_rfc3339;
+
+/// An asynchronous invocation that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedInvocation<'a> {
+    /// `requestContext.requestId`: each invocation has its own.
+    pub request_id: Uuid,
+    /// `requestContext.functionArn`: the version or alias that failed, not yet known to be one that may be invoked.
+    pub function_arn: String,
+    /// `timestamp`.
+    pub failed_at: Timestamp,
+    /// Retries made before it, from the envelope; 0 where the payload has none.
+    pub retries_made: u32,
+    /// When the first invocation failed, from the envelope, to the second; never later than `failed_at`.
+    pub first_failed_at: Timestamp,
+    /// The payload that the function was first invoked with, byte for byte.
+    pub payload: &'a str,
+    /// `responsePayload.errorType` and `errorMessage`, where the function said them.
+    pub error: HandlerError,
+}
+
+/// Why a body is no record of a failed invocation. Never holds a value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotADestinationRecord {
+    /// Not a JSON object.
+    #[error("not a destination record: {0}")]
+    Malformed(#[from] Malformed),
+    /// A member that each record has.
+    #[error("not a destination record: {0} is missing")]
+    Missing(String),
+    /// A member that is not as Lambda writes it.
+    #[error("not a destination record: {0} is not {1}")]
+    Wrong(String, &'static str),
+    /// The function succeeded.
+    #[error("the record is of a success: the function's on-success destination is not to be the retry queue")]
+    Success,
+}
+
+impl<'a> FailedInvocation<'a> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// What is missing or wrong, the first of it.
+    pub fn parse(body: &'a str) -> Result<Self, NotADestinationRecord> {
+        let record = Object::read(body, 0..body.len(), "")?;
+        let context = Object::read(body, record.value("requestContext")?, "/requestContext")?;
+        let condition = context.text("condition")?;
+        if condition == "Success" {
+            return Err(NotADestinationRecord::Success);
+        }
+        let (retry, payload) = unwrap(&body[record.value("requestPayload")?]);
+        let failed_at = parse_rfc3339(&record.text("timestamp")?)
+            .filter(|moment| moment.timestamp() >= 0)
+            .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339 since 1970"))?;
+        let request_id = Uuid::parse_str(&context.text("requestId")?);
+        let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
+        Ok(Self {
+            request_id: request_id.map_err(|_| context.wrong("requestId", "a UUID"))?,
+            function_arn: context.text("functionArn")?,
+            failed_at,
+            retries_made: retry.map_or(0, |retry| retry.attempt),
+            first_failed_at: DateTime::from_timestamp(first_failed_at, 0).unwrap_or(failed_at).min(failed_at),
+            payload,
+            error: error(record.value("responsePayload").map_or("", |at| &body[at]), &condition),
+        })
+    }
+}
+
+/// What the function answered: an object with text in it, or anything at all.
+fn error(response: &str, condition: &str) -> HandlerError {
+    let members = unchecked_members(response).unwrap_or_default();
+    let told = |name: &str| {
+        let (_, value) = members.iter().rfind(|(known, _)| **known == *name.as_bytes())?;
+        serde_json::from_str::<String>(value.get()).ok().filter(|text| !text.is_empty())
+    };
+    let error_type = match told("errorType") {
+        Some(error_type) => ErrorType::FromTarget(error_type),
+        None if condition == "EventAgeExceeded" => "Lambda.EventAgeExceeded".into(),
+        None => "Lambda.FunctionError".into(),
+    };
+    HandlerError::transient(error_type, told("errorMessage").unwrap_or_default())
+}
+
+/// An object inside the body, no member of which stands twice.
+struct Object<'a> {
+    body: &'a str,
+    pointer: &'static str,
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Object<'a> {
+    fn read(body: &'a str, at: Range<usize>, pointer: &'static str) -> Result<Self, NotADestinationRecord> {
+        match members(body, at, pointer) {
+            Ok(members) => Ok(Self { body, pointer, members }),
+            Err(Malformed::NotAnObject) if !pointer.is_empty() => {
+                Err(NotADestinationRecord::Wrong(pointer.to_owned(), "an object"))
+            }
+            Err(malformed) => Err(malformed.into()),
+        }
+    }
+
+    fn value(&self, name: &str) -> Result<Range<usize>, NotADestinationRecord> {
+        let member = self.members.iter().find(|member| *member.name == *name.as_bytes());
+        let missing = || NotADestinationRecord::Missing(format!("{}/{name}", self.pointer));
+        member.map(|member| member.value.clone()).ok_or_else(missing)
+    }
+
+    fn text(&self, name: &str) -> Result<String, NotADestinationRecord> {
+        serde_json::from_str(&self.body[self.value(name)?]).map_err(|_| self.wrong(name, "a text"))
+    }
+
+    fn wrong(&self, name: &str, rule: &'static str) -> NotADestinationRecord {
+        NotADestinationRecord::Wrong(format!("{}/{name}", self.pointer), rule)
+    }
+}

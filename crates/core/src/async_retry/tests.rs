@@ -1,0 +1,267 @@
+mod envelopes;
+mod records;
+
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::metadata::parse_rfc3339;
+
+const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
+const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";
+const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
+
+/// As the AWS Lambda Developer Guide shows it.
+fn record(payload: &str) -> String {
+    format!(
+        r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}}}}"#
+    )
+}
+
+fn envelope(attempt: &str, initial: &str, payload: &str) -> String {
+    format!(
+        r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}}},"_original_payload":{payload}}}"#
+    )
+}
+
+fn failed_at() -> Timestamp {
+    parse_rfc3339(FAILED_AT).unwrap()
+}
+
+fn functions() -> FunctionArns {
+    FunctionArns::parse(ORDERS).unwrap()
+}
+
+fn fixed(seconds: u32) -> Policy {
+    Policy::from_json(&format!(
+        r#"{{"long_delays":true,"max_attempts":3,"max_age_seconds":86400,"backoff":{{"kind":"fixed","delay_seconds":{seconds},"jitter":"none"}}}}"#
+    ))
+    .unwrap()
+}
+
+/// Decides so many milliseconds after the failure.
+fn decided(policy: &Policy, body: &str, after_millis: i64) -> Decision {
+    let now = failed_at() + TimeDelta::milliseconds(after_millis);
+    decide(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)
+}
+
+fn given_up(decision: Decision) -> (DeadLetterReason, String) {
+    let Decision::GiveUp(GiveUp { reason, explanation }) = decision else { panic!("{decision:?}") };
+    (reason, explanation)
+}
+
+#[test]
+fn the_first_failure_is_retried_as_attempt_1_with_the_records_own_time() {
+    let payload = r#"{ "n":1e400, "é":"\u00e9", "n":0.10 }"#;
+    let Decision::Invoke(invocation) = decided(&fixed(5), &record(payload), 5000) else { panic!() };
+    assert_eq!(invocation.payload, envelope("1", "1573755365", payload));
+    assert_eq!(invocation.retry, Retry { attempt: 1, initial_timestamp: 1_573_755_365 });
+    assert_eq!(invocation.waited.get(), 5);
+}
+
+#[test]
+fn the_next_failure_counts_on_and_keeps_the_first_time_and_the_payload() {
+    let body = record(&envelope("1", "1573750000", "[1.0]"));
+    let Decision::Invoke(invocation) = decided(&fixed(5), &body, 5000) else { panic!() };
+    assert_eq!(invocation.payload, envelope("2", "1573750000", "[1.0]"));
+}
+
+#[test]
+fn what_is_not_due_waits_for_the_rest_rounded_up_and_for_900_s_at_most() {
+    let hop = |after_millis| match decided(&fixed(2000), &record("{}"), after_millis) {
+        Decision::Hop(Hop { delay, due }) => {
+            assert_eq!(due, failed_at() + TimeDelta::seconds(2000));
+            Some(delay.get())
+        }
+        Decision::Invoke(_) => None,
+        other => panic!("{other:?}"),
+    };
+    let moments = [-1000, 0, 1_099_999, 1_100_000, 1_999_000, 1_999_001, 1_999_999, 2_000_000];
+    let delays = [Some(900), Some(900), Some(900), Some(900), Some(1), Some(1), Some(1), None];
+    assert_eq!(moments.map(hop), delays);
+}
+
+#[test]
+fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
+    let policy = Policy::from_json(DEFAULT_POLICY).unwrap();
+    for attempt in 1..=20 {
+        let payload = if attempt == 1 {
+            "{}".to_owned()
+        } else {
+            envelope(&(attempt - 1).to_string(), "1573755000", "{}")
+        };
+        let message_id = Uuid::parse_str(REQUEST_ID).unwrap();
+        let expected = delay(&policy, Key { message_id, generation: 0, attempt });
+        match decided(&policy, &record(&payload), 0) {
+            Decision::Hop(hop) => {
+                assert_eq!(hop.due - failed_at(), TimeDelta::seconds(expected.get().into()));
+            }
+            Decision::Invoke(invocation) => assert_eq!((invocation.waited, expected.get()), (expected, 0)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_default_policy_is_full_jitter_for_a_day() {
+    let policy = Policy::from_json(DEFAULT_POLICY).unwrap();
+    assert_eq!((policy.max_attempts, policy.max_age_seconds), (1000, Some(86_400)));
+    assert!(policy.long_delays);
+    assert_eq!(policy.backoff.longest(policy.delay_limit()), RetryDelay::MAX);
+}
+
+#[test]
+fn after_max_attempts_retries_it_is_given_up() {
+    let after = |attempt| decided(&fixed(0), &record(&envelope(attempt, "1573755000", "{}")), 0);
+    assert!(matches!(after("2"), Decision::Invoke(_)));
+    let (reason, explanation) = given_up(after("3"));
+    assert_eq!(reason, DeadLetterReason::RetryAttemptExceeded);
+    assert_eq!(explanation, "Max retry attempts 3 exceeded");
+    assert_eq!(given_up(after("1000")).0, DeadLetterReason::RetryAttemptExceeded);
+    let never = Policy { max_attempts: 0, ..fixed(0) };
+    assert_eq!(given_up(decided(&never, &record("{}"), 0)).0, DeadLetterReason::RetryAttemptExceeded);
+}
+
+#[test]
+fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
+    // The first failure is 86,400 s before the fifth second after this one.
+    let first = (failed_at().timestamp() + 5 - 86_400).to_string();
+    let body = record(&envelope("1", &first, "{}"));
+    assert!(matches!(decided(&fixed(4), &body, 0), Decision::Hop(_)));
+    let (reason, explanation) = given_up(decided(&fixed(5), &body, 0));
+    assert_eq!(reason, DeadLetterReason::MessageExpired);
+    assert_eq!(
+        explanation,
+        "The next retry at 2019-11-14T18:16:10.568000Z would come after max_age_seconds at 2019-11-14T18:16:10.000000Z"
+    );
+    // Nor because the record lay in the queue for so long.
+    assert!(matches!(decided(&fixed(4), &body, 4432), Decision::Invoke(_)));
+    assert_eq!(given_up(decided(&fixed(4), &body, 4433)).0, DeadLetterReason::MessageExpired);
+}
+
+#[test]
+fn a_function_outside_the_list_is_not_invoked_even_if_somebody_sends_the_record_back() {
+    let body = record("{}").replace(":function:orders:", ":function:orders-2:");
+    let failed = FailedInvocation::parse(&body).unwrap();
+    for came_back in [false, true] {
+        let (reason, explanation) =
+            given_up(decide(&fixed(0), &functions(), &failed, came_back, failed_at()));
+        assert_eq!(reason, DeadLetterReason::NonRetryableError);
+        assert!(explanation.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"));
+    }
+}
+
+#[test]
+fn the_policys_lists_see_the_functions_own_error_type() {
+    let policy = |lists: &str| Policy::from_json(&format!(r#"{{{lists},"max_attempts":3}}"#)).unwrap();
+    for (lists, is_given_up) in [
+        (r#""non_retryable":["Order*"]"#, true),
+        (r#""non_retryable":["Other"]"#, false),
+        (r#""retryable":["OrderLocked"]"#, false),
+        (r#""retryable":["Other"]"#, true),
+    ] {
+        let decision = decided(&policy(lists), &record("{}"), 900_000);
+        assert_eq!(matches!(decision, Decision::GiveUp(_)), is_given_up, "{lists}");
+        if is_given_up {
+            assert_eq!(given_up(decision), (DeadLetterReason::NonRetryableError, String::new()));
+        }
+    }
+}
+
+#[test]
+fn a_record_that_came_back_from_the_final_dlq_starts_afresh_now() {
+    let body = record(&envelope("3", "1573750000", "[1.0]"));
+    let now = failed_at() + TimeDelta::days(9);
+    let Decision::Invoke(invocation) =
+        decide(&fixed(600), &functions(), &FailedInvocation::parse(&body).unwrap(), true, now)
+    else {
+        panic!()
+    };
+    assert_eq!(invocation.payload, envelope("1", &now.timestamp().to_string(), "[1.0]"));
+    assert_eq!(invocation.waited, RetryDelay::ZERO);
+}
+
+/// It would wait until then, again and again.
+#[test]
+fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
+    for (timestamp, is_given_up) in [
+        ("9999-12-31T23:59:59.999Z", true),
+        ("2019-11-14T18:21:05.569Z", true),
+        ("2019-11-14T18:21:05.568Z", false),
+    ] {
+        let body = record("{}").replace(FAILED_AT, timestamp);
+        let decision = decided(&fixed(0), &body, 0);
+        assert_eq!(matches!(decision, Decision::GiveUp(_)), is_given_up, "{timestamp}");
+        if is_given_up {
+            let future = (DeadLetterReason::InvalidMessageFormat, "/timestamp is in the future".to_owned());
+            assert_eq!(given_up(decision), future);
+        }
+    }
+}
+
+proptest! {
+    /// Receives at any moments, hop after hop: each comes to the same due time, none is early, and the wait ends.
+    #[test]
+    fn no_invocation_is_early_and_every_wait_ends(
+        request_id in any::<u128>(),
+        made in 0..20_u32,
+        late_millis in proptest::collection::vec(0..20_000_i64, 200),
+    ) {
+        let policy = Policy { max_age_seconds: None, ..Policy::from_json(DEFAULT_POLICY).unwrap() };
+        let request_id = Uuid::from_u128(request_id);
+        let payload = if made == 0 { "{}".to_owned() } else { envelope(&made.to_string(), "1573755000", "{}") };
+        let body = record(&payload).replace(REQUEST_ID, &request_id.to_string());
+        let expected = delay(&policy, Key { message_id: request_id, generation: 0, attempt: made + 1 });
+        let due = failed_at() + TimeDelta::seconds(expected.get().into());
+        let failed = FailedInvocation::parse(&body).unwrap();
+        let mut now = failed_at();
+        let mut hops = 0;
+        let mut lateness = late_millis.into_iter();
+        let invocation = loop {
+            now += TimeDelta::milliseconds(lateness.next().unwrap());
+            match decide(&policy, &functions(), &failed, false, now) {
+                Decision::Hop(hop) => {
+                    prop_assert_eq!(hop.due, due);
+                    prop_assert!(hop.delay > DelaySeconds::ZERO);
+                    now += TimeDelta::seconds(hop.delay.get().into());
+                    hops += 1;
+                }
+                Decision::Invoke(invocation) => break invocation,
+                Decision::GiveUp(give_up) => panic!("{give_up:?}"),
+            }
+        };
+        prop_assert!(now >= due);
+        prop_assert!(now - due <= TimeDelta::seconds(21), "{}", now - due);
+        prop_assert!(hops <= 43_200 / 900 + 1);
+        prop_assert_eq!(invocation.waited, expected);
+        prop_assert_eq!(invocation.retry.attempt, made + 1);
+    }
+
+    /// A chain of failures ends: so many retries and no more, whatever the payload is.
+    #[test]
+    fn retries_never_exceed_the_policy_and_never_touch_the_payload(
+        payload in envelopes::any_json(),
+        max_attempts in 0..12_u32,
+    ) {
+        let policy = Policy { max_attempts, ..fixed(0) };
+        prop_assume!(unwrap(&payload).0.is_none());
+        let mut current = payload.clone();
+        let mut retries = 0;
+        loop {
+            match decided(&policy, &record(&current), 0) {
+                Decision::Invoke(invocation) => {
+                    retries += 1;
+                    let expected = Retry { attempt: retries, initial_timestamp: failed_at().timestamp() };
+                    prop_assert_eq!(unwrap(&invocation.payload), (Some(expected), payload.as_str()));
+                    current = invocation.payload;
+                }
+                Decision::GiveUp(give_up) => {
+                    prop_assert_eq!(give_up.reason, DeadLetterReason::RetryAttemptExceeded);
+                    prop_assert_eq!(retries, max_attempts);
+                    break;
+                }
+                Decision::Hop(hop) => panic!("{hop:?}"),
+            }
+        }
+    }
+}

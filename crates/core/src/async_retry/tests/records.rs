@@ -1,0 +1,122 @@
+//! Records as Lambda writes them, and as nobody should.
+
+use super::*;
+use crate::handler::{ErrorType, FailureKind};
+
+#[test]
+fn a_record_of_the_developer_guide_is_read() {
+    let body = record(r#"{"ORDER_IDS":["9e07af03"]}"#);
+    let failed = FailedInvocation::parse(&body).unwrap();
+    assert_eq!(failed.request_id.to_string(), REQUEST_ID);
+    assert_eq!(failed.function_arn, format!("{ORDERS}:$LATEST"));
+    assert_eq!(failed.failed_at, failed_at());
+    assert_eq!(failed.first_failed_at.timestamp(), 1_573_755_365);
+    assert_eq!((failed.retries_made, failed.payload), (0, r#"{"ORDER_IDS":["9e07af03"]}"#));
+    assert_eq!(failed.error.error_type, ErrorType::FromTarget("OrderLocked".to_owned()));
+    assert_eq!(failed.error.details, "order 7 is locked");
+    assert_eq!(failed.error.kind, FailureKind::Transient);
+}
+
+#[test]
+fn the_published_example_is_of_a_second_failure() {
+    let body = include_str!("../../../../../examples/destination-record.json");
+    let failed = FailedInvocation::parse(body).unwrap();
+    assert_eq!((failed.retries_made, failed.payload), (1, r#"{ "id": "7" }"#));
+    assert_eq!((failed.first_failed_at.timestamp(), failed.failed_at), (1_573_755_300, failed_at()));
+    assert!(functions().admits(&failed.function_arn));
+}
+
+#[test]
+fn an_event_that_grew_too_old_has_no_response() {
+    let body = format!(
+        r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"EventAgeExceeded","approximateInvokeCount":0}},"requestPayload":null}}"#
+    );
+    let failed = FailedInvocation::parse(&body).unwrap();
+    assert_eq!(failed.error.error_type, ErrorType::Named("Lambda.EventAgeExceeded"));
+    assert_eq!((failed.payload, failed.error.details.as_str()), ("null", ""));
+}
+
+#[test]
+fn a_response_may_be_anything() {
+    let told = |response: &str| {
+        let body = record("{}")
+            .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);
+        let error = FailedInvocation::parse(&body).unwrap().error;
+        (error.error_type.name().into_owned(), error.details)
+    };
+    let text = |error_type: &str, details: &str| (error_type.to_owned(), details.to_owned());
+    for nothing in
+        ["null", "[]", "7", "\"\"", "{}", r#"{"errorType":7,"errorMessage":{}}"#, r#"{"errorType":""}"#]
+    {
+        assert_eq!(told(nothing), text("Lambda.FunctionError", ""), "{nothing}");
+    }
+    assert_eq!(
+        told(r#"{"errorMessage":"Task timed out after 3.00 seconds"}"#),
+        text("Lambda.FunctionError", "Task timed out after 3.00 seconds")
+    );
+    assert_eq!(told(r#"{"errorType":"A","errorType":"B"}"#), text("B", ""), "the last one counts");
+}
+
+#[test]
+fn a_forged_time_of_the_first_failure_is_never_later_than_this_one() {
+    let body = record(&envelope("1", "253402300799", "{}"));
+    let failed = FailedInvocation::parse(&body).unwrap();
+    assert_eq!((failed.first_failed_at, failed.retries_made), (failed_at(), 1));
+}
+
+#[test]
+fn each_flaw_is_named_and_no_value_is_repeated() {
+    let whole = record(r#"{"secret":"CANARY"}"#);
+    let context = format!(
+        r#"{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}}"#
+    );
+    for (from, to, said) in [
+        ("\"requestPayload\"", "\"payload\"", "not a destination record: /requestPayload is missing"),
+        ("\"timestamp\"", "\"time\"", "not a destination record: /timestamp is missing"),
+        (FAILED_AT, "CANARY", "not a destination record: /timestamp is not a time by RFC 3339 since 1970"),
+        (
+            FAILED_AT,
+            "1969-12-31T23:59:59.999Z",
+            "not a destination record: /timestamp is not a time by RFC 3339 since 1970",
+        ),
+        (&*format!("\"{FAILED_AT}\""), "7", "not a destination record: /timestamp is not a text"),
+        ("\"requestContext\"", "\"context\"", "not a destination record: /requestContext is missing"),
+        (&*context, "[\"CANARY\"]", "not a destination record: /requestContext is not an object"),
+        (REQUEST_ID, "CANARY", "not a destination record: /requestContext/requestId is not a UUID"),
+        ("\"requestId\"", "\"id\"", "not a destination record: /requestContext/requestId is missing"),
+        ("\"functionArn\"", "\"arn\"", "not a destination record: /requestContext/functionArn is missing"),
+        ("\"condition\"", "\"why\"", "not a destination record: /requestContext/condition is missing"),
+        (
+            "RetriesExhausted",
+            "Success",
+            "the record is of a success: the function's on-success destination is not to be the retry queue",
+        ),
+        (
+            "\"version\":\"1.0\"",
+            "\"requestPayload\":1",
+            "not a destination record: duplicate member /requestPayload",
+        ),
+        (
+            "\"approximateInvokeCount\"",
+            "\"requestId\"",
+            "not a destination record: duplicate member /requestContext/requestId",
+        ),
+    ] {
+        assert!(whole.contains(from), "{from}");
+        let error = FailedInvocation::parse(&whole.replace(from, to)).unwrap_err();
+        assert_eq!(error.to_string(), said, "{from} → {to}");
+        assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
+    }
+    for (body, said) in [
+        ("[]", "not a destination record: not a JSON object"),
+        ("\"CANARY\"", "not a destination record: not a JSON object"),
+        (r#"{"metadata":{},"data":{}}"#, "not a destination record: /requestContext is missing"),
+    ] {
+        assert_eq!(FailedInvocation::parse(body).unwrap_err().to_string(), said);
+    }
+    let broken = FailedInvocation::parse("{\"CANARY").unwrap_err().to_string();
+    assert!(
+        broken.starts_with("not a destination record: not JSON: ") && !broken.contains("CANARY"),
+        "{broken}"
+    );
+}

@@ -1,0 +1,111 @@
+//! ARNs of Lambda functions.
+
+use thiserror::Error;
+
+/// Parts of an ARN without a qualifier.
+const UNQUALIFIED_PARTS: usize = 7;
+
+/// Whether a text is `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER` or without.
+#[must_use]
+pub fn is_function_arn(text: &str) -> bool {
+    let parts: Vec<_> = text.split(':').collect();
+    let ["arn", partition, "lambda", region, account, "function", name, qualifier @ ..] = parts.as_slice()
+    else {
+        return false;
+    };
+    partition.starts_with("aws")
+        && !region.is_empty()
+        && account.len() == 12
+        && account.bytes().all(|byte| byte.is_ascii_digit())
+        && !name.is_empty()
+        && qualifier.len() <= 1
+        && qualifier.iter().all(|qualifier| !qualifier.is_empty())
+}
+
+/// The functions that may be invoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionArns(Vec<String>);
+
+/// Why a list of functions is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotFunctionArns {
+    /// One of them is no function's ARN.
+    #[error(
+        "names at place {0} what is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)"
+    )]
+    NotAnArn(usize),
+}
+
+impl FunctionArns {
+    /// Reads ARNs with commas between them; white space around each is ignored.
+    ///
+    /// # Errors
+    /// The first place, counted from 1, that is not a function's ARN.
+    pub fn parse(text: &str) -> Result<Self, NotFunctionArns> {
+        let arns: Vec<_> = text.split(',').map(|arn| arn.trim().to_owned()).collect();
+        match arns.iter().position(|arn| !is_function_arn(arn)) {
+            Some(index) => Err(NotFunctionArns::NotAnArn(index + 1)),
+            None => Ok(Self(arns)),
+        }
+    }
+
+    /// Whether this function is one of them. An ARN without a qualifier stands for the function with every version and
+    /// alias; one with a qualifier for nothing but itself.
+    #[must_use]
+    pub fn admits(&self, arn: &str) -> bool {
+        is_function_arn(arn)
+            && self.0.iter().any(|listed| {
+                let is_unqualified = listed.split(':').count() == UNQUALIFIED_PARTS;
+                match arn.strip_prefix(listed.as_str()) {
+                    Some("") => true,
+                    Some(rest) => is_unqualified && rest.strip_prefix(':').is_some_and(is_qualifier),
+                    None => false,
+                }
+            })
+    }
+}
+
+/// `$LATEST`, a version or an alias ("Invoke", AWS Lambda API Reference).
+fn is_qualifier(text: &str) -> bool {
+    text == "$LATEST" || text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDERS: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
+
+    #[test]
+    fn an_unqualified_arn_admits_every_version_and_alias_of_its_function_and_no_other() {
+        let functions = FunctionArns::parse(ORDERS).unwrap();
+        for qualifier in ["", ":$LATEST", ":7", ":live", ":a-b_c"] {
+            assert!(functions.admits(&format!("{ORDERS}{qualifier}")), "{qualifier}");
+        }
+        for other in ["-2", ":", ":$latest", ":a/b", ":a:b", ":é", "\n", " "] {
+            assert!(!functions.admits(&format!("{ORDERS}{other}")), "{other:?}");
+        }
+        assert!(!functions.admits(&ORDERS.replace("123456789012", "123456789013")));
+        assert!(!functions.admits("orders"));
+        assert!(!functions.admits(""));
+    }
+
+    #[test]
+    fn a_qualified_arn_admits_itself_alone() {
+        let functions = FunctionArns::parse(&format!("{ORDERS}:live , {ORDERS}-2")).unwrap();
+        assert!(functions.admits(&format!("{ORDERS}:live")));
+        assert!(functions.admits(&format!("{ORDERS}-2:$LATEST")));
+        for other in ["", ":$LATEST", ":live2", ":live:live"] {
+            assert!(!functions.admits(&format!("{ORDERS}{other}")), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_list_with_anything_else_is_refused_with_its_place() {
+        for (text, place) in
+            [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
+        {
+            assert_eq!(FunctionArns::parse(text), Err(NotFunctionArns::NotAnArn(place)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Lambda's asynchronous side on loopback: it takes events, "runs" them, and sends a record of each failure to a queue.
+//!
+//! ministack does the same, but its records have neither time nor request id, so no function that waits could use them.
+
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_sqs::Client;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::sqs::Queue;
+use crate::wire::serve;
+
+/// What is not a function's text, and must appear in no log.
+pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
+
+/// A running Lambda whose functions have `destination` as their on-failure destination; dropping it ends it.
+pub struct AsyncLambda {
+    url: String,
+    service: Arc<Service>,
+    server: JoinHandle<()>,
+}
+
+/// One event as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoked {
+    /// The function.
+    pub function_arn: String,
+    /// The payload's bytes.
+    pub payload: String,
+    /// Milliseconds since 1970.
+    pub at_millis: i64,
+}
+
+struct Service {
+    client: Client,
+    destination: Queue,
+    /// Whether an event fails.
+    fails: fn(payload: &Value) -> bool,
+    /// Requests that are answered with 429 before the first is taken.
+    throttles: Mutex<u32>,
+    invoked: Mutex<Vec<Invoked>>,
+}
+
+impl AsyncLambda {
+    /// Starts it.
+    pub async fn start(client: Client, destination: Queue, fails: fn(payload: &Value) -> bool) -> Self {
+        let service =
+            Service { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
+        let service = Arc::new(service);
+        let invoke = "/2015-03-31/functions/{function_arn}/invocations";
+        let router = Router::new().route(invoke, post(answer)).with_state(Arc::clone(&service));
+        let (address, server) = serve(router).await;
+        Self { url: format!("http://{address}"), service, server }
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL_LAMBDA`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The next so many requests are throttled.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn throttle(&self, requests: u32) {
+        *self.service.throttles.lock().expect("no holder panics") = requests;
+    }
+
+    /// Invokes a function as a producer does.
+    pub async fn send(&self, function_arn: &str, payload: &str) {
+        self.service.run(function_arn, payload).await;
+    }
+
+    /// The events so far, in the order in which they came.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn invoked(&self) -> Vec<Invoked> {
+        self.service.invoked.lock().expect("no holder panics").clone()
+    }
+}
+
+impl Drop for AsyncLambda {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Service {
+    /// Whether this request is throttled.
+    fn is_throttled(&self) -> bool {
+        let mut throttles = self.throttles.lock().expect("no holder panics");
+        let is_throttled = *throttles > 0;
+        *throttles = throttles.saturating_sub(1);
+        is_throttled
+    }
+
+    async fn run(&self, function_arn: &str, payload: &str) {
+        let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
+        self.invoked.lock().expect("no holder panics").push(Invoked {
+            function_arn: function_arn.to_owned(),
+            payload: payload.to_owned(),
+            at_millis: now.timestamp_millis(),
+        });
+        let event: Value = serde_json::from_str(payload).expect("the payload is JSON");
+        if (self.fails)(&event) {
+            let request_id =
+                format!("{:08x}-0000-4000-8000-{:012x}", now.timestamp_subsec_nanos(), self.number());
+            let record = record(
+                function_arn,
+                payload,
+                &request_id,
+                &now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+            );
+            let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
+            request.send().await.expect("the destination takes the record");
+        }
+    }
+
+    fn number(&self) -> usize {
+        self.invoked.lock().expect("no holder panics").len()
+    }
+}
+
+async fn answer(
+    State(service): State<Arc<Service>>,
+    Path(function_arn): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    assert_eq!(headers["x-amz-invocation-type"], "Event", "nobody waits for an answer");
+    if service.is_throttled() {
+        let code = [("x-amzn-errortype", "TooManyRequestsException")];
+        return (StatusCode::TOO_MANY_REQUESTS, code, "{}").into_response();
+    }
+    let payload = std::str::from_utf8(&body).expect("JSON is UTF-8");
+    service.run(&function_arn, payload).await;
+    StatusCode::ACCEPTED.into_response()
+}
+
+fn epoch_millis() -> i64 {
+    i64::try_from(crate::settings::epoch_millis()).expect("this millennium")
+}
+
+/// "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.
+fn record(function_arn: &str, payload: &str, request_id: &str, timestamp: &str) -> String {
+    let payload: &RawValue = serde_json::from_str(payload).expect("the payload is JSON");
+    let context = json!({
+        "requestId": request_id,
+        "functionArn": function_arn,
+        "condition": "RetriesExhausted",
+        "approximateInvokeCount": 1,
+    });
+    let response = json!({ "errorMessage": ERROR_CANARY, "errorType": "OrderLocked" });
+    format!(
+        r#"{{"version":"1.0","timestamp":"{timestamp}","requestContext":{context},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{response}}}"#
+    )
+}
