@@ -181,6 +181,48 @@ fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() 
 }
 
 #[test]
+fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
+    let policy = Scratch::new(
+        "async.json",
+        br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
+    );
+    let dead = Scratch::new("dead-async.jsonl", b"");
+    let run = |failing: [&str; 2], input: &[u8]| {
+        let [fail, how] = failing;
+        let arguments = [
+            "local",
+            "-",
+            "--strategy",
+            "async-retry",
+            fail,
+            how,
+            "--policy",
+            policy.name(),
+            "--final-dlq",
+            dead.name(),
+            "--format",
+            "json",
+        ];
+        report(&with_input(&arguments, input))
+    };
+    let twice = run(["--fail-first", "2"], b"[1e400]\nnot JSON\n");
+    assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
+    assert_eq!(twice["virtual_seconds"], 4000.0);
+
+    let always = run(["--fail-rate", "1"], b"[1e400]");
+    assert_eq!(
+        (&always["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], &always["retries"]),
+        (&1.into(), &5.into())
+    );
+    let record: Value = serde_json::from_str(&dead.text()).unwrap();
+    let body = record["body"].as_str().unwrap();
+    assert!(body.contains(r#""_original_payload":[1e400]}"#), "{body}");
+    let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
+    assert_eq!((&document["stage"], &document["attempts"]), (&"async-retry-handler".into(), &5.into()));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let run = |seed: &str, name: &str| {
         let dead = Scratch::new(name, b"");

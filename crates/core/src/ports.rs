@@ -226,6 +226,16 @@ impl<T: Clock> Clock for &T {
     }
 }
 
+impl<T: AsyncInvoker> AsyncInvoker for &T {
+    fn invoke(
+        &self,
+        function_arn: &str,
+        payload: &str,
+    ) -> impl Future<Output = Result<(), NotInvoked>> + Send {
+        (**self).invoke(function_arn, payload)
+    }
+}
+
 impl<T: Observer> Observer for &T {
     fn observe(&self, event: &Event) {
         (**self).observe(event);

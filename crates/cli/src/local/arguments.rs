@@ -13,6 +13,7 @@ Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
   redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl --format json
   redeliver local orders.jsonl --strategy visibility
+  redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
   redeliver local orders.jsonl --endpoint-url http://127.0.0.1:4566
 
@@ -26,7 +27,8 @@ pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
-    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy async-retry:
+    /// for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// What becomes of a message that failed
@@ -68,6 +70,8 @@ pub enum StrategyName {
     DelayedResend,
     /// It stays on the source queue, hidden for the delay
     Visibility,
+    /// Each line is the payload of an asynchronous invocation; of a failure Lambda's record goes to the retry queue
+    AsyncRetry,
 }
 
 fn probability(text: &str) -> Result<f64, String> {

@@ -11,12 +11,12 @@ use futures_util::{join, pin_mut};
 use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::delivery::deliver;
 use redeliver_core::message::{Attribute, ReceivedMessage};
-use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
+use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoked, Queue, Receive};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::topology::INVOCATION_TIMEOUT;
-use super::{Input, Ledger, Topology};
+use super::{FUNCTION_ARN, Input, Ledger, Topology};
 use crate::dead_letters::delete;
 use crate::polling::poll;
 
@@ -50,6 +50,9 @@ pub enum LoopError {
         /// All messages.
         total: usize,
     },
+    /// The function could not be invoked.
+    #[error("invoking the function: {0}")]
+    Invoke(#[from] NotInvoked),
     /// The output file's answer.
     #[error("the final records cannot be written: {0}")]
     Output(#[from] std::io::Error),
@@ -64,8 +67,8 @@ impl LoopError {
 /// The functions of the loop.
 #[derive(Debug)]
 pub struct Functions<M, F, A> {
-    /// On the source queue.
-    pub message_processor: M,
+    /// On the source queue: the message-processor, or the async-retry-handler.
+    pub on_source: M,
     /// On the intermediate DLQ, where there is one.
     pub failed_message_processor: Option<F>,
     /// On the annotation queue.
@@ -84,6 +87,8 @@ pub struct Engine<'a, Q, C> {
     pub progress: &'a dyn Fn(u64),
     /// Longest long poll.
     pub wait: Duration,
+    /// The message, of a final record's body.
+    pub what_went_in: fn(&str) -> &str,
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
@@ -97,6 +102,34 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let sending = self.send_all(input, &confirmed);
         pin_mut!(stop, sending);
         match select(stop, sending).await {
+            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+            Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    /// Invokes the function with each line, unless `stop` completes before.
+    ///
+    /// # Errors
+    /// If the record of a failure cannot be sent for a minute, or if `stop` completed.
+    pub async fn invoke(
+        &self,
+        input: Input,
+        invoker: &impl AsyncInvoker,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), LoopError> {
+        let total = input.messages.len();
+        let confirmed = Cell::new(0);
+        let invoking = async {
+            for message in input.messages {
+                let payload = &message.content().body;
+                self.ledger().sent(payload);
+                invoker.invoke(FUNCTION_ARN, payload).await?;
+                confirmed.update(|count| count + 1);
+            }
+            Ok(())
+        };
+        pin_mut!(stop, invoking);
+        match select(stop, invoking).await {
             Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
             Either::Right((outcome, _)) => outcome,
         }
@@ -134,7 +167,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
             let (messages, failed, annotated, collected) = join!(
-                self.pump(source, &functions.message_processor, &over),
+                self.pump(source, &functions.on_source, &over),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => self.pump(queue, function, &over).await,
@@ -181,7 +214,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 writeln!(output, "{}", final_record(record))?;
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
                 let now = self.clock.now();
-                self.ledger().dead_lettered(&record.body, error_type.unwrap_or("UNANNOTATED"), now);
+                let body = (self.what_went_in)(&record.body);
+                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();

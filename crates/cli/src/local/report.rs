@@ -95,7 +95,7 @@ impl Report {
         };
         row("sent", self.sent.to_string());
         if self.refused > 0 {
-            row("refused by SQS, not sent", self.refused.to_string());
+            row("refused, not sent", self.refused.to_string());
         }
         row("processed", self.processed.to_string());
         row("retries", self.retries.to_string());

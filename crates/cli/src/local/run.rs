@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use futures_util::pin_mut;
 use indicatif::{ProgressBar, ProgressStyle};
+use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
+use redeliver_core::async_retry::DEFAULT_POLICY;
+use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, QueueService};
@@ -22,10 +25,10 @@ use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::topology::visibility_timeout;
 use super::{
-    Arguments, Counts, Engine, Failing, Functions, Input, Layout, Ledger, LoopError, Recorded, Report,
-    StrategyName, Tally, Target, Topology,
+    Arguments, Counts, Engine, FUNCTION_ARN, Failing, Functions, Input, Layout, Ledger, LocalLambda,
+    LoopError, Recorded, Report, StrategyName, Tally, Target, Topology, payload_of,
 };
-use super::{histogram, input};
+use super::{histogram, input, lambda};
 use crate::files::{FileError, read_policy, read_schema};
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
@@ -44,7 +47,12 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
-        let policy = read_policy(arguments.policy.as_deref())?;
+        let policy = match (arguments.strategy, &arguments.policy) {
+            (StrategyName::AsyncRetry, None) => {
+                Policy::from_json(DEFAULT_POLICY).expect("our own policy is valid: a test reads it")
+            }
+            (_, path) => read_policy(path.as_deref())?,
+        };
         let schema = read_schema(arguments.data_schema.as_deref())?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
@@ -56,6 +64,8 @@ impl Plan {
             }),
         };
         let input = input::read(&arguments.file)?;
+        let input =
+            if arguments.strategy == StrategyName::AsyncRetry { lambda::payloads(input) } else { input };
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = File::create(path);
@@ -113,6 +123,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
 ) -> Result<Report, LoopError> {
     let layout = match plan.strategy {
         StrategyName::DelayedResend => Layout::DelayedResend,
+        StrategyName::AsyncRetry => Layout::AsyncRetry,
         StrategyName::Visibility => Layout::Visibility { max_attempts: plan.policy.max_attempts },
     };
     let topology = Topology::create(world.service, &world.prefix, layout)
@@ -131,16 +142,56 @@ async fn run_on<S: QueueService, C: Clock>(
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
     pin_mut!(stop);
-    let Plan { input, policy, schema, target, .. } = plan;
+    let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
     let refused = input.refused.len() as u64;
     let bar = progress_bar(input.messages.len() as u64);
     let ledger = Mutex::new(Ledger::default());
     let tally = Tally::default();
     let started = world.clock.now();
-    let hold = world.hold.clone();
-    let functions = Functions {
-        message_processor: MessageProcessor {
-            handler: Recorded { target: &target, ledger: &ledger, clock: world.clock, hold },
+    let handler = Recorded { target: &target, ledger: &ledger, clock: world.clock, hold: world.hold.clone() };
+    let final_dlq_annotator = FinalDlqAnnotator {
+        final_dlq: topology.final_dlq.clone(),
+        clock: world.clock,
+        observer: &tally,
+        schema: schema.clone(),
+    };
+    let progress = |settled| bar.set_position(settled);
+    let engine = Engine {
+        topology,
+        clock: world.clock,
+        ledger: &ledger,
+        progress: &progress,
+        wait: world.wait,
+        what_went_in: if strategy == StrategyName::AsyncRetry { payload_of } else { |body| body },
+    };
+    let failed_message_processor =
+        topology.intermediate.clone().map(|intermediate_dlq| FailedMessageProcessor {
+            source_queue: topology.source.clone(),
+            intermediate_dlq,
+            annotation_queue: topology.annotation.clone(),
+            clock: world.clock,
+            observer: &tally,
+            schema: schema.clone(),
+            policy: policy.clone(),
+        });
+    if strategy == StrategyName::AsyncRetry {
+        let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
+        engine.invoke(input, &invoker, stop.as_mut()).await?;
+        let async_retry_handler = AsyncRetryHandler {
+            invoker: &invoker,
+            retry_queue: topology.source.clone(),
+            annotation_queue: topology.annotation.clone(),
+            clock: world.clock,
+            observer: &tally,
+            policy,
+            functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one: a test runs it"),
+        };
+        let functions =
+            Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
+        engine.run(&functions, output, stop).await?;
+    } else {
+        let message_processor = MessageProcessor {
+            handler,
             strategy: match topology.intermediate.clone() {
                 Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
                 None => Strategy::Visibility {
@@ -148,38 +199,19 @@ async fn run_on<S: QueueService, C: Clock>(
                     visibility_timeout: visibility_timeout(),
                 },
             },
-            policy: policy.clone(),
+            policy,
             annotation_queue: topology.annotation.clone(),
             clock: world.clock,
             observer: &tally,
-            schema: schema.clone(),
-            max_concurrency: MAX_CONCURRENCY,
-        },
-        failed_message_processor: topology.intermediate.clone().map(|intermediate_dlq| {
-            FailedMessageProcessor {
-                source_queue: topology.source.clone(),
-                intermediate_dlq,
-                annotation_queue: topology.annotation.clone(),
-                clock: world.clock,
-                observer: &tally,
-                schema: schema.clone(),
-                policy,
-            }
-        }),
-        final_dlq_annotator: FinalDlqAnnotator {
-            final_dlq: topology.final_dlq.clone(),
-            clock: world.clock,
-            observer: &tally,
             schema,
-        },
-    };
-    let progress = |settled| bar.set_position(settled);
-    let engine =
-        Engine { topology, clock: world.clock, ledger: &ledger, progress: &progress, wait: world.wait };
-    engine.feed(input, stop.as_mut()).await?;
-    engine.run(&functions, output, stop).await?;
+            max_concurrency: MAX_CONCURRENCY,
+        };
+        engine.feed(input, stop.as_mut()).await?;
+        let functions =
+            Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
+        engine.run(&functions, output, stop).await?;
+    }
     bar.finish_and_clear();
-    drop(functions);
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
     let waiting = match ledger.total_sent() - ledger.settled() {

@@ -23,12 +23,14 @@ pub enum Layout {
         /// Retries of the policy.
         max_attempts: u32,
     },
+    /// The source is the retry queue of failed asynchronous invocations.
+    AsyncRetry,
 }
 
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
-    /// Where producers send.
+    /// Where producers send; or Lambda, its records of failed invocations.
     pub source: Q,
     /// Where failed messages wait for the failed-message-processor, unless they stay on their queue.
     pub intermediate: Option<Q>,
@@ -87,6 +89,7 @@ impl<Q: Queue + Clone> Topology<Q> {
                 let receives = u16::try_from(max_attempts + 10).unwrap_or(u16::MAX).min(RECEIVES_MAX);
                 (create("source", 7, Some((&annotation, receives))).await?, None)
             }
+            Layout::AsyncRetry => (create("retry", 14, Some((&annotation, 100))).await?, None),
         };
         Ok(Self { source, intermediate, annotation, final_dlq })
     }
