@@ -85,6 +85,10 @@ impl Setup {
 
     /// Processes with 30 s until the deadline; the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
+        self.process_within(Duration::from_secs(30), records)
+    }
+
+    fn process_within(&self, time: Duration, records: Vec<ReceivedMessage>) -> Vec<String> {
         let handler = AsyncRetryHandler {
             invoker: self.lambda.clone(),
             retry_queue: self.retry.clone(),
@@ -94,7 +98,7 @@ impl Setup {
             policy: self.policy.clone(),
             functions: FunctionArns::parse(ORDERS).unwrap(),
         };
-        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        let deadline = self.world.clock.now() + time;
         let mut failed = self.world.clock.block_on(handler.process(records, deadline)).failed;
         failed.sort_unstable();
         failed

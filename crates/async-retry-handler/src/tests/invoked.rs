@@ -84,14 +84,19 @@ fn ten_records_have_ten_outcomes() {
 }
 
 #[test]
-fn at_most_ten_requests_are_made_at_once_and_none_after_the_end() {
+fn at_most_ten_requests_are_made_at_once() {
     let setup = Setup::new(taken);
     assert!(setup.process((0..95).map(due).collect()).is_empty());
     assert_eq!((setup.calls().len(), *setup.lambda.most_at_once.lock().unwrap()), (95, (0, 10)));
+}
 
-    let setup = Setup::new(|n| if n < 10 { Answer::Hangs } else { Answer::Taken });
-    let failed = setup.process((0..15).map(due).collect());
-    assert_eq!(failed.len(), 15, "{failed:?}");
-    assert_eq!(setup.calls().len(), 10, "what was not started is not invoked");
-    assert_eq!(setup.world.elapsed(), 25);
+#[test]
+fn nothing_is_invoked_after_the_end_and_what_was_not_is_received_again() {
+    let setup = Setup::new(|_| Answer::Hangs);
+    assert_eq!(setup.process((0..15).map(due).collect()).len(), 15);
+    assert_eq!((setup.calls().len(), setup.world.elapsed()), (10, 25));
+
+    let setup = Setup::new(nobody);
+    assert_eq!(setup.process_within(Duration::ZERO, vec![due(1), due(2)]), ["sqs-1", "sqs-2"]);
+    assert!(setup.calls().is_empty());
 }

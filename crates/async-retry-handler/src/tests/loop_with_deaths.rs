@@ -1,4 +1,4 @@
-//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies, no event is lost.
+//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies or fails, no event is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -9,6 +9,7 @@ use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Queue, QueueSettings, Receive, Redrive};
 use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
 use super::*;
@@ -87,8 +88,10 @@ impl Service {
         );
         let body = if n == 3 { body.replace("requestPayload", "payload") } else { body };
         let message = OutgoingMessage::new(Content { body, ..Content::default() }).unwrap();
-        let sent = self.clock.block_on(self.retry.queue.send_batch(pack(&[message])[0]));
-        assert!(sent.iter().all(Result::is_ok));
+        // Lambda tries until the destination has it.
+        let messages = [message];
+        let sent = || self.clock.block_on(self.retry.queue.send_batch(pack(&messages)[0]));
+        while !sent().iter().all(Result::is_ok) {}
     }
 }
 
@@ -291,4 +294,41 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
     // So that this test goes on testing what it says.
     assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
     println!("deaths survived, by function: {deaths:?}");
+}
+
+#[test]
+fn whatever_fails_for_an_hour_every_event_is_processed_or_explained() {
+    for seed in 0..20 {
+        let mut run = Loop::new();
+        let rule = |action, scope, injection| FaultRule {
+            action,
+            queue: None,
+            scope,
+            when: When::Chance(0.15),
+            injection,
+        };
+        let plan = FaultPlan::new(seed)
+            .with(rule(Action::SendMessageBatch, Scope::Request, Injection::Throttled))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::Sender))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostAnswer))
+            .with(rule(Action::SendMessageBatch, Scope::Entry, Injection::LostRequest))
+            .with(rule(Action::ReceiveMessage, Scope::Request, Injection::LostAnswer))
+            .with(rule(Action::DeleteMessageBatch, Scope::Request, Injection::Service))
+            .with(rule(Action::DeleteMessageBatch, Scope::Entry, Injection::LostRequest));
+        run.world.sqs.set_faults(plan);
+        let (clock, sqs) = (run.world.clock.clone(), run.world.sqs.clone());
+        run.run(|_, batch| {
+            if clock.now() > start() + Duration::from_secs(3600) {
+                sqs.set_faults(FaultPlan::default());
+                return None;
+            }
+            // Every fifth process dies, each at another await.
+            batch.is_multiple_of(5).then_some(batch % 13)
+        });
+        assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "seed {seed}");
+        let dead: BTreeSet<_> = run.final_records.iter().map(|record| number(&record.body)).collect();
+        assert_eq!(dead, DEAD.map(|(n, _)| n).into(), "seed {seed}");
+        let attempts = run.service.attempts.lock().unwrap().clone();
+        assert!(attempts.values().flatten().all(|attempt| *attempt <= 3), "seed {seed}: {attempts:?}");
+    }
 }
