@@ -17,6 +17,8 @@ pub struct Knobs {
     pub fault_seconds: u64,
     /// Whether a failed message stays on its queue (strategy `visibility`) instead of being handed off.
     pub visibility: bool,
+    /// Whether messages are events of asynchronous invocations instead, which Lambda tells the retry queue of.
+    pub asynchronous: bool,
     /// The retry policy.
     pub policy: PolicyModel,
     /// Pollers of the three functions, one process each.
@@ -204,15 +206,27 @@ impl Knobs {
             sent_twice: chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
         };
-        let visibility = rng.random_bool(0.25);
+        let (visibility, asynchronous) = match rng.random_range(0..20) {
+            0..5 => (true, false),
+            5..8 => (false, true),
+            _ => (false, false),
+        };
+        // A message that stays on its queue has one clock: all of its retries within the retention.
+        let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
+        // Its payloads are any JSON; whatever SQS can do to messages of other kinds is seen elsewhere.
+        let (policy, content) = if asynchronous {
+            (PolicyModel { immediate: None, ..policy }, ContentMix::default())
+        } else {
+            (policy, content)
+        };
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
         Self {
             seed,
             messages,
             fault_seconds: rng.random_range(60..=6 * 3600),
             visibility,
-            // A message that stays on its queue has one clock: all of its retries within the retention of seven days.
-            policy: PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 }),
+            asynchronous,
+            policy,
             pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
             invocation_seconds,
             max_concurrency: rng.random_range(1..=10),
@@ -223,7 +237,8 @@ impl Knobs {
             process,
             target,
             content,
-            operator: operators[if faulty { rng.random_range(0..operators.len()) } else { 0 }],
+            operator: operators
+                [if faulty && !asynchronous { rng.random_range(0..operators.len()) } else { 0 }],
         }
     }
 
@@ -236,7 +251,11 @@ impl Knobs {
     /// `maxReceiveCount` of the source queue.
     #[must_use]
     pub fn receives_max(&self) -> u32 {
-        if self.visibility { self.policy.max_attempts + 10 } else { self.source_receives.into() }
+        match (self.visibility, self.asynchronous) {
+            (true, _) => self.policy.max_attempts + 10,
+            (_, true) => 100,
+            _ => self.source_receives.into(),
+        }
     }
 
     /// Whether nothing in this run can make a copy: then each message must come out exactly once.

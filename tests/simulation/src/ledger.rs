@@ -2,6 +2,7 @@
 //! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the ledger of `redeliver
 //! local` runs beside it, to be compared.
 
+mod asynchronous;
 mod body;
 mod calls;
 mod copies;
@@ -59,6 +60,10 @@ pub enum Actor {
     Console,
     /// `redeliver redrive`.
     Redrive,
+    /// Lambda, which tells of failed asynchronous invocations.
+    Lambda,
+    /// The async-retry handler and its event source mapping.
+    AsyncRetryHandler,
 }
 
 /// A broken rule.
@@ -105,6 +110,10 @@ struct Subject {
     cases: Vec<Case>,
     processed: u32,
     final_records: u32,
+    /// Events that Lambda has taken and not executed.
+    in_lambda: u32,
+    /// What Lambda has told of its failures.
+    records: Vec<asynchronous::Record>,
     answers: Vec<Answer>,
     delays: BTreeMap<(u32, u32), u64>,
     /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
@@ -151,6 +160,8 @@ impl Ledger {
                 cases: Vec::new(),
                 processed: 0,
                 final_records: 0,
+                in_lambda: 0,
+                records: Vec::new(),
                 answers: Vec::new(),
                 delays: BTreeMap::new(),
                 resent: BTreeSet::new(),
@@ -285,7 +296,8 @@ impl Ledger {
                 .insert(id.clone(), Origin { subject: n, body_hash: hash, sent_at, came_back, receives: 0 });
         }
         if place == Place::Final {
-            self.final_record(n, &copy, &content.body);
+            let produced = self.knobs.asynchronous.then(|| self.subjects[n].produced.content.body.clone());
+            self.final_record(n, &copy, produced.as_deref().unwrap_or(&content.body));
         }
         self.put(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))

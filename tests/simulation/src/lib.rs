@@ -1,4 +1,4 @@
-//! Deterministic simulation: the real code of the three functions and of `redeliver redrive`, on the embedded SQS in virtual
+//! Deterministic simulation: the real code of the functions and of `redeliver redrive`, on the embedded SQS in virtual
 //! time, under a plan of faults that comes from a seed, watched by a ledger that has its own reading of everything.
 //!
 //! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await, clocks,
@@ -9,6 +9,7 @@
 
 pub mod event_source;
 pub mod knobs;
+pub mod lambda;
 pub mod ledger;
 pub mod messages;
 pub mod operator;

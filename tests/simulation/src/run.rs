@@ -10,6 +10,8 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
+use redeliver_async_retry_handler::AsyncRetryHandler;
+use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
@@ -23,8 +25,9 @@ use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
+use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
 use crate::ledger::{Actor, Balance, Ledger, Violation};
-use crate::messages::produce;
+use crate::messages::{Produced, number, produce};
 use crate::operator::operate;
 use crate::probe::Probe;
 use crate::target::Target;
@@ -106,9 +109,16 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
+    let asynchronous = knobs.asynchronous;
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
+    let messages = (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng));
+    // An event has a payload, and nothing beside it.
+    let bare = |message: Produced| {
+        let content = Content { body: message.content.body, ..Content::default() };
+        Produced { content, max_attempts: None, expires_after_seconds: None, ..message }
+    };
     let messages: Vec<_> =
-        (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng)).collect();
+        messages.map(|message| if asynchronous { bare(message) } else { message }).collect();
     let clock = VirtualClock::new(start);
     let sqs = EmbeddedSqs::new(clock.clone(), seed);
     let queues = clock.block_on(create(&sqs, &knobs));
@@ -152,7 +162,9 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     let annotation = create("annotation", 14, Some((&final_dlq, 10))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
     let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
-    let source = if knobs.visibility {
+    let source = if knobs.asynchronous {
+        create("retry", 14, Some((&annotation, receives))).await
+    } else if knobs.visibility {
         // One clock for all retries: up to 22 delays of twelve hours, if the target asks for them.
         create("source", 14, Some((&annotation, receives))).await
     } else {
@@ -167,21 +179,44 @@ fn visibility_timeout(knobs: &Knobs) -> VisibilitySeconds {
 
 async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
     let Queues { source, final_dlq, .. } = queues;
-    let produce = produce_all(world, source);
-    let functions = join_all(functions(world, queues, schema));
+    let events = EventQueue::default();
+    let produce = produce_all(world, source, &events);
+    let functions = join_all(functions(world, queues, schema, &events));
     join4(produce, functions, operate(world, schema, source, final_dlq), heal_and_settle(world, queues))
         .await;
 }
 
 /// All processes with their event source mappings.
-fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -> Vec<BoxFuture<'a, ()>> {
+fn functions<'a>(
+    world: &'a World,
+    queues: &'a Queues,
+    schema: &MessageSchema,
+    events: &'a EventQueue,
+) -> Vec<BoxFuture<'a, ()>> {
     let Queues { source, intermediate, annotation, final_dlq } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
     let policy =
         Policy::from_json(&world.knobs.policy.json()).expect("the policy model writes valid policies");
     let observer = Witness(world);
     let mut all = Vec::new();
-    for _ in 0..processors {
+    let Knobs { visibility, asynchronous, .. } = world.knobs;
+    for _ in 0..if asynchronous { processors } else { 0 } {
+        let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
+        let clock = world.skewed_clock();
+        let function = AsyncRetryHandler {
+            invoker: Lambda { world, events },
+            retry_queue: probe(source),
+            annotation_queue: probe(annotation),
+            clock: clock.clone(),
+            observer,
+            policy: policy.clone(),
+            functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one"),
+        };
+        let source_mapping = EventSource { queue: probe(source), function, clock };
+        all.push(async move { source_mapping.run().await }.boxed());
+        all.push(execute(world, events, source).boxed());
+    }
+    for _ in 0..if asynchronous { 0 } else { processors } {
         let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
         let clock = world.skewed_clock();
         let function = MessageProcessor {
@@ -202,7 +237,7 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
         let source = EventSource { queue: probe(source), function, clock };
         all.push(async move { source.run().await }.boxed());
     }
-    for _ in 0..if world.knobs.visibility { 0 } else { retriers } {
+    for _ in 0..if visibility || asynchronous { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
         let function = FailedMessageProcessor {
@@ -233,7 +268,7 @@ fn functions<'a>(world: &'a World, queues: &'a Queues, schema: &MessageSchema) -
 }
 
 /// Sends all messages, spread over the time of faults; each until it is confirmed.
-async fn produce_all(world: &World, source: &EmbeddedQueue) {
+async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
     let pause_ms = 1000 * world.knobs.fault_seconds / (world.messages.len() as u64 / 10 + 1);
     for some in world.messages.chunks(10) {
@@ -242,7 +277,13 @@ async fn produce_all(world: &World, source: &EmbeddedQueue) {
             std::iter::repeat_n(message.content.clone(), times)
         });
         for content in contents {
-            send_until_confirmed(world, &probe, content).await;
+            if world.knobs.asynchronous {
+                world.ledger().about_to_send(&content);
+                world.ledger().queued(number(&content.body).expect("the producer marks each body"));
+                events.push(content.body.trim());
+            } else {
+                send_until_confirmed(world, &probe, content).await;
+            }
         }
         if world.is_over() {
             return;
@@ -282,7 +323,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     let mut quiet = 0;
     while !world.is_over() && quiet < 2 {
         world.clock.sleep(Duration::from_secs(60)).await;
-        let empty = depth(queues).await == 0;
+        let empty = depth(queues).await == 0 && world.ledger().is_lambda_idle();
         quiet = if empty && world.ledger().is_all_sent() { quiet + 1 } else { 0 };
         if world.clock.now() > give_up {
             let unsettled = world.ledger().unsettled();

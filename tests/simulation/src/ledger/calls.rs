@@ -132,7 +132,8 @@ impl Ledger {
         let message_id = match event {
             Event::Processed(event) => &event.message_id,
             Event::HandedOff(event) => &event.message_id,
-            Event::RetryScheduled(event) => &event.message_id,
+            // Of an asynchronous invocation it is the request's id.
+            Event::RetryScheduled(event) if !self.knobs.asynchronous => &event.message_id,
             Event::DeadLettered(DeadLettered { message_id: Some(message_id), .. }) => message_id,
             _ => return,
         };

@@ -34,6 +34,9 @@ impl Ledger {
         let send = Send { n, content, body, hash, at };
         let checked = match (actor, place) {
             (Actor::Producer, Place::Source) => return Ok(()),
+            (Actor::Lambda, Place::Source) => return self.recorded(send),
+            (Actor::AsyncRetryHandler, Place::Source) => self.record_hop(send),
+            (Actor::AsyncRetryHandler, Place::Annotation) => self.record_verdict(send),
             (Actor::Console, Place::Source) => Ok(()),
             (Actor::Redrive, Place::Source) => self.redrive(send),
             (Actor::MessageProcessor, Place::Intermediate) if !self.knobs.visibility => self.hand_off(send),

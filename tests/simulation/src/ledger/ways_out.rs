@@ -6,7 +6,9 @@ impl Ledger {
     /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
     pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
         let (limit, expected) = match from {
-            Place::Source if self.knobs.visibility => (self.knobs.receives_max(), Place::Annotation),
+            Place::Source if self.knobs.visibility || self.knobs.asynchronous => {
+                (self.knobs.receives_max(), Place::Annotation)
+            }
             Place::Source => (self.knobs.receives_max(), Place::Intermediate),
             Place::Intermediate => (100, Place::Annotation),
             Place::Annotation => (10, Place::Final),
@@ -47,7 +49,7 @@ impl Ledger {
         };
         allowed.map_err(|why| format!("message {n} was deleted from {place:?}: {why}"))?;
         let subject = &self.subjects[n];
-        if subject.live.iter().sum::<u32>() == 0 && subject.processed == 0 {
+        if subject.live.iter().sum::<u32>() + subject.in_lambda == 0 && subject.processed == 0 {
             return Err(format!("message {n} is lost: its last copy was deleted from {place:?}"));
         }
         Ok(())

@@ -1,0 +1,141 @@
+//! Lambda, for asynchronous invocations: it queues events, executes them whenever it likes, perhaps twice, and tells the retry
+//! queue of each failure. All that it can do wrong, it does while faults last.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use redeliver_core::message::{Content, OutgoingMessage};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{AsyncInvoker, Clock as _, NotInvoked, QueueSender as _};
+use redeliver_embedded::EmbeddedQueue;
+
+use crate::ledger::Actor;
+use crate::messages::{Destiny, number};
+use crate::policy::ERROR_TYPES;
+use crate::probe::Probe;
+use crate::world::World;
+
+/// The one function that may be invoked.
+pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
+
+/// Events that Lambda has taken and not executed yet.
+#[derive(Default)]
+pub struct EventQueue {
+    waiting: Mutex<VecDeque<String>>,
+    executed: AtomicU64,
+}
+
+impl EventQueue {
+    /// Lambda takes an event.
+    pub fn push(&self, payload: &str) {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(payload.to_owned());
+    }
+
+    fn pop(&self) -> Option<String> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+}
+
+/// Lambda as the async-retry handler sees it.
+#[derive(Clone, Copy)]
+pub struct Lambda<'a> {
+    /// The world.
+    pub world: &'a World,
+    /// Its event queue.
+    pub events: &'a EventQueue,
+}
+
+impl AsyncInvoker for Lambda<'_> {
+    async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+        let Self { world, events } = *self;
+        let not_now = |code: &str| Err(NotInvoked::NotNow { code: code.to_owned() });
+        world.travel().await;
+        let sqs = &world.knobs.sqs;
+        if world.strikes(sqs.send_throttled) {
+            return not_now("TooManyRequestsException");
+        }
+        if world.strikes(sqs.send_lost) {
+            return not_now("NoAnswer");
+        }
+        world.ledger().invoked_again(function_arn, payload, world.clock.now());
+        events.push(payload);
+        world.travel().await;
+        if world.strikes(sqs.send_answer_lost) { not_now("NoAnswer") } else { Ok(()) }
+    }
+}
+
+/// Executes events until the run is over.
+pub async fn execute(world: &World, events: &EventQueue, retry_queue: &EmbeddedQueue) {
+    let probe = Probe { world, queue: retry_queue, actor: Actor::Lambda };
+    while !world.is_over() {
+        let Some(payload) = events.pop() else {
+            world.clock.sleep(Duration::from_millis(500)).await;
+            continue;
+        };
+        if world.strikes(world.knobs.process.duplicate) {
+            let n = number(&payload).unwrap_or(usize::MAX);
+            world.ledger().queued(n);
+            events.push(&payload);
+        }
+        let most = 1000 * world.knobs.invocation_seconds;
+        world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
+        let failed = failure(world, &payload);
+        if let Some(error_type) = failed {
+            let request = events.executed.fetch_add(1, Ordering::Relaxed);
+            let record = record(world, request, &payload, error_type);
+            send_until_confirmed(world, &probe, record).await;
+        }
+        world.ledger().executed(&payload, failed.is_none(), world.clock.now());
+    }
+}
+
+/// The name of the error, if the function fails.
+fn failure(world: &World, payload: &str) -> Option<&'static str> {
+    let destiny = number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
+    let [unavailable, refused, busy, unknown] = ERROR_TYPES;
+    match destiny {
+        Some(Destiny::AlwaysTransient) => return Some(unavailable),
+        Some(Destiny::AlwaysPermanent) => return Some(unknown),
+        _ => {}
+    }
+    let target = &world.knobs.target;
+    if world.strikes(target.transient) {
+        Some(if world.draw() < 0.5 { busy } else { refused })
+    } else if world.strikes(target.panic) {
+        // It died without a word.
+        Some("")
+    } else {
+        None
+    }
+}
+
+/// What Lambda sends to the destination.
+fn record(world: &World, request: u64, payload: &str, error_type: &str) -> Content {
+    let timestamp = world.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    let (seed, request) = (world.knobs.seed, request);
+    let response = if error_type.is_empty() {
+        String::new()
+    } else {
+        format!(
+            r#","responsePayload":{{"errorMessage":"the simulated target says no: é","errorType":"{error_type}"}}"#
+        )
+    };
+    let body = format!(
+        r#"{{"version":"1.0","timestamp":"{timestamp}","requestContext":{{"requestId":"{:08x}-{:04x}-4000-8000-{request:012x}","functionArn":"{FUNCTION_ARN}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}}{response}}}"#,
+        seed & 0xffff_ffff,
+        seed >> 32 & 0xffff,
+    );
+    Content { body, ..Content::default() }
+}
+
+async fn send_until_confirmed(world: &World, probe: &Probe<'_>, content: Content) {
+    let message = OutgoingMessage::new(content).expect("a record of a small payload");
+    for batch in pack(std::slice::from_ref(&message)) {
+        while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
+            world.clock.sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
