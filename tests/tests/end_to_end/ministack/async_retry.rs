@@ -36,7 +36,10 @@ impl Setup {
         let lambda = AsyncLambda::start(client.clone(), retry.clone(), fails).await;
         let endpoint = ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url());
         let function = |name, variables: Vec<(&str, String)>| {
-            let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+            // As loud as it can be made: the log is searched for the payload and for the function's text.
+            let loud = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"].map(|name| (name, "TRACE".to_owned()));
+            let variables = variables.into_iter().chain(loud);
+            let variables = variables.map(|(name, value)| (name.to_owned(), value));
             Function::new(name, bundle(name), variables)
         };
         let handler = function(
