@@ -29,7 +29,7 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): str
 }
 
 /** The names must do for queues, stacks and functions, which are the shortest: 64 characters ("CreateFunction"). */
-export function nameProblems({ prefix }: Names): string[] {
+export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
   const room = 64 - '-failed-message-processor'.length;
   if (/^[A-Za-z][A-Za-z0-9-]*$/.test(prefix) && prefix.length <= room) {
     return [];

@@ -128,3 +128,19 @@ export interface RedeliverProps extends CommonProps {
   /** Where the message-processor runs. Default: outside of any VPC. */
   readonly vpc?: VpcPlacement;
 }
+
+/** What retries of failed asynchronous invocations are made of. Only the functions have no default. */
+export interface AsyncRetryProps extends CommonProps {
+  /**
+   * The functions whose failed asynchronous invocations are retried: created in the same stack, since their settings are
+   * changed. They get no built-in retries, the retry queue as their on-failure destination, and `recursiveLoop: ALLOW`.
+   */
+  readonly functions: readonly lambda.IFunction[];
+  /**
+   * When a failed invocation comes back, and when it is given up. Default: after 0 s to 1 s, 2 s, 4 s and so on up to 12
+   * hours, for a day.
+   */
+  readonly policy?: RetryPolicy;
+  /** First part of all names: another one than that of a `Redeliver` of the account. Default: `redeliver-async`. */
+  readonly prefix?: string;
+}
