@@ -1,4 +1,4 @@
-import { Names } from 'aws-cdk-lib';
+import { Stack } from 'aws-cdk-lib';
 import type * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
@@ -121,7 +121,7 @@ function sendFailures({ function: target, resource }: Retried, retryQueue: sqs.Q
 }
 
 function ofRetried({ function: target }: Retried): Alarm[] {
-  const name = Names.uniqueResourceName(target, { separator: '-', maxLength: 100 });
+  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
   return [
     loopStopped(name, target),
     {
