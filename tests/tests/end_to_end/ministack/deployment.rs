@@ -1,10 +1,13 @@
 //! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
+mod strategies;
+
 use std::process::Stdio;
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::sqs::unique;
 use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -14,8 +17,13 @@ use super::{id, message};
 
 /// Sends and receives with boto3, which shares no code with redeliver.
 async fn boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<String> {
+    boto3_script(cloud, "boto3_queue.py", arguments, input).await
+}
+
+/// The lines that a script of `tests/support` prints.
+async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
     let mut client = Command::new(venv_file("bin/python"))
-        .arg(root().join("tests/support/boto3_queue.py"))
+        .arg(root().join("tests/support").join(script))
         .args(arguments)
         .envs(cloud.client_variables())
         .stdin(Stdio::piped())
@@ -24,7 +32,7 @@ async fn boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<Strin
         .unwrap();
     client.stdin.take().unwrap().write_all(input.join("\n").as_bytes()).await.unwrap();
     let output = client.wait_with_output().await.unwrap();
-    assert!(output.status.success(), "boto3 {arguments:?}: {}", output.status);
+    assert!(output.status.success(), "{script} {arguments:?}: {}", output.status);
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
@@ -38,14 +46,18 @@ fn told(record: &str) -> (String, String, String, Value) {
     (message_id, text("ErrorType"), text("ErrorDetails"), body["metadata"]["retry_attempt"].clone())
 }
 
-fn policy_file() -> String {
-    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("quick-policy.json");
-    std::fs::write(&path, QUICK_POLICY).unwrap();
+fn policy_file(policy: &str) -> String {
+    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("policy.json"));
+    std::fs::write(&path, policy).unwrap();
     format!("policy={}", path.display())
 }
 
 fn context(target: &HttpTarget, more: &[String]) -> Vec<String> {
-    let target = [format!("target={}", target.url()), policy_file()];
+    with_policy(QUICK_POLICY, target, more)
+}
+
+fn with_policy(policy: &str, target: &HttpTarget, more: &[String]) -> Vec<String> {
+    let target = [format!("target={}", target.url()), policy_file(policy)];
     [local_context().as_slice(), &target, more].concat()
 }
 
