@@ -7,7 +7,6 @@ use std::process::Stdio;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::settings::{root, venv_file};
-use redeliver_tests::sqs::unique;
 use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -46,18 +45,14 @@ fn told(record: &str) -> (String, String, String, Value) {
     (message_id, text("ErrorType"), text("ErrorDetails"), body["metadata"]["retry_attempt"].clone())
 }
 
-fn policy_file(policy: &str) -> String {
-    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("policy.json"));
-    std::fs::write(&path, policy).unwrap();
+fn policy_file() -> String {
+    let path = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("quick-policy.json");
+    std::fs::write(&path, QUICK_POLICY).unwrap();
     format!("policy={}", path.display())
 }
 
 fn context(target: &HttpTarget, more: &[String]) -> Vec<String> {
-    with_policy(QUICK_POLICY, target, more)
-}
-
-fn with_policy(policy: &str, target: &HttpTarget, more: &[String]) -> Vec<String> {
-    let target = [format!("target={}", target.url()), policy_file(policy)];
+    let target = [format!("target={}", target.url()), policy_file()];
     [local_context().as_slice(), &target, more].concat()
 }
 
