@@ -93,9 +93,9 @@ export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
   ];
 }
 
-/** A message waits for its reader for too long. */
+/** A message waits for its reader for too long; more than an hour means that its first retries are part of it. */
 export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
-  const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : `longer than its retries take, and an hour more`;
+  const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
   return {
     name: `${name}-waits-too-long`,
     description: `A message has waited for ${span}. Look whether the ${reader} runs, fails or is too slow.`,
