@@ -49,8 +49,10 @@ const outputs: Record<string, sqs.IQueue | undefined> = {
   HopsSource: hops.sourceQueue,
   HopsIntermediateDlq: hops.intermediateDlq,
   Done: done,
+  InvokesRetry: invokes.retryQueue,
   InvokesFinalDlq: invokes.finalDlq,
 };
 for (const [name, queue] of Object.entries(outputs)) {
   new CfnOutput(stack, `${name}Url`, { value: queue?.queueUrl ?? '' });
 }
+new CfnOutput(stack, 'OrdersArn', { value: orders.functionArn });

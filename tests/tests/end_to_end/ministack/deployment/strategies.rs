@@ -56,18 +56,47 @@ async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, targ
 }
 
 async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs) {
-    let orders = [json!({ "id": "recovers", "succeeds_at": 1 }), json!({ "id": "never", "succeeds_at": 9 })];
-    let orders = orders.map(|order| order.to_string());
-    boto3_script(cloud, "boto3_invoke.py", &["orders"], &orders).await;
+    let arn = format!("{}:$LATEST", queue(outputs, "OrdersArn"));
+    let recovers = json!({ "id": "recovers", "succeeds_at": 1 });
+    let exhausted = json!({
+        "_retry_metadata": { "attempt": 2, "initial_timestamp": 1_643_667_670 },
+        "_original_payload": { "id": "exhausted", "succeeds_at": 9 },
+    });
+    let records = [recovers, exhausted].map(|payload| destination_record(&arn, &payload));
+    boto3(cloud, &["send", queue(outputs, "InvokesRetryUrl")], &records).await;
+    // The emulator's own record has no timestamp: that it comes is all that can be shown with it.
+    let never = json!({ "id": "never", "succeeds_at": 9 }).to_string();
+    boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
 
     let done = boto3(cloud, &["receive", queue(outputs, "DoneUrl"), "1"], &[]).await;
     let done: Value = serde_json::from_str(&done[0]).unwrap();
     let done: Value = serde_json::from_str(done["Body"].as_str().unwrap()).unwrap();
     assert_eq!(done, json!({ "order": "recovers", "attempt": 1 }));
-    let records = final_records(cloud, queue(outputs, "InvokesFinalDlqUrl"), 1).await;
-    let (_, error_type, details) = &records[0];
+    let records = boto3(cloud, &["receive", queue(outputs, "InvokesFinalDlqUrl"), "2"], &[]).await;
+    let of = |order: &str| records.iter().find(|record| record.contains(order)).unwrap();
+    let (_, error_type, details, _) = told(of("exhausted"));
     assert_eq!(error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(details.starts_with("Max retry attempts 2 exceeded"), "{details}");
+    assert_ne!(told(of("never")).1, "-");
+}
+
+/// As Lambda writes it ("Capturing records of Lambda asynchronous invocations").
+fn destination_record(arn: &str, payload: &Value) -> String {
+    let failed_at = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    json!({
+        "version": "1.0",
+        "timestamp": failed_at,
+        "requestContext": {
+            "requestId": id(5),
+            "functionArn": arn,
+            "condition": "RetriesExhausted",
+            "approximateInvokeCount": 1,
+        },
+        "requestPayload": payload,
+        "responseContext": { "statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled" },
+        "responsePayload": { "errorMessage": "not yet", "errorType": "RuntimeError" },
+    })
+    .to_string()
 }
 
 /// Message id, error type and details of so many final records.
