@@ -91,8 +91,13 @@ export function worstCaseSpanSeconds(policy: RetryPolicy, callSeconds: number): 
   return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
 }
 
-function preset(max_attempts: number, initial_delay_seconds: number, max_delay_seconds: number, rate = 2): Required<Pick<RetryPolicy, 'max_attempts' | 'backoff'>> {
-  // Their jitter only shrinks, so it makes no delay longer and is left out here.
+/** What counts here of a preset: its jitter only shrinks, so it makes no delay longer. */
+function preset(
+  max_attempts: number,
+  initial_delay_seconds: number,
+  max_delay_seconds: number,
+  rate = 2,
+): { readonly max_attempts: number; readonly backoff: Backoff } {
   return { max_attempts, backoff: { kind: 'exponential', initial_delay_seconds, rate, max_delay_seconds, jitter: 'none' } };
 }
 
