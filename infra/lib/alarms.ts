@@ -1,32 +1,21 @@
-import { type Duration, Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
-import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
-import * as iam from 'aws-cdk-lib/aws-iam';
-import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
+import { type Alarm, deadLetters, loopStopped, notRun, raise, WAITING_SECONDS_MAX, waitsTooLong } from './alarm.ts';
 import type { Functions } from './functions.ts';
-import { ofLambda, own, PERIOD } from './metrics.ts';
-import { type Plan, RETENTION_SHARE } from './plan.ts';
+import { own, PERIOD } from './metrics.ts';
+import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
+import { worstCaseDelaySeconds, worstCaseSpanSeconds } from './policy.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Queues } from './queues.ts';
 
-interface Alarm {
-  /** The end of its name: what is the matter. */
-  readonly name: string;
-  /** What it means and what to do. */
-  readonly description: string;
-  readonly metric: cloudwatch.IMetric;
-  /** It goes off above this. */
-  readonly threshold: number;
-  /** For how many periods of five minutes. Default: 1. */
-  readonly periods?: number;
-}
-
-/** Four times the longest delay: a message that waits so long is not being worked on. */
-const WAITING_SECONDS_MAX = 3600;
 const BACKLOG_MAX = 1000;
+/** "Amazon SQS message quotas": so many messages of a queue can be received and not deleted; it gives out no more then. */
+const IN_FLIGHT_MAX = 120_000;
+const IN_FLIGHT_SHARE = 0.8;
+/** SQS leaves messages out of a queue's age once they were received more often ("Available CloudWatch metrics for Amazon SQS"). */
+const RECEIVES_IN_AGE = 3;
 
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(
@@ -36,84 +25,31 @@ export function createAlarms(
   queues: Queues,
   functions: Functions,
 ): cloudwatch.Alarm[] {
-  const wanted = [
-    ...deadLetters(plan, queues),
-    ...waiting(queues),
+  return raise(scope, plan.names.prefix, props.alarmTopic, [
+    ...deadLetters(queues),
+    ...waiting(plan, queues),
     ...arrivals(plan, functions),
     ...messageAges(plan, functions),
     ...failures(props, functions),
-  ];
-  if (props.alarmTopic) {
-    allowAlarms(props.alarmTopic);
+  ]);
+}
+
+function waiting(plan: Plan, { source, intermediateDlq, annotation }: Queues): Alarm[] {
+  const read = waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator');
+  if (!intermediateDlq) {
+    // Its first retries are part of the age that SQS tells.
+    const hidden = worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE);
+    return [
+      waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + hidden),
+      read,
+      inFlight(source),
+    ];
   }
-  return wanted.map(({ name, description, metric, threshold, periods }) => {
-    const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
-      alarmName: `${plan.names.prefix}-${name}`,
-      alarmDescription: description,
-      metric,
-      threshold,
-      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: periods ?? 1,
-      // Queues and functions without traffic have no metrics.
-      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
-    });
-    if (props.alarmTopic) {
-      const action = new SnsAction(props.alarmTopic);
-      alarm.addAlarmAction(action);
-      alarm.addOkAction(action);
-    }
-    return alarm;
-  });
-}
-
-/**
- * A topic with a policy of its own (`enforceSSL`) has lost SNS's default one, which lets alarms in. An imported topic's
- * policy is its owner's business.
- */
-function allowAlarms(topic: sns.ITopic): void {
-  topic.addToResourcePolicy(
-    new iam.PolicyStatement({
-      sid: 'AlarmsOfThisAccount',
-      principals: [new iam.ServicePrincipal('cloudwatch.amazonaws.com')],
-      actions: ['sns:Publish'],
-      resources: [topic.topicArn],
-      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(topic).account } },
-    }),
-  );
-}
-
-function deadLetters({ innerRetention }: Plan, { finalDlq }: Queues): Alarm[] {
   return [
-    {
-      name: 'final-dlq-not-empty',
-      description: 'Messages were given up. Read why in their ErrorType and ErrorDetails, mend the cause, send them back.',
-      metric: finalDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
-      threshold: 0,
-    },
-    {
-      name: 'final-dlq-about-to-expire',
-      description:
-        'SQS deletes dead letters for good 14 days after they were sent. Send them back or save them now. (SQS does not ' +
-        'count those that were read three times.)',
-      metric: oldest(finalDlq),
-      threshold: RETENTION_SHARE * innerRetention.toSeconds(),
-    },
-  ];
-}
-
-function waiting({ source, intermediateDlq, annotation }: Queues): Alarm[] {
-  const queues: [string, sqs.IQueue, string][] = [
-    ['source-queue', source, 'message-processor'],
-    ['intermediate-dlq', intermediateDlq, 'failed-message-processor'],
-    ['annotation-queue', annotation, 'final-dlq-annotator'],
-  ];
-  return [
-    ...queues.map(([name, queue, reader]) => ({
-      name: `${name}-waits-too-long`,
-      description: `A message has waited for more than an hour. Look whether the ${reader} runs, fails or is too slow.`,
-      metric: oldest(queue),
-      threshold: WAITING_SECONDS_MAX,
-    })),
+    waitsTooLong('source-queue', source, 'message-processor'),
+    // A hop is a new message with a new age.
+    waitsTooLong('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
+    read,
     {
       name: 'intermediate-dlq-backlog',
       description:
@@ -126,7 +62,22 @@ function waiting({ source, intermediateDlq, annotation }: Queues): Alarm[] {
   ];
 }
 
+function inFlight(source: sqs.IQueue): Alarm {
+  return {
+    name: 'source-queue-in-flight',
+    description:
+      `Of the ${IN_FLIGHT_MAX} messages that SQS hides for a queue at most, ${IN_FLIGHT_SHARE * 100} % are hidden: those that wait for their ` +
+      'retry are among them. At the limit no message is given out, new ones neither. Look at the target; shorten the ' +
+      'delays, or use strategy delayed-resend.',
+    metric: source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD }),
+    threshold: IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
+  };
+}
+
 function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Functions): Alarm[] {
+  if (!failedMessageProcessor) {
+    return [];
+  }
   return [
     {
       name: 'moved-by-redrive',
@@ -150,54 +101,42 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Functio
 
 /** A queue's own age restarts when SQS moves a message; the functions' is the time since the very first send. */
 function messageAges(plan: Plan, functions: Functions): Alarm[] {
-  const of = (retention: Duration): number => RETENTION_SHARE * retention.toSeconds();
   const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
+  // No queue keeps a message with long delays for that long: each hop is a new one. Where it is older than all its retries
+  // can make it, something holds it up.
+  const long = plan.policy.long_delays && plan.strategy === 'delayed-resend';
+  const retries = long ? worstCaseSpanSeconds(plan.policy, plan.timeout.toSeconds()) + WAITING_SECONDS_MAX : 0;
+  const [source, inner] = [plan.sourceRetention, INNER_RETENTION].map((retention) =>
+    Math.max(RETENTION_SHARE * retention.toSeconds(), retries),
+  ) as [number, number];
   const writers = [
-    { name: 'message-processor', writer: messageProcessor, threshold: of(plan.sourceRetention) },
-    { name: 'failed-message-processor', writer: failedMessageProcessor, threshold: of(plan.sourceRetention) },
-    { name: 'final-dlq-annotator', writer: finalDlqAnnotator, threshold: of(plan.innerRetention) },
+    { name: 'message-processor', writer: messageProcessor, threshold: source },
+    ...(failedMessageProcessor
+      ? [{ name: 'failed-message-processor', writer: failedMessageProcessor, threshold: source }]
+      : []),
+    { name: 'final-dlq-annotator', writer: finalDlqAnnotator, threshold: inner },
   ];
   return writers.map(({ name, writer, threshold }) => ({
     name: `${name}-sees-old-messages`,
-    description:
-      'A message is older than 80 % of the time that its queue keeps messages. Find out what holds it up, before SQS ' +
-      'deletes it.',
+    description: long
+      ? 'A message is older than 80 % of the time that its queue keeps messages, and than all its retries and their ' +
+        'delays can make it. Find out what holds it up.'
+      : 'A message is older than 80 % of the time that its queue keeps messages. Find out what holds it up, before SQS ' +
+        'deletes it.',
     metric: own('MessageAgeSeconds', writer, cloudwatch.Stats.MAXIMUM),
     threshold,
   }));
 }
 
 function failures({ target }: RedeliverProps, functions: Functions): Alarm[] {
-  const ours = [
-    { name: 'message-processor', writer: functions.messageProcessor },
-    { name: 'failed-message-processor', writer: functions.failedMessageProcessor },
-    { name: 'final-dlq-annotator', writer: functions.finalDlqAnnotator },
-  ];
-  const inTheLoop = target.kind === 'lambda' ? [...ours, { name: 'target', writer: target.function }] : ours;
+  const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
   return [
-    ...ours.flatMap(({ name, writer }) => [
-      {
-        name: `${name}-errors`,
-        description: `Invocations of the ${name} failed as a whole: it did not start, crashed or timed out. Read its log.`,
-        metric: ofLambda('Errors', writer),
-        threshold: 0,
-      },
-      {
-        name: `${name}-throttles`,
-        description: `Lambda refused to run the ${name}: raise the account's concurrency or lower maxConcurrency.`,
-        metric: ofLambda('Throttles', writer),
-        threshold: 0,
-      },
-    ]),
-    ...inTheLoop.map(({ name, writer }) => ({
-      name: `${name}-loop-stopped`,
-      description: `Lambda took the retries for an endless loop and dropped invocations: set recursiveLoop ALLOW (${name}).`,
-      metric: ofLambda('RecursiveInvocationsDropped', writer),
-      threshold: 0,
-    })),
+    ...notRun('message-processor', messageProcessor),
+    ...(failedMessageProcessor ? notRun('failed-message-processor', failedMessageProcessor) : []),
+    ...notRun('final-dlq-annotator', finalDlqAnnotator),
+    loopStopped('message-processor', messageProcessor),
+    ...(failedMessageProcessor ? [loopStopped('failed-message-processor', failedMessageProcessor)] : []),
+    loopStopped('final-dlq-annotator', finalDlqAnnotator),
+    ...(target.kind === 'lambda' ? [loopStopped('target', target.function)] : []),
   ];
-}
-
-function oldest(queue: sqs.IQueue): cloudwatch.Metric {
-  return queue.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
 }

@@ -2,10 +2,13 @@ import { type Duration, Token } from 'aws-cdk-lib';
 import { isIPv4 } from 'node:net';
 
 import type { Names } from './names.ts';
-import { maxAttempts, worstCaseDelaySeconds } from './policy.ts';
-import { type Place, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
+import { longestDelaySeconds, LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from './policy.ts';
+import { INNER_RETENTION, type Place, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
 import { dataSchemaProblems, policyProblems } from './schemas.ts';
+
+/** The largest `maxReceiveCount` of SQS. */
+const RECEIVES_MAX = 1000;
 
 /** Everything that is wrong with a plan, a sentence each. */
 export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): string[] {
@@ -14,18 +17,19 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): str
   return [
     ...nameProblems(plan.names),
     ...policy,
+    ...strategyProblems(props),
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.
     ...(ranges.length === 0 ? [...batchProblems(plan), ...visibilityProblems(plan)] : []),
-    ...(ranges.length === 0 && policy.length === 0 ? spanProblems(plan) : []),
+    ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan), ...hidingProblems(plan)] : []),
   ];
 }
 
 /** The names must do for queues, stacks and functions, which are the shortest: 64 characters ("CreateFunction"). */
-export function nameProblems({ prefix }: Names): string[] {
+export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
   const room = 64 - '-failed-message-processor'.length;
   if (/^[A-Za-z][A-Za-z0-9-]*$/.test(prefix) && prefix.length <= room) {
     return [];
@@ -34,6 +38,21 @@ export function nameProblems({ prefix }: Names): string[] {
     `prefix and stage make the name "${prefix}", which must start with a letter and be at most ${room} letters, digits ` +
       'and hyphens; shorten or change them.',
   ];
+}
+
+function strategyProblems({ strategy, policy, longDelays, maxReceiveCount }: RedeliverProps): string[] {
+  const problems: string[] = [];
+  const said = policy?.long_delays;
+  if (longDelays !== undefined && said !== undefined && longDelays !== said) {
+    problems.push(`longDelays is ${longDelays}, but policy/long_delays is ${said}; remove one of the two.`);
+  }
+  if (strategy === 'visibility' && maxReceiveCount !== undefined) {
+    problems.push(
+      'maxReceiveCount is for strategy delayed-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
+        `message after max_attempts + ${SPARE_RECEIVES} of them.`,
+    );
+  }
+  return problems;
 }
 
 function urlProblems({ url, allowHttp }: HttpTarget): string[] {
@@ -102,7 +121,10 @@ function rangeProblems(plan: Plan): string[] {
       ? []
       : [`${name} is ${value}; use a whole number from ${min} to ${max} (${why}).`];
   return [
-    ...whole('maxReceiveCount', plan.maxReceiveCount, 1, 10, 'each receive counts as a retry spent'),
+    // With visibility it follows from the policy, and is looked at with it.
+    ...(plan.strategy === 'visibility'
+      ? []
+      : whole('maxReceiveCount', plan.maxReceiveCount, 1, 10, 'each receive counts as a retry spent')),
     ...whole('batchSize', plan.batchSize, 1, 10, 'more would need a batching window, which delays every message'),
     ...whole('maxConcurrentCalls', plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
     ...whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts'),
@@ -111,7 +133,8 @@ function rangeProblems(plan: Plan): string[] {
 
 /** Whole seconds, within what AWS takes. */
 function durationProblems(plan: Plan): string[] {
-  const inner = plan.innerRetention.toSeconds();
+  const inner = INNER_RETENTION.toSeconds();
+  const dlq = plan.strategy === 'visibility' ? 'annotation queue' : 'intermediate DLQ';
   const within = (name: string, value: Duration | undefined, min: number, max: number, why: string): string[] => {
     const seconds = (value?.toMilliseconds() ?? min * 1000) / 1000;
     return Number.isInteger(seconds) && seconds >= min && seconds <= max
@@ -124,7 +147,7 @@ function durationProblems(plan: Plan): string[] {
     ...within('sourceVisibilityTimeout', plan.sourceVisibilityTimeout, 0, Infinity, ''),
     ...within(
       'sourceRetention', plan.sourceRetention, 60, inner - 1,
-      ': less than the 14 days of the intermediate DLQ, where a message keeps the age it came with',
+      `: less than the 14 days of the ${dlq}, where a message keeps the age it came with`,
     ),
   ];
 }
@@ -160,16 +183,17 @@ function batchProblems(plan: Plan): string[] {
 }
 
 /**
- * Each re-send starts a new clock, so retries that outlast the retention are not lost by that; but nobody can tell
- * them from messages that are stuck, and the alarm on the messages' age, at this share of the retention, could not be
- * believed. A target's own delay (`Retry-After`), which may be longer than the backoff, is not counted.
+ * With visibility a message has one clock for all its retries: SQS deletes what outlasts the retention. Each re-send
+ * starts a new clock, so there retries that outlast it are not lost by that; but nobody can tell them from messages that
+ * are stuck, and the alarm on the messages' age, at this share of the retention, could not be believed. With long delays
+ * they are meant, and the alarm waits for them. A target's own delay (`Retry-After`), which may be longer than the
+ * backoff, is not counted.
  */
-function spanProblems(plan: Plan): string[] {
-  const { policy, sourceRetention } = plan;
+function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan): string[] {
   const attempts = maxAttempts(policy);
-  const calls = (attempts + 1) * plan.timeout.toSeconds();
-  const span = Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
-  if (attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
+  const meant = strategy === 'delayed-resend' && policy.long_delays;
+  const span = worstCaseSpanSeconds(policy, timeout.toSeconds());
+  if (meant || attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
     return [];
   }
   const days = (seconds: number): string => `${(seconds / 86_400).toFixed(1)} days`;
@@ -178,4 +202,27 @@ function spanProblems(plan: Plan): string[] {
       `the source queue keeps a message (${days(sourceRetention.toSeconds())}); lower max_attempts or the delays, set max_age_seconds, or raise ` +
       'sourceRetention.',
   ];
+}
+
+/** What SQS can do of a policy by hiding a message ("Amazon SQS message quotas"). */
+function hidingProblems({ strategy, policy, maxReceiveCount, sourceVisibilityTimeout }: Plan): string[] {
+  if (strategy !== 'visibility') {
+    return [];
+  }
+  const problems: string[] = [];
+  if (maxReceiveCount > RECEIVES_MAX) {
+    problems.push(
+      `policy/max_attempts is ${maxAttempts(policy)}; use at most ${RECEIVES_MAX - SPARE_RECEIVES} with strategy visibility: SQS moves a ` +
+        `message after max_attempts + ${SPARE_RECEIVES} receives, and counts at most ${RECEIVES_MAX}.`,
+    );
+  }
+  const visibility = sourceVisibilityTimeout.toSeconds();
+  const longest = longestDelaySeconds(policy);
+  if (longest > LONG_DELAY_SECONDS_MAX - visibility) {
+    problems.push(
+      `policy has a delay of ${longest} s; use at most ${LONG_DELAY_SECONDS_MAX - visibility} s with strategy visibility: SQS hides a message for ` +
+        `${LONG_DELAY_SECONDS_MAX} s (12 hours) from its receive, of which the visibility timeout (${visibility} s) may have passed.`,
+    );
+  }
+  return problems;
 }

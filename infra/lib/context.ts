@@ -15,6 +15,8 @@ export const CONTEXT_VALUES = [
   'target',
   'headersSecretArn',
   'policy',
+  'strategy',
+  'longDelays',
   'dataSchema',
   'prefix',
   'stage',
@@ -67,6 +69,8 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     target: targetOf(scope, value('target'), value('headersSecretArn')),
     ...given({
       policy: policyOf(path('policy')),
+      strategy: choice('strategy', { 'delayed-resend': 'delayed-resend', visibility: 'visibility' } as const),
+      longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
       prefix: value('prefix'),
       stage: value('stage'),

@@ -1,4 +1,5 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import type { Functions } from './functions.ts';
@@ -22,12 +23,17 @@ export function createDashboard(
     new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: [...alarms], width: 24, height: 4 }),
   );
   dashboard.addWidgets(atAGlance(queues, functions));
-  dashboard.addWidgets(flowIn(queues, functions), failures(functions));
-  dashboard.addWidgets(retriesByAttempt(functions), delays(functions));
-  dashboard.addWidgets(deadLettersByErrorType(functions), waiting(queues));
+  dashboard.addWidgets(flowIn(queues, functions), failures(queues, functions));
+  dashboard.addWidgets(retriesByAttempt(functions), delays(plan, functions));
+  dashboard.addWidgets(deadLettersByErrorType(functions), waiting(plan, queues));
   dashboard.addWidgets(messageAges(functions), queueAges(queues));
   dashboard.addWidgets(target(functions), health(functions));
   return dashboard;
+}
+
+/** Who schedules retries. */
+function scheduler({ messageProcessor, failedMessageProcessor }: Functions): lambda.Function {
+  return failedMessageProcessor ?? messageProcessor;
 }
 
 function atAGlance(queues: Queues, functions: Functions): cloudwatch.IWidget {
@@ -38,35 +44,44 @@ function atAGlance(queues: Queues, functions: Functions): cloudwatch.IWidget {
     setPeriodToTimeRange: true,
     metrics: [
       own('Processed', functions.messageProcessor, SUM, 'processed'),
-      own('HandedOff', functions.messageProcessor, SUM, 'failed'),
-      own('RetriesScheduled', functions.failedMessageProcessor, SUM, 'retries'),
+      ...(functions.failedMessageProcessor ? [own('HandedOff', functions.messageProcessor, SUM, 'failed')] : []),
+      own('RetriesScheduled', scheduler(functions), SUM, 'retries'),
       own('DeadLettered', functions.finalDlqAnnotator, SUM, 'given up'),
       queues.finalDlq.metricApproximateNumberOfMessagesVisible({ label: 'in the final DLQ (most)', statistic: MAXIMUM }),
     ],
   });
 }
 
-function flowIn({ source }: Queues, { messageProcessor, failedMessageProcessor }: Functions): cloudwatch.IWidget {
+function flowIn({ source, intermediateDlq }: Queues, functions: Functions): cloudwatch.IWidget {
+  const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Flow in: messages per 5 minutes',
     left: [
-      new cloudwatch.MathExpression({
-        expression: 'FILL(sent, 0) - FILL(retries, 0)',
-        label: 'from producers',
-        period: PERIOD,
-        usingMetrics: {
-          sent: source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM }),
-          retries: own('RetriesScheduled', failedMessageProcessor),
-        },
-      }),
-      own('RetriesScheduled', failedMessageProcessor, SUM, 'retries'),
-      own('Processed', messageProcessor, SUM, 'processed'),
+      intermediateDlq
+        ? new cloudwatch.MathExpression({
+            expression: 'FILL(sent, 0) - FILL(retries, 0)',
+            label: 'from producers',
+            period: PERIOD,
+            usingMetrics: { sent, retries: own('RetriesScheduled', scheduler(functions)) },
+          })
+        : sent.with({ label: 'from producers' }),
+      own('RetriesScheduled', scheduler(functions), SUM, 'retries'),
+      own('Processed', functions.messageProcessor, SUM, 'processed'),
     ],
   });
 }
 
-function failures({ messageProcessor, failedMessageProcessor }: Functions): cloudwatch.IWidget {
+/** With strategy `visibility` every failure is a retry or a dead letter, and what can run out is the room for hidden messages. */
+function failures({ source }: Queues, { messageProcessor, failedMessageProcessor }: Functions): cloudwatch.IWidget {
+  if (!failedMessageProcessor) {
+    return new cloudwatch.GraphWidget({
+      ...HALF,
+      title: 'Received and not deleted: hidden until their retry, or worked on (at most 120,000)',
+      left: [source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD, statistic: MAXIMUM, label: 'source' })],
+      leftYAxis: { min: 0 },
+    });
+  }
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Failures by kind',
@@ -78,24 +93,26 @@ function failures({ messageProcessor, failedMessageProcessor }: Functions): clou
   });
 }
 
-function retriesByAttempt({ failedMessageProcessor }: Functions): cloudwatch.IWidget {
+function retriesByAttempt(functions: Functions): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Retries by attempt',
     stacked: true,
-    left: [ownBy('RetryAttempt', 'RetriesScheduled', failedMessageProcessor)],
+    left: [ownBy('RetryAttempt', 'RetriesScheduled', scheduler(functions))],
   });
 }
 
-function delays({ failedMessageProcessor }: Functions): cloudwatch.IWidget {
+function delays({ policy }: Plan, functions: Functions): cloudwatch.IWidget {
+  const { failedMessageProcessor } = functions;
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Delays before retries, in seconds',
     left: [
-      own('RetryDelaySeconds', failedMessageProcessor, AVERAGE, 'average'),
-      own('RetryDelaySeconds', failedMessageProcessor, percentile(90), '90 % are below'),
-      own('RetryDelaySeconds', failedMessageProcessor, MAXIMUM, 'longest'),
+      own('RetryDelaySeconds', scheduler(functions), AVERAGE, 'average'),
+      own('RetryDelaySeconds', scheduler(functions), percentile(90), '90 % are below'),
+      own('RetryDelaySeconds', scheduler(functions), MAXIMUM, 'longest'),
     ],
+    ...(failedMessageProcessor && policy.long_delays && { right: [own('Hops', failedMessageProcessor, SUM, 'hops (right)')] }),
     leftYAxis: { min: 0 },
   });
 }
@@ -109,7 +126,7 @@ function deadLettersByErrorType({ finalDlqAnnotator }: Functions): cloudwatch.IW
   });
 }
 
-function waiting({ source, intermediateDlq, annotation, finalDlq }: Queues): cloudwatch.IWidget {
+function waiting({ policy }: Plan, { source, intermediateDlq, annotation, finalDlq }: Queues): cloudwatch.IWidget {
   const visible = { period: PERIOD, statistic: MAXIMUM };
   return new cloudwatch.GraphWidget({
     ...HALF,
@@ -117,7 +134,12 @@ function waiting({ source, intermediateDlq, annotation, finalDlq }: Queues): clo
     left: [
       source.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'source' }),
       source.metricApproximateNumberOfMessagesDelayed({ ...visible, label: 'source, delayed' }),
-      intermediateDlq.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'intermediate DLQ' }),
+      ...(intermediateDlq
+        ? [intermediateDlq.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'intermediate DLQ' })]
+        : []),
+      ...(intermediateDlq && policy.long_delays
+        ? [intermediateDlq.metricApproximateNumberOfMessagesDelayed({ ...visible, label: 'intermediate DLQ, hopping' })]
+        : []),
       annotation.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'annotation' }),
       finalDlq.metricApproximateNumberOfMessagesVisible({ ...visible, label: 'final DLQ' }),
     ],
@@ -131,7 +153,9 @@ function messageAges({ messageProcessor, failedMessageProcessor, finalDlqAnnotat
     title: 'Oldest message since its first send, in seconds',
     left: [
       own('MessageAgeSeconds', messageProcessor, MAXIMUM, 'when processed or failed'),
-      own('MessageAgeSeconds', failedMessageProcessor, MAXIMUM, 'when its retry was scheduled'),
+      ...(failedMessageProcessor
+        ? [own('MessageAgeSeconds', failedMessageProcessor, MAXIMUM, 'when its retry was scheduled')]
+        : []),
       own('MessageAgeSeconds', finalDlqAnnotator, MAXIMUM, 'when given up'),
     ],
     leftYAxis: { min: 0 },
@@ -145,7 +169,9 @@ function queueAges({ source, intermediateDlq, annotation, finalDlq }: Queues): c
     title: 'Oldest message in each queue, in seconds',
     left: [
       source.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'source' }),
-      intermediateDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'intermediate DLQ' }),
+      ...(intermediateDlq
+        ? [intermediateDlq.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'intermediate DLQ' })]
+        : []),
       annotation.metricApproximateAgeOfOldestMessage({ ...oldest, label: 'annotation' }),
     ],
     // Dead letters wait for days: on the same axis they would flatten the others.
@@ -169,7 +195,8 @@ function target({ messageProcessor }: Functions): cloudwatch.IWidget {
 }
 
 function health(functions: Functions): cloudwatch.IWidget {
-  const all = [functions.messageProcessor, functions.failedMessageProcessor, functions.finalDlqAnnotator];
+  const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
+  const all = [messageProcessor, ...(failedMessageProcessor ? [failedMessageProcessor] : []), finalDlqAnnotator];
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Functions: errors, throttles, sends not confirmed',

@@ -17,13 +17,13 @@ import type { Queues } from './queues.ts';
 export function checkExistingSourceQueue(
   scope: Construct,
   plan: Plan,
-  { source, intermediateDlq }: Queues,
+  { source, intermediateDlq, annotation }: Queues,
   messageProcessor: lambda.Function,
   { connected = true, encryptionKey }: ExistingSourceQueue,
 ): void {
   const required = {
     RedrivePolicy: Stack.of(scope).toJsonString({
-      deadLetterTargetArn: intermediateDlq.queueArn,
+      deadLetterTargetArn: (intermediateDlq ?? annotation).queueArn,
       maxReceiveCount: plan.maxReceiveCount,
     }),
     VisibilityTimeout: String(plan.sourceVisibilityTimeout.toSeconds()),
@@ -59,8 +59,8 @@ export function checkExistingSourceQueue(
  * against what is no longer true, fail, and leave the stack stuck. The rollback of a new one is a deletion.
  */
 function fingerprint(plan: Plan, queueArn: string, hasKey: boolean): string {
-  const { maxReceiveCount, sourceVisibilityTimeout, sourceRetention } = plan;
-  const told = [queueArn, hasKey, maxReceiveCount, sourceVisibilityTimeout.toSeconds(), sourceRetention.toSeconds()];
+  const { strategy, maxReceiveCount, sourceVisibilityTimeout, sourceRetention } = plan;
+  const told = [queueArn, hasKey, strategy, maxReceiveCount, sourceVisibilityTimeout.toSeconds(), sourceRetention.toSeconds()];
   return createHash('sha256').update(JSON.stringify(told)).digest('hex').slice(0, 8);
 }
 

@@ -1,11 +1,15 @@
-export { type Backoff, type Jitter, type RetryPolicy } from './policy.ts';
+export { AsyncRetry } from './async-retry.ts';
+export type { AdditiveJitter, Backoff, Immediate, Jitter, Preset, RetryPolicy } from './policy.ts';
 export { RedeliverPropsError } from './plan.ts';
 export type {
+  AsyncRetryProps,
+  CommonProps,
   ExistingSourceQueue,
   HandlerTarget,
   HttpTarget,
   LambdaTarget,
   RedeliverProps,
+  Strategy,
   Target,
   VpcPlacement,
 } from './props.ts';

@@ -12,6 +12,7 @@ export type OwnMetric =
   | 'ArrivedByRedrive'
   | 'DeadLettered'
   | 'HandedOff'
+  | 'Hops'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
   | 'Processed'

@@ -26,3 +26,26 @@ export function namesOf(prefix = 'redeliver', stage = 'prod'): Names {
     dashboard: common,
   };
 }
+
+/** Of the retries of asynchronous invocations. */
+export interface AsyncNames {
+  readonly prefix: string;
+  readonly retryQueue: string;
+  readonly annotationQueue: string;
+  readonly finalDlq: string;
+  readonly asyncRetryHandler: string;
+  readonly finalDlqAnnotator: string;
+}
+
+/** The names of one deployment of {@link AsyncNames}; the default prefix is not that of {@link namesOf}, which some are of. */
+export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncNames {
+  const { prefix: common, annotationQueue, finalDlq, finalDlqAnnotator } = namesOf(prefix, stage);
+  return {
+    prefix: common,
+    retryQueue: `${common}-retry`,
+    annotationQueue,
+    finalDlq,
+    asyncRetryHandler: `${common}-async-retry-handler`,
+    finalDlqAnnotator,
+  };
+}

@@ -5,17 +5,25 @@ import { fileURLToPath } from 'node:url';
 
 import { problemsOf } from './checks.ts';
 import { type Names, namesOf } from './names.ts';
-import type { RetryPolicy } from './policy.ts';
-import type { RedeliverProps } from './props.ts';
+import { maxAttempts, type RetryPolicy } from './policy.ts';
+import type { CommonProps, RedeliverProps, Strategy } from './props.ts';
+
+/** What every construct's resources have in common. */
+export interface Commons {
+  readonly architecture: lambda.Architecture;
+  readonly bundles: string;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+}
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */
-export interface Plan {
+export interface Plan extends Commons {
   readonly names: Names;
+  readonly strategy: Strategy;
   readonly policy: RetryPolicy;
+  /** Of the source queue. */
   readonly maxReceiveCount: number;
   readonly sourceRetention: Duration;
-  /** Of the three other queues. A redriven message keeps its first clock, so it is longer than the source's. */
-  readonly innerRetention: Duration;
   readonly sourceVisibilityTimeout: Duration;
   readonly batchSize: number;
   readonly maxConcurrentCalls: number;
@@ -24,10 +32,6 @@ export interface Plan {
   readonly timeout: Duration;
   /** Of one call; a handler of your own has none but the function's. */
   readonly targetTimeout: Duration | undefined;
-  readonly architecture: lambda.Architecture;
-  readonly bundles: string;
-  readonly logRetention: RetentionDays;
-  readonly removalPolicy: RemovalPolicy;
 }
 
 /** A wrong prop; the message is one sentence for each, saying what to change. */
@@ -50,7 +54,14 @@ export interface Place {
   readonly region: string;
 }
 
-const INNER_RETENTION = Duration.days(14);
+/** Of all queues but the source queue. A redriven message keeps its first clock, so it is longer than the source's. */
+export const INNER_RETENTION = Duration.days(14);
+
+/**
+ * Receives that the retries leave over, with strategy `visibility`: for those that the function does not see, and those
+ * after which it could not give the message up. Only then SQS moves it, without a reason.
+ */
+export const SPARE_RECEIVES = 10;
 
 /**
  * Fills in the defaults and checks all of it.
@@ -60,12 +71,14 @@ const INNER_RETENTION = Duration.days(14);
 export function planOf(props: RedeliverProps, stack: Place): Plan {
   const { target } = props;
   const timeout = props.timeout ?? Duration.seconds(60);
+  const strategy = props.strategy ?? 'delayed-resend';
+  const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const plan: Plan = {
     names: namesOf(props.prefix, props.stage),
-    policy: props.policy ?? {},
-    maxReceiveCount: props.maxReceiveCount ?? 1,
+    strategy,
+    policy,
+    maxReceiveCount: strategy === 'visibility' ? maxAttempts(policy) + SPARE_RECEIVES : (props.maxReceiveCount ?? 1),
     sourceRetention: props.sourceRetention ?? Duration.days(7),
-    innerRetention: INNER_RETENTION,
     sourceVisibilityTimeout:
       props.sourceVisibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
     batchSize: props.batchSize ?? 10,
@@ -73,6 +86,18 @@ export function planOf(props: RedeliverProps, stack: Place): Plan {
     maxConcurrency: props.maxConcurrency ?? 10,
     timeout,
     targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
+    ...commonsOf(props),
+  };
+  const problems = problemsOf(props, plan, stack);
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  return plan;
+}
+
+/** What every construct's resources have in common, with its defaults. */
+export function commonsOf(props: CommonProps): Commons {
+  return {
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
     bundles: props.bundles ?? fileURLToPath(new URL('../../target/lambda', import.meta.url)),
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
@@ -82,9 +107,10 @@ export function planOf(props: RedeliverProps, stack: Place): Plan {
         : // Kept, but for a first deployment that fails: its empty queues would be in the way of the next try.
           RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   };
-  const problems = problemsOf(props, plan, stack);
-  if (problems.length > 0) {
-    throw new RedeliverPropsError(problems);
-  }
-  return plan;
+}
+
+/** A contradiction of the two is told elsewhere, as is a policy that is no object. */
+function withLongDelays(policy: RetryPolicy, longDelays: boolean | undefined): RetryPolicy {
+  const silent = typeof policy === 'object' && !Array.isArray(policy) && policy.long_delays === undefined;
+  return longDelays !== undefined && silent ? { ...policy, long_delays: longDelays } : policy;
 }

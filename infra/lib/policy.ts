@@ -1,63 +1,136 @@
-/** Delays of {@link RetryPolicy}: applied after the cap, so it only shrinks. */
-export type Jitter = 'none' | 'half' | 'full';
+/**
+ * How a delay of a {@link Backoff} is spread. It only shrinks, but for the additive one, which gives way at the cap; none
+ * passes it.
+ */
+export type Jitter = 'none' | 'half' | 'full' | AdditiveJitter;
 
-/** When the next retry comes. All delays are whole seconds, at most 900: what `DelaySeconds` of SQS can express. */
+/** From the delay to that and `max_seconds` more. */
+export interface AdditiveJitter {
+  readonly kind: 'additive';
+  readonly max_seconds: number;
+}
+
+/** When the next retry comes. All delays are whole seconds, at most 900; with `long_delays` at most 43,200. */
 export type Backoff =
   | { readonly kind: 'uniform'; readonly max_delay_seconds?: number }
   | {
       readonly kind: 'exponential';
       readonly initial_delay_seconds: number;
       readonly rate?: number;
+      readonly offset_seconds?: number;
       readonly max_delay_seconds?: number;
       readonly jitter?: Jitter;
     }
   | { readonly kind: 'fixed'; readonly delay_seconds: number; readonly jitter?: Jitter }
   | { readonly kind: 'schedule'; readonly delays_seconds: readonly number[]; readonly jitter?: Jitter };
 
+/** `max_attempts` and `backoff` of a retry preset of AWS's durable execution SDKs. */
+export type Preset = keyof typeof PRESETS;
+
+/** Further calls within the invocation when the target fails; they spend no attempt. */
+export interface Immediate {
+  /** Calls after the first one, 1 to 10. */
+  readonly max_attempts: number;
+  /** Milliseconds before each of them, 0 to 10,000. */
+  readonly delay_ms: number;
+}
+
 /**
  * The retry policy, as the functions and `redeliver local --policy` read it: `schemas/retry-policy.schema.json` says
  * what each member means and its default.
  */
 export interface RetryPolicy {
+  readonly preset?: Preset;
   readonly max_attempts?: number;
   readonly backoff?: Backoff;
   readonly max_age_seconds?: number;
+  readonly long_delays?: boolean;
+  readonly immediate?: Immediate;
   readonly retryable?: readonly string[];
   readonly non_retryable?: readonly string[];
 }
 
 /** The longest that `DelaySeconds` can be ("Amazon SQS message quotas"). */
 export const DELAY_SECONDS_MAX = 900;
+/** The longest that SQS hides a message, and the longest delay that is reached in hops. */
+export const LONG_DELAY_SECONDS_MAX = 43_200;
 const DEFAULT_ATTEMPTS = 5;
 
+/** As the functions have them (crates/core/src/policy/wire/preset.rs). */
+const PRESETS = {
+  durable_default: preset(5, 5, 60),
+  durable_none: preset(0, 5, 60),
+  durable_transient: preset(2, 5, 300),
+  durable_resource_availability: preset(4, 5, 300),
+  durable_critical: preset(9, 1, 60, 1.5),
+};
+
 /** Retries that the policy allows. */
-export function maxAttempts(policy: RetryPolicy): number {
-  return policy.max_attempts ?? DEFAULT_ATTEMPTS;
+export function maxAttempts({ preset, max_attempts }: RetryPolicy): number {
+  // A preset that there is not is told elsewhere.
+  return max_attempts ?? (preset === undefined ? undefined : PRESETS[preset]?.max_attempts) ?? DEFAULT_ATTEMPTS;
+}
+
+/** The longest delay before a retry, in seconds; 0 where there is no retry. */
+export function longestDelaySeconds(policy: RetryPolicy): number {
+  return Math.max(0, ...longestDelays(policy, maxAttempts(policy)));
 }
 
 /**
- * The longest that a message can be on its way by its delays alone, in seconds: every delay as long as its jitter lets
- * it be, cut at `max_age_seconds`.
+ * The longest that a message can be on its way by its delays before so many retries (all of them, unless said
+ * otherwise), in seconds: every delay as long as its jitter lets it be, cut at `max_age_seconds`.
  */
-export function worstCaseDelaySeconds(policy: RetryPolicy): number {
-  let span = 0;
-  for (let attempt = 1; attempt <= maxAttempts(policy); attempt += 1) {
-    span += longestDelaySeconds(policy.backoff ?? { kind: 'uniform' }, attempt);
-  }
+export function worstCaseDelaySeconds(policy: RetryPolicy, retries = maxAttempts(policy)): number {
+  const span = longestDelays(policy, Math.min(retries, maxAttempts(policy))).reduce((sum, delay) => sum + delay, 0);
   return Math.min(span, policy.max_age_seconds ?? Infinity);
 }
 
-function longestDelaySeconds(backoff: Backoff, attempt: number): number {
+/** {@link worstCaseDelaySeconds}, with a call that takes so long before each retry and after the last one. */
+export function worstCaseSpanSeconds(policy: RetryPolicy, callSeconds: number): number {
+  const calls = (maxAttempts(policy) + 1) * callSeconds;
+  return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
+}
+
+/** What counts here of a preset: its jitter only shrinks, so it makes no delay longer. */
+function preset(
+  max_attempts: number,
+  initial_delay_seconds: number,
+  max_delay_seconds: number,
+  rate = 2,
+): { readonly max_attempts: number; readonly backoff: Backoff } {
+  return { max_attempts, backoff: { kind: 'exponential', initial_delay_seconds, rate, max_delay_seconds, jitter: 'none' } };
+}
+
+function longestDelays(policy: RetryPolicy, retries: number): number[] {
+  return Array.from({ length: retries }, (_, index) => longestDelayBefore(policy, index + 1));
+}
+
+function longestDelayBefore({ preset, backoff: given, long_delays }: RetryPolicy, attempt: number): number {
+  const backoff = given ?? (preset === undefined ? { kind: 'uniform' as const } : PRESETS[preset].backoff);
+  const limit = long_delays ? LONG_DELAY_SECONDS_MAX : DELAY_SECONDS_MAX;
   switch (backoff.kind) {
     case 'uniform':
       return backoff.max_delay_seconds ?? DELAY_SECONDS_MAX;
     case 'exponential': {
-      const delay = backoff.initial_delay_seconds * (backoff.rate ?? 2) ** (attempt - 1);
-      return Math.min(delay, backoff.max_delay_seconds ?? DELAY_SECONDS_MAX);
+      const cap = backoff.max_delay_seconds ?? DELAY_SECONDS_MAX;
+      let base = backoff.initial_delay_seconds;
+      // As the functions do it, to the bit: a power may differ from repeated multiplication.
+      for (let n = 1; n < attempt && base < cap; n += 1) {
+        base *= backoff.rate ?? 2;
+      }
+      const delay = Math.min(Math.ceil(base + (backoff.offset_seconds ?? 0)), cap);
+      return spread(delay, cap, backoff.jitter);
     }
     case 'fixed':
-      return backoff.delay_seconds;
-    case 'schedule':
-      return backoff.delays_seconds[Math.min(attempt, backoff.delays_seconds.length) - 1] ?? 0;
+      return spread(backoff.delay_seconds, limit, backoff.jitter);
+    case 'schedule': {
+      const delay = backoff.delays_seconds[Math.min(attempt, backoff.delays_seconds.length) - 1] ?? 0;
+      return spread(delay, limit, backoff.jitter);
+    }
   }
+}
+
+/** The cap holds for the sum: near it the delay gives way, not the spread. */
+function spread(delay: number, cap: number, jitter: Jitter | undefined): number {
+  return typeof jitter === 'object' ? Math.min(delay, Math.max(cap - jitter.max_seconds, 0)) + jitter.max_seconds : delay;
 }

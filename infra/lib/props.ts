@@ -43,6 +43,12 @@ export interface HandlerTarget {
   readonly bundle: string;
 }
 
+/**
+ * What becomes of a message that failed. `delayed-resend`: it is handed off, and sent again with a delay. `visibility`: it
+ * stays on the source queue, hidden for the delay; there is no intermediate DLQ and no failed-message-processor.
+ */
+export type Strategy = 'delayed-resend' | 'visibility';
+
 /** A source queue that exists already. The stack cannot set its attributes: docs/deploy.md, "Using an existing queue". */
 export interface ExistingSourceQueue {
   /** Its ARN: a standard queue of the stack's account and region. */
@@ -51,7 +57,7 @@ export interface ExistingSourceQueue {
   readonly encryptionKey?: kms.IKey;
   /**
    * Whether the queue's attributes are checked and messages are taken from it. `false` for the very first deployment,
-   * which creates the intermediate DLQ that the queue's redrive policy has to name. Default: true.
+   * which creates the DLQ that the queue's redrive policy has to name. Default: true.
    */
   readonly connected?: boolean;
 }
@@ -65,32 +71,51 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
+/** What every construct here can be given. */
+export interface CommonProps {
+  /** Second part of all names, so that several can live in one account. Default: `prod`. */
+  readonly stage?: string;
+  /** A key for the queues. Default: keys that SQS manages (SSE-SQS). */
+  readonly encryptionKey?: kms.IKey;
+  /** What happens to queues and logs when the stack is deleted. Default: they are kept. */
+  readonly removalPolicy?: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
+  /** Must be what the bundles were built for. Default: arm64. */
+  readonly architecture?: lambda.Architecture;
+  /** Where `cargo xtask bundle` has put the bundles. Default: `target/lambda` of this repository. */
+  readonly bundles?: string;
+  /** How long logs are kept. Default: a month. */
+  readonly logRetention?: RetentionDays;
+  /** Where alarms are sent. Default: they change their colour and tell nobody. */
+  readonly alarmTopic?: sns.ITopic;
+}
+
 /** What a retry orchestrator is made of. Only the target has no default. */
-export interface RedeliverProps {
+export interface RedeliverProps extends CommonProps {
   /** What is called for every message. */
   readonly target: Target;
   /** When a failed message comes back, and when it is given up. Default: five retries, each after 0 s to 900 s. */
   readonly policy?: RetryPolicy;
+  /** What becomes of a message that failed. Default: `delayed-resend`. */
+  readonly strategy?: Strategy;
+  /** The policy's `long_delays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
+  readonly longDelays?: boolean;
   /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
   readonly dataSchema?: string;
 
   /** First part of all names. Default: `redeliver`. */
   readonly prefix?: string;
-  /** Second part of all names, so that several can live in one account. Default: `prod`. */
-  readonly stage?: string;
 
   /** Use this source queue. Default: a new one. */
   readonly existingSourceQueue?: ExistingSourceQueue;
-  /** How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. */
+  /**
+   * How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. Not with strategy
+   * `visibility`, where each retry is a receive: there it is the policy's `max_attempts` + 10.
+   */
   readonly maxReceiveCount?: number;
   /** How long the source queue keeps a message. Default: 7 days. */
   readonly sourceRetention?: Duration;
   /** Default: six times the function's timeout. */
   readonly sourceVisibilityTimeout?: Duration;
-  /** A key for the queues. Default: keys that SQS manages (SSE-SQS). */
-  readonly encryptionKey?: kms.IKey;
-  /** What happens to queues and logs when the stack is deleted. Default: they are kept. */
-  readonly removalPolicy?: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
 
   /** Messages of one invocation of the message-processor, 1 to 10. Default: 10. */
   readonly batchSize?: number;
@@ -102,13 +127,20 @@ export interface RedeliverProps {
   readonly timeout?: Duration;
   /** Where the message-processor runs. Default: outside of any VPC. */
   readonly vpc?: VpcPlacement;
-  /** Must be what the bundles were built for. Default: arm64. */
-  readonly architecture?: lambda.Architecture;
-  /** Where `cargo xtask bundle` has put the bundles. Default: `target/lambda` of this repository. */
-  readonly bundles?: string;
-  /** How long logs are kept. Default: a month. */
-  readonly logRetention?: RetentionDays;
+}
 
-  /** Where alarms are sent. Default: they change their colour and tell nobody. */
-  readonly alarmTopic?: sns.ITopic;
+/** What retries of failed asynchronous invocations are made of. Only the functions have no default. */
+export interface AsyncRetryProps extends CommonProps {
+  /**
+   * The functions whose failed asynchronous invocations are retried: created in the same stack, since their settings are
+   * changed. They get no built-in retries, the retry queue as their on-failure destination, and `recursiveLoop: ALLOW`.
+   */
+  readonly functions: readonly lambda.IFunction[];
+  /**
+   * When a failed invocation comes back, and when it is given up. Default: after 0 s to 1 s, 2 s, 4 s and so on up to 12
+   * hours, for a day.
+   */
+  readonly policy?: RetryPolicy;
+  /** First part of all names: another one than that of a `Redeliver` of the account. Default: `redeliver-async`. */
+  readonly prefix?: string;
 }

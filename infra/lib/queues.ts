@@ -5,22 +5,26 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
+import { type Commons, INNER_RETENTION, type Plan, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue } from './props.ts';
 
-/** The four queues of the loop. */
-export interface Queues {
-  readonly source: sqs.IQueue;
-  readonly intermediateDlq: sqs.Queue;
+/** Where messages go that were given up. */
+export interface DeadLetterQueues {
   readonly annotation: sqs.Queue;
   readonly finalDlq: sqs.Queue;
 }
 
-/** The failed-message-processor's and the annotator's: they only send to SQS. */
+/** The four queues of the loop; with strategy `visibility` three. */
+export interface Queues extends DeadLetterQueues {
+  readonly source: sqs.IQueue;
+  readonly intermediateDlq: sqs.Queue | undefined;
+}
+
+/** Of all functions but the message-processor: they only send to SQS, or invoke without waiting. */
 export const INNER_TIMEOUT = Duration.seconds(30);
 
 /** "A broken deployment must not dead-letter everything within the hour": 100 receives × 180 s are five hours. */
-const INTERMEDIATE_MAX_RECEIVE_COUNT = 100;
+export const INNER_MAX_RECEIVE_COUNT = 100;
 /** A verdict that ten annotations could not handle goes to the final DLQ as it is. */
 const ANNOTATION_MAX_RECEIVE_COUNT = 10;
 /** What SQS allows at most; a re-send may be larger than the message was. */
@@ -34,52 +38,35 @@ export function createQueues(
   existing: ExistingSourceQueue | undefined,
 ): Queues {
   const { names } = plan;
-  const common: sqs.QueueProps = {
-    enforceSSL: true,
-    maxMessageSizeBytes: MESSAGE_BYTES_MAX,
-    removalPolicy: plan.removalPolicy,
-    ...(encryptionKey
-      ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
-      : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
-  };
-  const inner: sqs.QueueProps = {
-    ...common,
-    retentionPeriod: plan.innerRetention,
-    visibilityTimeout: Duration.seconds(VISIBILITY_FACTOR * INNER_TIMEOUT.toSeconds()),
-  };
-
-  const finalDlq = new sqs.Queue(scope, 'FinalDlq', {
-    ...inner,
-    queueName: names.finalDlq,
-    redriveAllowPolicy: allowOnly(scope, names.annotationQueue),
-  });
-  const annotation = new sqs.Queue(scope, 'AnnotationQueue', {
-    ...inner,
-    queueName: names.annotationQueue,
-    deadLetterQueue: { queue: finalDlq, maxReceiveCount: ANNOTATION_MAX_RECEIVE_COUNT },
-    redriveAllowPolicy: allowOnly(scope, names.intermediateDlq),
-  });
-  const intermediateDlq = new sqs.Queue(scope, 'IntermediateDlq', {
-    ...inner,
-    queueName: names.intermediateDlq,
-    deadLetterQueue: { queue: annotation, maxReceiveCount: INTERMEDIATE_MAX_RECEIVE_COUNT },
-    redriveAllowPolicy: existing
-      ? { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [existingQueue(scope, existing)] }
-      : allowOnly(scope, names.sourceQueue),
-  });
+  const fromSource = existing
+    ? { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [existingQueue(scope, existing)] }
+    : allowOnly(scope, names.sourceQueue);
+  const hides = plan.strategy === 'visibility';
+  const { annotation, finalDlq } = createDeadLetterQueues(
+    scope, plan, names, encryptionKey, hides ? fromSource : allowOnly(scope, names.intermediateDlq),
+  );
+  const intermediateDlq = hides
+    ? undefined
+    : new sqs.Queue(scope, 'IntermediateDlq', {
+        ...innerQueue(plan, encryptionKey),
+        queueName: names.intermediateDlq,
+        deadLetterQueue: { queue: annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
+        redriveAllowPolicy: fromSource,
+      });
   const source = existing
     ? existingQueue(scope, existing)
     : new sqs.Queue(scope, 'SourceQueue', {
-        ...common,
+        ...anyQueue(plan, encryptionKey),
         queueName: names.sourceQueue,
         retentionPeriod: plan.sourceRetention,
         visibilityTimeout: plan.sourceVisibilityTimeout,
         deadLetterQueue: {
-          queue: intermediateDlq,
+          queue: intermediateDlq ?? annotation,
           // 1, against the usual advice of 5 or more: that advice protects messages that were never processed from a
           // DLQ that nobody reads. This DLQ is where the next retry is scheduled. More receives here would be
           // unscheduled retries, one visibility timeout apart; and because the event source mapping is limited by its
-          // own maxConcurrency, throttled receives, which would spend a count of 1, are rare.
+          // own maxConcurrency, throttled receives, which would spend a count of 1, are rare. With visibility each
+          // retry is a receive.
           maxReceiveCount: plan.maxReceiveCount,
         },
         // Nobody's dead letters: they would be taken for messages of producers.
@@ -88,11 +75,54 @@ export function createQueues(
   return { source, intermediateDlq, annotation, finalDlq };
 }
 
+/** Creates the annotation queue, into which these queues may move messages, and the final DLQ. */
+export function createDeadLetterQueues(
+  scope: Construct,
+  plan: Commons,
+  names: { readonly annotationQueue: string; readonly finalDlq: string },
+  encryptionKey: kms.IKey | undefined,
+  redriveAllowPolicy: sqs.RedriveAllowPolicy,
+): DeadLetterQueues {
+  const finalDlq = new sqs.Queue(scope, 'FinalDlq', {
+    ...innerQueue(plan, encryptionKey),
+    queueName: names.finalDlq,
+    redriveAllowPolicy: allowOnly(scope, names.annotationQueue),
+  });
+  const annotation = new sqs.Queue(scope, 'AnnotationQueue', {
+    ...innerQueue(plan, encryptionKey),
+    queueName: names.annotationQueue,
+    deadLetterQueue: { queue: finalDlq, maxReceiveCount: ANNOTATION_MAX_RECEIVE_COUNT },
+    redriveAllowPolicy,
+  });
+  return { annotation, finalDlq };
+}
+
+/** What all queues have in common. */
+function anyQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+  return {
+    enforceSSL: true,
+    maxMessageSizeBytes: MESSAGE_BYTES_MAX,
+    removalPolicy: plan.removalPolicy,
+    ...(encryptionKey
+      ? { encryption: sqs.QueueEncryption.KMS, encryptionMasterKey: encryptionKey }
+      : { encryption: sqs.QueueEncryption.SQS_MANAGED }),
+  };
+}
+
+/** A queue that only functions of ours read. */
+export function innerQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+  return {
+    ...anyQueue(plan, encryptionKey),
+    retentionPeriod: INNER_RETENTION,
+    visibilityTimeout: Duration.seconds(VISIBILITY_FACTOR * INNER_TIMEOUT.toSeconds()),
+  };
+}
+
 /**
  * Denies SendMessage to all but these roles: what comes in by a send carries a `Failure` that is believed.
  * SQS's own redrive is not a send by anybody, so no policy stops it.
  */
-export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.Function[]): void {
+export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFunction[]): void {
   queue.addToResourcePolicy(
     new iam.PolicyStatement({
       sid: 'OnlyTheFunctionsSend',
@@ -116,7 +146,7 @@ function existingQueue(scope: Construct, { queueArn, encryptionKey }: ExistingSo
 }
 
 /** By a name and not by a reference: the other queue refers to this one, and that would be a cycle. */
-function allowOnly(scope: Construct, queueName: string): sqs.RedriveAllowPolicy {
+export function allowOnly(scope: Construct, queueName: string): sqs.RedriveAllowPolicy {
   const queueArn = Stack.of(scope).formatArn({ service: 'sqs', resource: queueName, arnFormat: ArnFormat.NO_RESOURCE_NAME });
   return {
     redrivePermission: sqs.RedrivePermission.BY_QUEUE,

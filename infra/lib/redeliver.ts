@@ -14,23 +14,23 @@ import { createQueues, denyOtherSenders } from './queues.ts';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
- * functions, alarms and a dashboard.
+ * functions, alarms and a dashboard. With strategy `visibility` three queues and two functions.
  *
  * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
  */
 export class Redeliver extends Construct {
   /** Where producers send to. */
   readonly sourceQueue: sqs.IQueue;
-  /** What failed and waits for its next retry to be scheduled. */
-  readonly intermediateDlq: sqs.Queue;
+  /** What failed and waits for its next retry to be scheduled; with strategy `visibility` there is none. */
+  readonly intermediateDlq: sqs.Queue | undefined;
   /** What was given up and waits for its annotation. */
   readonly annotationQueue: sqs.Queue;
   /** What was given up, with the reason: for people. */
   readonly finalDlq: sqs.Queue;
   /** Calls the target. */
   readonly messageProcessor: lambda.Function;
-  /** Schedules retries. */
-  readonly failedMessageProcessor: lambda.Function;
+  /** Schedules retries; with strategy `visibility` there is none. */
+  readonly failedMessageProcessor: lambda.Function | undefined;
   /** Annotates what was given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
@@ -43,8 +43,11 @@ export class Redeliver extends Construct {
     const queues = createQueues(this, plan, props.encryptionKey, props.existingSourceQueue);
     const functions = createFunctions(this, props, plan, queues);
     const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
-    denyOtherSenders(queues.intermediateDlq, [messageProcessor]);
-    denyOtherSenders(queues.annotation, [messageProcessor, failedMessageProcessor]);
+    const processors = failedMessageProcessor ? [messageProcessor, failedMessageProcessor] : [messageProcessor];
+    if (queues.intermediateDlq) {
+      denyOtherSenders(queues.intermediateDlq, plan.policy.long_delays ? processors : [messageProcessor]);
+    }
+    denyOtherSenders(queues.annotation, processors);
     denyOtherSenders(queues.finalDlq, [finalDlqAnnotator]);
     if (props.existingSourceQueue) {
       checkExistingSourceQueue(this, plan, queues, messageProcessor, props.existingSourceQueue);

@@ -1,20 +1,27 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { readFileSync } from 'node:fs';
 
-import type { RetryPolicy } from './policy.ts';
+import { DELAY_SECONDS_MAX, type RetryPolicy } from './policy.ts';
 
 /** "Lambda quotas": all environment variables of a function together are at most 4 KB; the rest is for the others. */
 const POLICY_BYTES_MAX = 3 * 1024;
+
+/** 14 days ("Amazon SQS message quotas"). */
+const RETENTION_SECONDS_MAX = 1_209_600;
 
 const POLICY_SCHEMA = new URL('../../schemas/retry-policy.schema.json', import.meta.url);
 
 /** What is wrong with a policy: what the functions would refuse when they start. */
 export function policyProblems(policy: RetryPolicy): string[] {
   const validate = compiled(readJson(POLICY_SCHEMA));
-  if (!validate(policy)) {
-    return violations(validate).map((violation) => `policy${sentence(violation)}`);
-  }
-  const problems = contradictions(policy);
+  const told = validate(policy) ? [] : violations(validate);
+  const problems = [
+    ...told.map((violation) => `policy${sentence(violation)}`),
+    // What is wrong already is not said to contradict something.
+    ...contradictions(policy)
+      .filter(([pointer]) => !told.some(({ instancePath }) => instancePath === pointer))
+      .map(([pointer, rule]) => `policy${pointer} ${rule}.`),
+  ];
   const bytes = Buffer.byteLength(JSON.stringify(policy));
   if (bytes > POLICY_BYTES_MAX) {
     problems.push(
@@ -47,18 +54,53 @@ function readJson(path: string | URL): object | boolean {
   return JSON.parse(readFileSync(path, 'utf8')) as object | boolean;
 }
 
-/** Rules between members, which the schema cannot say; the functions have the same. */
-function contradictions({ backoff, retryable, non_retryable }: RetryPolicy): string[] {
-  const problems: string[] = [];
-  if (backoff?.kind === 'exponential' && backoff.initial_delay_seconds > (backoff.max_delay_seconds ?? Infinity)) {
-    problems.push('policy/backoff/initial_delay_seconds is more than max_delay_seconds; lower it or raise the other.');
+/** A JSON Pointer and what is wrong there. */
+type Contradiction = readonly [pointer: string, rule: string];
+
+/** Rules between members, which the schema cannot say; the functions have the same (crates/core/src/policy/wire/contradictions.rs). */
+function contradictions(policy: any): Contradiction[] {
+  const found: Contradiction[] = [];
+  const backoff = policy?.backoff;
+  if (policy?.preset !== undefined && backoff !== undefined) {
+    found.push(['/backoff', 'stands beside preset, which is a backoff: remove one of them']);
   }
-  for (const [index, pattern] of (non_retryable ?? []).entries()) {
+  if (policy?.long_delays !== true) {
+    found.push(...tooLong(policy));
+  }
+  const max = backoff?.max_delay_seconds;
+  if (backoff?.initial_delay_seconds > max) {
+    found.push(['/backoff/initial_delay_seconds', 'is more than max_delay_seconds; lower it or raise the other']);
+  }
+  if (backoff?.jitter?.max_seconds > max) {
+    found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds; lower it or raise the other']);
+  }
+  const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
+  for (const [index, pattern] of (nonRetryable ?? []).entries()) {
     if (retryable?.includes(pattern)) {
-      problems.push(`policy/non_retryable/${index} stands in retryable too; remove one of the two.`);
+      found.push([`/non_retryable/${index}`, 'stands in retryable too; remove one of the two']);
     }
   }
-  return problems;
+  return found;
+}
+
+/** What only hops can wait for. */
+function tooLong(policy: any): Contradiction[] {
+  const backoff = policy?.backoff;
+  const named = ['max_delay_seconds', 'initial_delay_seconds', 'offset_seconds', 'delay_seconds'];
+  const listed: unknown[] = Array.isArray(backoff?.delays_seconds) ? backoff.delays_seconds : [];
+  const delays: [string, unknown][] = [
+    ...named.map((name): [string, unknown] => [`/backoff/${name}`, backoff?.[name]]),
+    ...listed.map((delay, index): [string, unknown] => [`/backoff/delays_seconds/${index}`, delay]),
+    ['/backoff/jitter/max_seconds', backoff?.jitter?.max_seconds],
+  ];
+  const more = (value: unknown, than: number): boolean => typeof value === 'number' && value > than;
+  const found = delays
+    .filter(([, delay]) => more(delay, DELAY_SECONDS_MAX))
+    .map(([pointer]): Contradiction => [pointer, 'is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true']);
+  if (more(policy?.max_age_seconds, RETENTION_SECONDS_MAX)) {
+    found.push(['/max_age_seconds', 'is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true']);
+  }
+  return found;
 }
 
 /** Without the branches that only say that something inside them is wrong. */
@@ -74,6 +116,5 @@ function violations(validate: ValidateFunction): ErrorObject[] {
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {
   const rule = keyword === 'additionalProperties' ? `has the unknown member ${String(params.additionalProperty)}` : message;
   const known = keyword === 'enum' ? ` (${(params.allowedValues as string[]).join(', ')})` : '';
-  const why = params.limit === 900 ? ': DelaySeconds of SQS cannot express a longer delay' : '';
-  return `${instancePath} ${rule}${known}${why}.`;
+  return `${instancePath} ${rule}${known}.`;
 }

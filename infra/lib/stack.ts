@@ -19,7 +19,9 @@ export class RedeliverStack extends Stack {
     });
     const redeliver = new Redeliver(this, 'Redeliver', propsOfContext(this, directory));
     this.output('SourceQueueUrl', redeliver.sourceQueue.queueUrl, 'Send messages here.');
-    this.output('IntermediateDlqUrl', redeliver.intermediateDlq.queueUrl, 'Failed, until their retry is scheduled.');
+    if (redeliver.intermediateDlq) {
+      this.output('IntermediateDlqUrl', redeliver.intermediateDlq.queueUrl, 'Failed, until their retry is scheduled.');
+    }
     this.output('AnnotationQueueUrl', redeliver.annotationQueue.queueUrl, 'Given up, until annotated.');
     this.output('FinalDlqUrl', redeliver.finalDlq.queueUrl, 'Given up, with the reason. Read it.');
   }

@@ -115,7 +115,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     for (const [pointer, backoff] of backoffs) {
       assert.deepEqual(refused({ policy: { backoff: backoff(900) } }), [], pointer);
       assert.deepEqual(refused({ policy: { backoff: backoff(901) } }), [
-        `policy/backoff/${pointer} must be <= 900: DelaySeconds of SQS cannot express a longer delay.`,
+        `policy/backoff/${pointer} is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.`,
       ]);
     }
   });
@@ -149,7 +149,7 @@ test('every invalid example is refused where the examples say, with what to chan
   });
   assert.deepEqual(Object.fromEntries(told), {
     'unknown-member': 'policy has the unknown member max_atempts.',
-    '901-seconds': 'policy/backoff/delay_seconds must be <= 900: DelaySeconds of SQS cannot express a longer delay.',
+    '901-seconds': 'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
     'jitter-on-uniform': 'policy/backoff has the unknown member jitter.',
     'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
     'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',

@@ -1,15 +1,16 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Stack, Validations } from 'aws-cdk-lib';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
+import type { Construct } from 'constructs';
 
-import { Redeliver, type RedeliverProps } from '../lib/index.ts';
+import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index.ts';
 import { cdkJson } from './fakes.ts';
 
-/** Stacks that have everything in them between them. */
-export const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
+/** Stacks that have everything in them between them, with the orchestrator's props. */
+const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   http: (stack) => ({
     target: {
       kind: 'http',
@@ -37,6 +38,22 @@ export const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
       }),
     },
   }),
+  'long-delays': (stack) => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    longDelays: true,
+    policy: { preset: 'durable_default', immediate: { max_attempts: 2, delay_ms: 100 } },
+    encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+  }),
+  visibility: (stack) => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    strategy: 'visibility',
+    encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+  }),
+  'visibility-existing-queue': () => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    strategy: 'visibility',
+    existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
+  }),
   'existing-queue': () => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },
     existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
@@ -55,13 +72,44 @@ export const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   }),
 };
 
+/** The variant without an orchestrator. */
+const ASYNC = 'async-retry';
+
+export const VARIANT_NAMES: readonly string[] = [...Object.keys(VARIANTS), ASYNC];
+
+/** A function of a user, as small as one can be. */
+export function userFunction(scope: Construct, id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
+  return new lambda.Function(scope, id, {
+    runtime: lambda.Runtime.PYTHON_3_14,
+    handler: 'index.handler',
+    code: lambda.Code.fromInline('def handler(event, context): pass'),
+    ...props,
+  });
+}
+
 export function variant(name: string, bundles: string): { app: App; stack: Stack } {
   const app = new App({ context: cdkJson().context });
   const stack = new Stack(app, name);
+  if (name === ASYNC) {
+    const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
+    const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms');
+    const encryptionKey = new kms.Key(stack, 'Key', { enableKeyRotation: true });
+    functions.forEach(acknowledgeOfUser);
+    new AsyncRetry(stack, 'Retries', { functions, bundles, encryptionKey, alarmTopic });
+    return { app, stack };
+  }
   const props = VARIANTS[name]?.(stack);
   if (props === undefined) {
     throw new Error(`no variant ${name}`);
   }
   new Redeliver(stack, 'Retries', { bundles, ...props });
   return { app, stack };
+}
+
+/** What a user's function is like is the user's business. */
+function acknowledgeOfUser(target: lambda.Function): void {
+  const reason = "A user's function, as the CDK makes it: it is there to be changed by AsyncRetry.";
+  Validations.of(target).acknowledge({ id: 'AwsSolutions-L1', reason });
+  const basic = 'arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole';
+  Validations.of(target).acknowledge({ id: `AwsSolutions-IAM4[Policy::${basic}]`, reason });
 }

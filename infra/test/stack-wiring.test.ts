@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import { Redeliver } from '../lib/index.ts';
 import { plain, referencesOf, resources } from './stack-exact.ts';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
-import { VARIANTS } from './stack-variants.ts';
+import { variant, VARIANT_NAMES } from './stack-variants.ts';
 
 const { stack } = stackWith(() => HTTP);
 const template = Template.fromStack(stack);
@@ -85,7 +85,7 @@ describe('queues', () => {
         function: new lambda.Function(own, 'Target', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromInline('0') }),
       },
     })).stack;
-    const stacks = [stack, inOneStack, ...Object.values(VARIANTS).map((props) => stackWith(props).stack)];
+    const stacks = [stack, inOneStack, ...VARIANT_NAMES.map((name) => variant(name, fakeBundles()).stack)];
     for (const { Resources } of stacks.map((each) => Template.fromStack(each, { skipCyclicalDependenciesCheck: true }).toJSON())) {
       const done = new Set<string>();
       const visit = (id: string, path: string[]): void => {

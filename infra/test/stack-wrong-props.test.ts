@@ -36,7 +36,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'a delay that DelaySeconds cannot express',
       policy({ backoff: { kind: 'uniform', max_delay_seconds: 901 } }),
-      'policy/backoff/max_delay_seconds must be <= 900: DelaySeconds of SQS cannot express a longer delay.',
+      'policy/backoff/max_delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
     ],
     ['an unknown member', policy({ maxAttempts: 3 }), 'policy has the unknown member maxAttempts.'],
     [

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { writeFakeBundles } from './fakes.ts';
-import { VARIANTS, variant } from './stack-variants.ts';
+import { VARIANT_NAMES, variant } from './stack-variants.ts';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) {
@@ -15,7 +15,7 @@ mkdirSync(directory, { recursive: true });
 const bundles = mkdtempSync(join(tmpdir(), 'redeliver-bundles-'));
 try {
   writeFakeBundles(bundles);
-  for (const name of Object.keys(VARIANTS)) {
+  for (const name of VARIANT_NAMES) {
     const template = variant(name, bundles).app.synth().getStackByName(name).template;
     writeFileSync(join(directory, `${name}.json`), JSON.stringify(template, undefined, 2));
   }

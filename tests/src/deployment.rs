@@ -78,9 +78,25 @@ impl Cloud {
     /// # Panics
     /// If the CDK does not write its outputs.
     pub async fn deploy(&self, context: &[String]) -> Result<Outputs, CdkFailed> {
+        self.deploy_app(&[], context).await
+    }
+
+    /// Deploys the only stack of another app in `infra/`.
+    ///
+    /// # Errors
+    /// What `cdk deploy` printed.
+    ///
+    /// # Panics
+    /// If the CDK does not write its outputs.
+    pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
+        self.deploy_app(&["--app", &program(app)], context).await
+    }
+
+    async fn deploy_app(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
         let outputs = self.directory.join("outputs.json");
         let file = outputs.display().to_string();
-        self.cdk(&["deploy", "--require-approval", "never", "--outputs-file", &file], context).await?;
+        let deploy = ["deploy", "--require-approval", "never", "--outputs-file", &file];
+        self.cdk(&[deploy.as_slice(), app].concat(), context).await?;
         let text = std::fs::read_to_string(&outputs).expect("the CDK has written the outputs");
         let stacks: BTreeMap<String, BTreeMap<String, Value>> =
             serde_json::from_str(&text).expect("outputs are a JSON object");
@@ -94,6 +110,14 @@ impl Cloud {
     /// What `cdk destroy` printed.
     pub async fn destroy(&self, context: &[String]) -> Result<(), CdkFailed> {
         self.cdk(&["destroy", "--force"], context).await.map(drop)
+    }
+
+    /// Takes the only stack of another app down.
+    ///
+    /// # Errors
+    /// What `cdk destroy` printed.
+    pub async fn destroy_of(&self, app: &str, context: &[String]) -> Result<(), CdkFailed> {
+        self.cdk(&["destroy", "--force", "--app", &program(app)], context).await.map(drop)
     }
 
     async fn cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
@@ -120,6 +144,11 @@ impl Drop for Cloud {
     fn drop(&mut self) {
         let _left_for_the_next_build_clean = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// What runs an app of `infra/`.
+fn program(app: &str) -> String {
+    format!("node --import tsx {app}")
 }
 
 /// `policy=...` and the like for a stack that leaves nothing behind and runs what this machine can run.

@@ -1,10 +1,11 @@
 """SQS through boto3, which shares no code with redeliver.
 
-create NAME         creates a queue with SQS's defaults and prints its ARN
-set-attributes URL  sets the attributes on standard input, a JSON object
-list                prints the names of all queues
-send URL            sends each line of standard input as a message and prints the ids
-receive URL COUNT   prints so many messages as JSON lines; waits two minutes for them
+create NAME              creates a queue with SQS's defaults and prints its ARN
+set-attributes URL       sets the attributes on standard input, a JSON object
+list                     prints the names of all queues
+send URL                 sends each line of standard input as a message and prints the ids
+wait-for URL NAME VALUE  waits two minutes until an attribute of the queue has this value
+receive URL COUNT        prints so many messages as JSON lines; waits two minutes for them
 """
 
 import json
@@ -35,6 +36,14 @@ def send(sqs, url):
         print(sqs.send_message(QueueUrl=url, MessageBody=line.rstrip("\n"))["MessageId"])
 
 
+def wait_for(sqs, url, name, value):
+    deadline = time.monotonic() + SECONDS_MAX
+    while (found := sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"].get(name)) != value:
+        if time.monotonic() > deadline:
+            sys.exit(f"{name} is {found} and not {value} after {SECONDS_MAX} s")
+        time.sleep(0.2)
+
+
 def receive(sqs, url, count):
     deadline = time.monotonic() + SECONDS_MAX
     found = 0
@@ -54,7 +63,14 @@ def receive(sqs, url, count):
             found += 1
 
 
-ACTIONS = {"create": create, "set-attributes": set_attributes, "list": list_, "send": send, "receive": receive}
+ACTIONS = {
+    "create": create,
+    "set-attributes": set_attributes,
+    "list": list_,
+    "send": send,
+    "wait-for": wait_for,
+    "receive": receive,
+}
 
 if __name__ == "__main__":
     ACTIONS[sys.argv[1]](boto3.client("sqs"), *sys.argv[2:])

@@ -1,5 +1,7 @@
 //! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
+mod strategies;
+
 use std::process::Stdio;
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
@@ -14,8 +16,13 @@ use super::{id, message};
 
 /// Sends and receives with boto3, which shares no code with redeliver.
 async fn boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<String> {
+    boto3_script(cloud, "boto3_queue.py", arguments, input).await
+}
+
+/// The lines that a script of `tests/support` prints.
+async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
     let mut client = Command::new(venv_file("bin/python"))
-        .arg(root().join("tests/support/boto3_queue.py"))
+        .arg(root().join("tests/support").join(script))
         .args(arguments)
         .envs(cloud.client_variables())
         .stdin(Stdio::piped())
@@ -24,7 +31,7 @@ async fn boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<Strin
         .unwrap();
     client.stdin.take().unwrap().write_all(input.join("\n").as_bytes()).await.unwrap();
     let output = client.wait_with_output().await.unwrap();
-    assert!(output.status.success(), "boto3 {arguments:?}: {}", output.status);
+    assert!(output.status.success(), "{script} {arguments:?}: {}", output.status);
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 

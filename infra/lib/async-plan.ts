@@ -1,0 +1,106 @@
+import { Stack } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import type { Construct } from 'constructs';
+
+import { nameProblems } from './checks.ts';
+import { type AsyncNames, asyncNamesOf } from './names.ts';
+import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
+import type { RetryPolicy } from './policy.ts';
+import type { AsyncRetryProps } from './props.ts';
+import { policyProblems } from './schemas.ts';
+
+/** What is to be deployed, found to be sound. */
+export interface AsyncPlan extends Commons {
+  readonly names: AsyncNames;
+  /** `undefined`: the handler's own default. */
+  readonly policy: RetryPolicy | undefined;
+  readonly functions: readonly Retried[];
+}
+
+/** A user's function, and what of it can be set only in its template. */
+export interface Retried {
+  readonly function: lambda.Function;
+  readonly resource: lambda.CfnFunction;
+}
+
+/** "Lambda quotas": all environment variables of a function together. */
+const ENVIRONMENT_BYTES_MAX = 4096;
+/** The two queues' URLs and the variables' names. */
+const OTHER_BYTES = 512;
+/** `arn:aws-us-gov:lambda:us-gov-west-1:111122223333:function:` with a name of 64 characters, and a comma. */
+const ARN_BYTES = 124;
+
+/**
+ * Fills in the defaults and checks all of it.
+ *
+ * @param scope where the construct is.
+ * @throws RedeliverPropsError with everything that is wrong.
+ */
+export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan {
+  const names = asyncNamesOf(props.prefix, props.stage);
+  const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
+  const problems = [
+    ...nameProblems(names),
+    ...(props.functions.length === 0
+      ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
+      : []),
+    ...functions.filter((found) => typeof found === 'string'),
+    ...(props.policy === undefined ? [] : ownPolicyProblems(props.policy, props.functions.length)),
+  ];
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
+}
+
+function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
+  const problems = policyProblems(policy);
+  if (problems.length > 0) {
+    return problems;
+  }
+  if (policy.immediate !== undefined) {
+    problems.push('policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.');
+  }
+  const bytes = Buffer.byteLength(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
+  if (bytes > ENVIRONMENT_BYTES_MAX) {
+    problems.push(
+      `policy and functions may take ${bytes} bytes of the function's environment, which has ${ENVIRONMENT_BYTES_MAX}; shorten the policy's lists, ` +
+        'or use two AsyncRetry with a part of the functions each.',
+    );
+  }
+  return problems;
+}
+
+/** The function, or what is wrong with it. */
+function retried(
+  target: lambda.IFunction,
+  index: number,
+  all: readonly lambda.IFunction[],
+  stack: Stack,
+): Retried | string {
+  const what = `functions[${index}] (${target.node.path})`;
+  const first = all.indexOf(target);
+  if (first < index) {
+    return `${what} is functions[${first}] again; name it once.`;
+  }
+  if (target instanceof lambda.Alias || target instanceof lambda.Version) {
+    return `${what} is an alias or a version, which has settings of its own for asynchronous invocations; give the function itself.`;
+  }
+  const resource = target.node.defaultChild;
+  if (!(target instanceof lambda.Function) || !(resource instanceof lambda.CfnFunction)) {
+    return `${what} is imported, so that neither its recursiveLoop nor its on-failure destination can be set; create it in this stack.`;
+  }
+  if (Stack.of(target) !== stack) {
+    return `${what} is in another stack (${Stack.of(target).stackName}), but its settings are changed; put AsyncRetry into that one.`;
+  }
+  if (target.node.tryFindChild('EventInvokeConfig')) {
+    return `${what} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
+  }
+  if (resource.deadLetterConfig !== undefined) {
+    return `${what} has a dead-letter queue, which would get each failed attempt; remove it: what is given up is in the final DLQ.`;
+  }
+  if (resource.recursiveLoop !== undefined && resource.recursiveLoop !== lambda.RecursiveLoop.ALLOW) {
+    return `${what} sets recursiveLoop to ${resource.recursiveLoop}, with which Lambda drops its retries after some 16; remove it.`;
+  }
+  return { function: target, resource };
+}

@@ -1,0 +1,136 @@
+import { Stack } from 'aws-cdk-lib';
+import type * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
+import { join } from 'node:path';
+
+import { type Alarm, deadLetters, loopStopped, notRun, raise, waitsTooLong } from './alarm.ts';
+import { type AsyncPlan, asyncPlanOf, type Retried } from './async-plan.ts';
+import { allowSend, createAnnotator, createFunction, innerEventSource } from './function.ts';
+import { ofLambda } from './metrics.ts';
+import type { AsyncRetryProps } from './props.ts';
+import {
+  allowOnly,
+  createDeadLetterQueues,
+  denyOtherSenders,
+  INNER_MAX_RECEIVE_COUNT,
+  INNER_TIMEOUT,
+  innerQueue,
+} from './queues.ts';
+
+/**
+ * Delayed, jittered retries for failed asynchronous invocations of functions, with every one that is given up explained:
+ * their on-failure destination is a retry queue, whose reader lets each wait out its backoff and then invokes the function
+ * again. Three queues, two functions, and alarms.
+ *
+ * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ */
+export class AsyncRetry extends Construct {
+  /** Where failed invocations wait for their retry. */
+  readonly retryQueue: sqs.Queue;
+  /** What was given up and waits for its annotation. */
+  readonly annotationQueue: sqs.Queue;
+  /** What was given up, with the reason: for people. */
+  readonly finalDlq: sqs.Queue;
+  /** Invokes again. */
+  readonly asyncRetryHandler: lambda.Function;
+  /** Annotates what was given up. */
+  readonly finalDlqAnnotator: lambda.Function;
+  /** All alarms. */
+  readonly alarms: readonly cloudwatch.Alarm[];
+
+  constructor(scope: Construct, id: string, props: AsyncRetryProps) {
+    super(scope, id);
+    const plan = asyncPlanOf(props, this);
+    const { encryptionKey: key, alarmTopic } = props;
+
+    const dead = createDeadLetterQueues(this, plan, plan.names, key, allowOnly(this, plan.names.retryQueue));
+    this.retryQueue = new sqs.Queue(this, 'RetryQueue', {
+      ...innerQueue(plan, key),
+      queueName: plan.names.retryQueue,
+      deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
+      redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
+    });
+    this.annotationQueue = dead.annotation;
+    this.finalDlq = dead.finalDlq;
+    this.asyncRetryHandler = createHandler(this, plan, key, this.retryQueue, dead.annotation);
+    this.finalDlqAnnotator = createAnnotator(this, plan, plan.names.finalDlqAnnotator, key, dead);
+    plan.functions.forEach((retried) => sendFailures(retried, this.retryQueue, key));
+
+    // A destination record is sent with the role of the function that failed.
+    denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
+    denyOtherSenders(dead.annotation, [this.asyncRetryHandler]);
+    denyOtherSenders(dead.finalDlq, [this.finalDlqAnnotator]);
+    this.alarms = raise(this, plan.names.prefix, alarmTopic, [
+      ...deadLetters(dead),
+      // A hop is a new message with a new age.
+      waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
+      waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
+      ...notRun('async-retry-handler', this.asyncRetryHandler),
+      ...notRun('final-dlq-annotator', this.finalDlqAnnotator),
+      loopStopped('async-retry-handler', this.asyncRetryHandler),
+      loopStopped('final-dlq-annotator', this.finalDlqAnnotator),
+      ...plan.functions.flatMap(ofRetried),
+    ]);
+  }
+}
+
+function createHandler(
+  scope: Construct,
+  plan: AsyncPlan,
+  key: kms.IKey | undefined,
+  retryQueue: sqs.Queue,
+  annotation: sqs.Queue,
+): lambda.Function {
+  const arns = plan.functions.map((retried) => retried.function.functionArn);
+  const handler = createFunction(scope, 'AsyncRetryHandler', plan, {
+    functionName: plan.names.asyncRetryHandler,
+    description: 'Invokes functions again whose asynchronous invocation failed, after a delay, or gives up.',
+    bundle: join(plan.bundles, 'async-retry-handler'),
+    timeout: INNER_TIMEOUT,
+    environment: {
+      RETRY_QUEUE_URL: retryQueue.queueUrl,
+      ANNOTATION_QUEUE_URL: annotation.queueUrl,
+      FUNCTION_ARNS: arns.join(','),
+      ...(plan.policy && { RETRY_POLICY: JSON.stringify(plan.policy) }),
+    },
+  });
+  // To its own queue: a failed invocation waits there.
+  allowSend(handler, key, retryQueue, annotation);
+  handler.addToRolePolicy(
+    // A destination record names the function with its qualifier, and only $LATEST has our destination.
+    new iam.PolicyStatement({
+      actions: ['lambda:InvokeFunction'],
+      resources: arns.flatMap((arn) => [arn, `${arn}:$LATEST`]),
+    }),
+  );
+  handler.addEventSource(innerEventSource(retryQueue));
+  return handler;
+}
+
+/** Lambda's own two retries would come first, a minute and two minutes later, and tell nobody. */
+function sendFailures({ function: target, resource }: Retried, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
+  allowSend(target, key, retryQueue);
+  // Not SqsDestination, which allows more than sending.
+  target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
+  // Lambda takes retries for a loop by mistake, and drops them after some 16. This loop ends: the handler counts attempts.
+  resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
+}
+
+function ofRetried({ function: target }: Retried): Alarm[] {
+  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
+  return [
+    loopStopped(name, target),
+    {
+      name: `${name}-failure-not-sent`,
+      description:
+        `Lambda could not put a failed invocation of ${name} into the retry queue, and it is lost: look whether the function's role ` +
+        'may send there, and whether the payload is too large.',
+      metric: ofLambda('DestinationDeliveryFailures', target),
+      threshold: 0,
+    },
+  ];
+}

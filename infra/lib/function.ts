@@ -1,0 +1,124 @@
+import { type Duration, Stack, Validations } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
+import * as logs from 'aws-cdk-lib/aws-logs';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { join } from 'node:path';
+
+import { bundleCode } from './bundles.ts';
+import type { Commons } from './plan.ts';
+import type { VpcPlacement } from './props.ts';
+import { INNER_TIMEOUT } from './queues.ts';
+import { allowNetworkInterfaces } from './vpc.ts';
+
+/** What they hold at most: a batch of 10 MiB a few times over; more memory is also more processor. */
+const MEMORY_MIB = 256;
+/** Of the inner functions: ten messages in a few calls to SQS take well under a second. */
+const INNER_CONCURRENCY = 10;
+const INNER_BATCH = 10;
+
+/** Creates the final-dlq-annotator, subscribed to the annotation queue. */
+export function createAnnotator(
+  scope: Construct,
+  plan: Commons,
+  functionName: string,
+  key: kms.IKey | undefined,
+  { annotation, finalDlq }: { readonly annotation: sqs.IQueue; readonly finalDlq: sqs.IQueue },
+): lambda.Function {
+  const annotator = createFunction(scope, 'FinalDlqAnnotator', plan, {
+    functionName,
+    description: 'Puts each message that was given up into the final DLQ, with the reason.',
+    bundle: join(plan.bundles, 'final-dlq-annotator'),
+    timeout: INNER_TIMEOUT,
+    environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
+  });
+  allowSend(annotator, key, finalDlq);
+  annotator.addEventSource(innerEventSource(annotation));
+  return annotator;
+}
+
+/** What is special about a function. */
+export interface FunctionPlan {
+  readonly functionName: string;
+  readonly description: string;
+  readonly bundle: string;
+  /** The bundle is a user's. */
+  readonly handler?: boolean;
+  readonly dataSchema?: string | undefined;
+  readonly timeout: Duration;
+  readonly environment: Record<string, string>;
+  readonly vpc?: VpcPlacement | undefined;
+}
+
+/** Creates a function with a role and a log group of its own. */
+export function createFunction(scope: Construct, id: string, plan: Commons, wanted: FunctionPlan): lambda.Function {
+  const logGroup = new logs.LogGroup(scope, `${id}Logs`, {
+    retention: plan.logRetention,
+    removalPolicy: plan.removalPolicy,
+  });
+  const role = new iam.Role(scope, `${id}Role`, {
+    assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
+    description: `Of the function ${wanted.functionName}.`,
+  });
+  logGroup.grantWrite(role);
+  Validations.of(role).acknowledge({
+    id: 'AwsSolutions-IAM5[Resource::*]',
+    reason: wanted.vpc
+      ? "X-Ray's actions and those that attach a function to a VPC know no narrower resource; the function itself is denied the latter."
+      : "X-Ray's actions know no narrower resource.",
+  });
+  if (wanted.vpc) {
+    allowNetworkInterfaces(role, Stack.of(scope).formatArn({
+      service: 'lambda',
+      resource: `function:${wanted.functionName}`,
+    }));
+  }
+  return new lambda.Function(scope, id, {
+    functionName: wanted.functionName,
+    description: wanted.description,
+    runtime: lambda.Runtime.PROVIDED_AL2023,
+    architecture: plan.architecture,
+    handler: 'bootstrap',
+    code: bundleCode(wanted.bundle, plan.architecture, wanted.dataSchema, !wanted.handler),
+    role,
+    memorySize: MEMORY_MIB,
+    timeout: wanted.timeout,
+    environment: wanted.environment,
+    loggingFormat: lambda.LoggingFormat.JSON,
+    logGroup,
+    tracing: lambda.Tracing.ACTIVE,
+    // Lambda takes a message that comes through the same function about 16 times for a loop by mistake, and drops it.
+    // This loop is meant, and it ends: attempts are counted, and stop at the policy's limit.
+    recursiveLoop: lambda.RecursiveLoop.ALLOW,
+    ...(wanted.vpc && {
+      vpc: wanted.vpc.vpc,
+      ...(wanted.vpc.subnets && { vpcSubnets: wanted.vpc.subnets }),
+      ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
+    }),
+  });
+}
+
+/** Not grantSendMessages, which allows more than sending, and key actions by wildcard. */
+export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ...queues: sqs.IQueue[]): void {
+  sender.addToRolePolicy(
+    new iam.PolicyStatement({ actions: ['sqs:SendMessage'], resources: queues.map((queue) => queue.queueArn) }),
+  );
+  // "Amazon SQS key management": a producer needs both.
+  key?.grant(sender, 'kms:Decrypt', 'kms:GenerateDataKey');
+}
+
+/**
+ * Throttled receives would count as receives, so concurrency is limited here and not by reserving it ("Configuring
+ * scaling behavior for SQS event source mappings").
+ */
+export function eventSource(queue: sqs.IQueue, batchSize: number, maxConcurrency: number): SqsEventSource {
+  return new SqsEventSource(queue, { batchSize, maxConcurrency, reportBatchItemFailures: true });
+}
+
+/** Of a function that only sends on what it gets. */
+export function innerEventSource(queue: sqs.IQueue): SqsEventSource {
+  return eventSource(queue, INNER_BATCH, INNER_CONCURRENCY);
+}

@@ -1,0 +1,286 @@
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AsyncRetry, type AsyncRetryProps, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index.ts';
+import { cdkJson } from './fakes.ts';
+import { grants, plain, referencesOf, resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, temporaryDirectory } from './stack-support.ts';
+import { userFunction } from './stack-variants.ts';
+
+const bundles = fakeBundles();
+
+interface Made {
+  readonly stack: Stack;
+  readonly retries: AsyncRetry;
+}
+
+/** A stack with two functions of a user and their retries. */
+function made(props: (stack: Stack) => Partial<AsyncRetryProps> = () => ({})): Made {
+  const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
+  const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
+  return { stack, retries: new AsyncRetry(stack, 'Retries', { functions, bundles, ...props(stack) }) };
+}
+
+function refused(props: (stack: Stack) => Partial<AsyncRetryProps>): string[] {
+  try {
+    made(props);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+const template = Template.fromStack(made().stack);
+
+describe('the retries of asynchronous invocations', () => {
+  test('a failed invocation goes to the retry queue, and what the handler cannot handle to the annotation queue', () => {
+    const queues = Object.entries(resources(template, 'AWS::SQS::Queue')).map(([id, { Properties, DeletionPolicy }]) => [
+      id,
+      {
+        name: Properties['QueueName'],
+        redrive: plain(Properties['RedrivePolicy']),
+        allow: plain(Properties['RedriveAllowPolicy']),
+        times: [Properties['MessageRetentionPeriod'], Properties['VisibilityTimeout']],
+        DeletionPolicy,
+      },
+    ]);
+    const common = { times: [1_209_600, 180], DeletionPolicy: 'RetainExceptOnCreate' };
+    const from = (queue: string): unknown => ({
+      redrivePermission: 'byQueue',
+      sourceQueueArns: [`arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-async-prod-${queue}`],
+    });
+    assert.deepEqual(Object.fromEntries(queues), {
+      RetryQueue: {
+        ...common,
+        name: 'redeliver-async-prod-retry',
+        redrive: { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 100 },
+        allow: { redrivePermission: 'denyAll' },
+      },
+      AnnotationQueue: {
+        ...common,
+        name: 'redeliver-async-prod-annotation',
+        redrive: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 10 },
+        allow: from('retry'),
+      },
+      FinalDlq: { ...common, name: 'redeliver-async-prod-final-dlq', redrive: undefined, allow: from('annotation') },
+    });
+  });
+
+  test("the user's functions have no retries of their own, and their loop is allowed", () => {
+    const configs = Object.values(resources(template, 'AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => plain(Properties));
+    assert.deepEqual(
+      configs,
+      ['Report', 'Invoice'].map((id) => ({
+        DestinationConfig: { OnFailure: { Destination: '{RetryQueue.Arn}' } },
+        FunctionName: `{${id}}`,
+        MaximumRetryAttempts: 0,
+        Qualifier: '$LATEST',
+      })),
+    );
+    const functions = resources(template, 'AWS::Lambda::Function');
+    assert.deepEqual(Object.keys(functions).sort(), ['AsyncRetryHandler', 'FinalDlqAnnotator', 'Invoice', 'Report']);
+    for (const [id, { Properties }] of Object.entries(functions)) {
+      assert.equal(Properties['RecursiveLoop'], 'Allow', id);
+    }
+  });
+
+  test('the handler has the settings that it reads', () => {
+    const variables = (of: Template): unknown => plain(resources(of, 'AWS::Lambda::Function')['AsyncRetryHandler']?.Properties['Environment'].Variables);
+    const common = { RETRY_QUEUE_URL: '{RetryQueue}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}', FUNCTION_ARNS: '{Report.Arn},{Invoice.Arn}' };
+    assert.deepEqual(variables(template), common);
+    const policy: RetryPolicy = { max_attempts: 3, long_delays: true };
+    assert.deepEqual(variables(Template.fromStack(made(() => ({ policy })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
+    const { AsyncRetryHandler } = resources(template, 'AWS::Lambda::Function');
+    const { FunctionName, Timeout, Runtime, MemorySize } = AsyncRetryHandler?.Properties ?? {};
+    assert.deepEqual([FunctionName, Timeout, Runtime, MemorySize], ['redeliver-async-prod-async-retry-handler', 30, 'provided.al2023', 256]);
+  });
+
+  test('roles may do exactly this', () => {
+    const take = (queue: string): string[] =>
+      ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map((action) => `Allow sqs:${action} on ${queue}`);
+    const own = (id: string): string[] => [
+      `Allow logs:CreateLogStream on {${id}Logs.Arn}`,
+      `Allow logs:PutLogEvents on {${id}Logs.Arn}`,
+      'Allow xray:PutTelemetryRecords on *',
+      'Allow xray:PutTraceSegments on *',
+    ];
+    const basic = 'managed {"Fn::Join":["",["arn:",{"Ref":"AWS::Partition"},":iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"]]}';
+    const expected: Record<string, string[]> = {
+      AsyncRetryHandlerRole: [
+        ...own('AsyncRetryHandler'),
+        ...take('{RetryQueue.Arn}'),
+        'Allow sqs:SendMessage on {RetryQueue.Arn}',
+        'Allow sqs:SendMessage on {AnnotationQueue.Arn}',
+        ...['Report', 'Invoice'].flatMap((id) => ['', ':$LATEST'].map((qualifier) => `Allow lambda:InvokeFunction on {${id}.Arn}${qualifier}`)),
+      ],
+      FinalDlqAnnotatorRole: [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), 'Allow sqs:SendMessage on {FinalDlq.Arn}'],
+      ReportServiceRole: [basic, 'Allow sqs:SendMessage on {RetryQueue.Arn}'],
+      InvoiceServiceRole: [basic, 'Allow sqs:SendMessage on {RetryQueue.Arn}'],
+    };
+    const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
+    const keyed = Template.fromStack(made((stack) => ({ encryptionKey: new kms.Key(stack, 'Key') })).stack);
+    assert.deepEqual(Object.keys(resources(template, 'AWS::IAM::Role')).sort(), Object.keys(expected).sort());
+    for (const [role, permissions] of Object.entries(expected)) {
+      assert.deepEqual(grants(template, role), [...permissions].sort(), role);
+      assert.deepEqual(grants(keyed, role), [...permissions, ...key].sort(), `${role} with a key`);
+    }
+  });
+
+  test('nobody else sends to the queues', () => {
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const told = policies.map(({ Queues, PolicyDocument }) => {
+      const [tls, denial] = PolicyDocument.Statement;
+      assert.deepEqual([tls.Effect, tls.Condition], ['Deny', { Bool: { 'aws:SecureTransport': 'false' } }]);
+      assert.deepEqual([PolicyDocument.Statement.length, denial.Effect, denial.Action, denial.Principal], [2, 'Deny', 'sqs:SendMessage', { AWS: '*' }]);
+      return [Queues[0], denial.Condition.ArnNotEquals['aws:PrincipalArn']];
+    });
+    assert.deepEqual(Object.fromEntries(told), {
+      // A destination record is sent with the role of the function that failed.
+      '{RetryQueue}': ['{AsyncRetryHandlerRole.Arn}', '{ReportServiceRole.Arn}', '{InvoiceServiceRole.Arn}'],
+      '{AnnotationQueue}': ['{AsyncRetryHandlerRole.Arn}'],
+      '{FinalDlq}': ['{FinalDlqAnnotatorRole.Arn}'],
+    });
+  });
+
+  test('alarms tell what would be lost or stuck', () => {
+    const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => [
+      Properties['AlarmName'].replace('redeliver-async-prod-', ''),
+      Properties['MetricName'],
+      plain(Properties['Dimensions'][0].Value),
+      Properties['Threshold'],
+    ]);
+    const ofFunction = (name: string, id: string): unknown[] => [
+      [`${name}-errors`, 'Errors', id, 0],
+      [`${name}-throttles`, 'Throttles', id, 0],
+      [`${name}-loop-stopped`, 'RecursiveInvocationsDropped', id, 0],
+    ];
+    const expected = [
+      ['final-dlq-not-empty', 'ApproximateNumberOfMessagesVisible', '{FinalDlq.QueueName}', 0],
+      ['final-dlq-about-to-expire', 'ApproximateAgeOfOldestMessage', '{FinalDlq.QueueName}', 967_680],
+      ['retry-queue-waits-too-long', 'ApproximateAgeOfOldestMessage', '{RetryQueue.QueueName}', 3600],
+      ['annotation-queue-waits-too-long', 'ApproximateAgeOfOldestMessage', '{AnnotationQueue.QueueName}', 3600],
+      ...ofFunction('async-retry-handler', '{AsyncRetryHandler}'),
+      ...ofFunction('final-dlq-annotator', '{FinalDlqAnnotator}'),
+      ...['Report', 'Invoice'].flatMap((id) => [
+        [`${id}-loop-stopped`, 'RecursiveInvocationsDropped', `{${id}}`, 0],
+        [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0],
+      ]),
+    ];
+    assert.deepEqual(alarms.sort(), expected.sort());
+    const told = Template.fromStack(made((stack) => ({ alarmTopic: new sns.Topic(stack, 'Topic') })).stack);
+    for (const { Properties } of Object.values(resources(told, 'AWS::CloudWatch::Alarm'))) {
+      assert.deepEqual(plain(Properties['AlarmActions']), ['{Topic}']);
+    }
+  });
+
+  test('one event source mapping each, and nothing refers to what is not there', () => {
+    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
+    const told = mappings.map(({ EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes }) => [EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes]);
+    assert.deepEqual(told.sort(), [
+      ['{AnnotationQueue.Arn}', '{FinalDlqAnnotator}', 10, ['ReportBatchItemFailures']],
+      ['{RetryQueue.Arn}', '{AsyncRetryHandler}', 10, ['ReportBatchItemFailures']],
+    ]);
+    const { Resources, Parameters = {} } = template.toJSON();
+    const known = new Set([...Object.keys(Resources), ...Object.keys(Parameters)]);
+    assert.deepEqual(referencesOf(Resources).filter((id) => !known.has(id) && !id.startsWith('AWS')), []);
+  });
+
+  test('it lives beside an orchestrator in one stack', () => {
+    const { stack } = made();
+    new Redeliver(stack, 'Orders', { ...HTTP, bundles });
+    Template.fromStack(stack).resourceCountIs('AWS::SQS::Queue', 7);
+  });
+
+  test('its parts are members', () => {
+    const { retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator, alarms } = made().retries;
+    assert.deepEqual(
+      [retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator].map(({ node }) => node.id),
+      ['RetryQueue', 'AnnotationQueue', 'FinalDlq', 'AsyncRetryHandler', 'FinalDlqAnnotator'],
+    );
+    assert.equal(alarms.length, 14);
+  });
+});
+
+describe('what cannot be retried fails the synth with one sentence', () => {
+  const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:report';
+  const own = (props: Partial<lambda.FunctionProps>) => (stack: Stack): Partial<AsyncRetryProps> => ({ functions: [userFunction(stack, 'Own', props)] });
+  const cases: [string, (stack: Stack) => Partial<AsyncRetryProps>, string][] = [
+    ['no function', () => ({ functions: [] }), 'functions is empty; name the functions whose failed asynchronous invocations are to be retried.'],
+    [
+      'an imported function',
+      (stack) => ({ functions: [lambda.Function.fromFunctionArn(stack, 'Imported', arn)] }),
+      'functions[0] (Test/Imported) is imported, so that neither its recursiveLoop nor its on-failure destination can be set; create it in this stack.',
+    ],
+    [
+      'a function of another stack',
+      (stack) => ({ functions: [userFunction(new Stack(stack.node.root as App, 'Other'), 'Report')] }),
+      'functions[0] (Other/Report) is in another stack (Other), but its settings are changed; put AsyncRetry into that one.',
+    ],
+    [
+      'an alias',
+      (stack) => ({ functions: [userFunction(stack, 'Own').addAlias('live')] }),
+      'functions[0] (Test/Own/Aliaslive) is an alias or a version, which has settings of its own for asynchronous invocations; give the function itself.',
+    ],
+    [
+      'a function with retries of its own',
+      own({ retryAttempts: 1 }),
+      'functions[0] (Test/Own) has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.',
+    ],
+    [
+      'a function with a dead-letter queue',
+      (stack) => own({ deadLetterQueue: new sqs.Queue(stack, 'Dead') })(stack),
+      'functions[0] (Test/Own) has a dead-letter queue, which would get each failed attempt; remove it: what is given up is in the final DLQ.',
+    ],
+    [
+      'a function whose loop is to be stopped',
+      own({ recursiveLoop: lambda.RecursiveLoop.TERMINATE }),
+      'functions[0] (Test/Own) sets recursiveLoop to Terminate, with which Lambda drops its retries after some 16; remove it.',
+    ],
+    [
+      'one function twice',
+      (stack) => {
+        const one = userFunction(stack, 'Own');
+        return { functions: [one, one] };
+      },
+      'functions[1] (Test/Own) is functions[0] again; name it once.',
+    ],
+    ['a wrong policy', () => ({ policy: { max_attempts: -1 } }), 'policy/max_attempts must be >= 0.'],
+    [
+      'a delay that needs hops',
+      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 901 } } }),
+      'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
+    ],
+    [
+      'immediate retries',
+      () => ({ policy: { immediate: { max_attempts: 1, delay_ms: 0 } } }),
+      'policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.',
+    ],
+    [
+      'more than the environment holds',
+      (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: {} }),
+      "policy and functions may take 4110 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
+    ],
+    [
+      'a name for nothing',
+      () => ({ prefix: 'my_reports' }),
+      'prefix and stage make the name "my_reports-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.',
+    ],
+  ];
+  for (const [name, props, sentence] of cases) {
+    test(name, () => assert.deepEqual(refused(props), [sentence]));
+  }
+
+  test('a function that allows its loop already is right', () => assert.deepEqual(refused(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
+
+  test('a missing bundle is named', () => {
+    const empty = temporaryDirectory();
+    assert.deepEqual(refused(() => ({ bundles: empty })), [`${empty}/async-retry-handler/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
+  });
+});

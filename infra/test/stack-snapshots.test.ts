@@ -1,0 +1,38 @@
+import { App } from 'aws-cdk-lib';
+import assert from 'node:assert/strict';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { RedeliverStack } from '../lib/stack.ts';
+import { cdkJson } from './fakes.ts';
+import { fakeBundles } from './stack-support.ts';
+import { variant } from './stack-variants.ts';
+
+function app(context: Record<string, string>): () => App {
+  return () => {
+    const given = { ...cdkJson().context, bundles: fakeBundles(), target: 'https://orders.example.com/hook', ...context };
+    const made = new App({ context: given });
+    new RedeliverStack(made, '.');
+    return made;
+  };
+}
+
+const SNAPSHOTS: Record<string, () => App> = {
+  'redeliver': app({}),
+  'redeliver-visibility': app({ strategy: 'visibility' }),
+  'async-retry': () => variant('async-retry', fakeBundles()).app,
+};
+
+for (const [name, make] of Object.entries(SNAPSHOTS)) {
+  test(`the template of ${name} is the one that was looked at`, () => {
+    const file = new URL(`snapshot/${name}.template.json`, import.meta.url);
+    const [stack] = make().synth().stacks;
+    const text = JSON.stringify(stack?.template, undefined, 2).replaceAll(/[0-9a-f]{64}\.zip/g, 'BUNDLE.zip') + '\n';
+    if (process.env['UPDATE_SNAPSHOTS'] === '1') {
+      mkdirSync(new URL('.', file), { recursive: true });
+      writeFileSync(file, text);
+    }
+    const message = 'the template has changed: look at the difference, then run the tests once with UPDATE_SNAPSHOTS=1';
+    assert.equal(text, readFileSync(file, 'utf8'), message);
+  });
+}

@@ -1,0 +1,58 @@
+// An app that the end-to-end tests deploy: the strategy visibility, long delays, and a function that fails as often as it
+// is told to, with its retries.
+
+import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+
+import { AsyncRetry, Redeliver, type RetryPolicy } from '../lib/index.ts';
+
+const app = new App();
+const stack = new Stack(app, 'Strategies');
+const common = {
+  architecture: app.node.tryGetContext('architecture') === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64,
+  removalPolicy: RemovalPolicy.DESTROY,
+} as const;
+const target = { kind: 'http', url: String(app.node.tryGetContext('target')) } as const;
+const quick: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } };
+// Longer than one hop.
+const slow: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } };
+
+const hides = new Redeliver(stack, 'Hides', { ...common, target, prefix: 'hides', strategy: 'visibility', policy: quick });
+const hops = new Redeliver(stack, 'Hops', { ...common, target, prefix: 'hops', longDelays: true, policy: slow });
+
+const done = new sqs.Queue(stack, 'Done', { removalPolicy: RemovalPolicy.DESTROY });
+const orders = new lambda.Function(stack, 'Orders', {
+  functionName: 'orders',
+  runtime: lambda.Runtime.PYTHON_3_14,
+  handler: 'index.handler',
+  environment: { DONE_QUEUE_URL: done.queueUrl },
+  code: lambda.Code.fromInline(`
+import json, os
+import boto3
+
+def handler(event, context):
+    attempt = event["_retry_metadata"]["attempt"] if "_retry_metadata" in event else 0
+    order = event["_original_payload"] if "_retry_metadata" in event else event
+    if attempt < order["succeeds_at"]:
+        raise RuntimeError("not yet")
+    done = json.dumps({"order": order["id"], "attempt": attempt})
+    boto3.client("sqs").send_message(QueueUrl=os.environ["DONE_QUEUE_URL"], MessageBody=done)
+`),
+});
+done.grantSendMessages(orders);
+const invokes = new AsyncRetry(stack, 'Invokes', { ...common, prefix: 'invokes', functions: [orders], policy: quick });
+
+const outputs: Record<string, sqs.IQueue | undefined> = {
+  HidesSource: hides.sourceQueue,
+  HidesFinalDlq: hides.finalDlq,
+  HopsSource: hops.sourceQueue,
+  HopsIntermediateDlq: hops.intermediateDlq,
+  Done: done,
+  InvokesRetry: invokes.retryQueue,
+  InvokesFinalDlq: invokes.finalDlq,
+};
+for (const [name, queue] of Object.entries(outputs)) {
+  new CfnOutput(stack, `${name}Url`, { value: queue?.queueUrl ?? '' });
+}
+new CfnOutput(stack, 'OrdersArn', { value: orders.functionArn });

@@ -1,0 +1,303 @@
+import { Duration } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
+import { grants, plain, referencesOf, resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support.ts';
+
+const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+const hour = 3600;
+
+function variables(template: Template, id: string): Record<string, unknown> {
+  return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+}
+
+/** Name and threshold of each alarm. */
+function alarms(template: Template): Record<string, number> {
+  const found = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
+  return Object.fromEntries(found.map(({ AlarmName, Threshold }) => [AlarmName.replace('redeliver-prod-', ''), Threshold]));
+}
+
+function senders(template: Template, queue: string): string[] {
+  const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+  const [policy] = policies.filter(({ Queues }) => Queues[0] === `{${queue}}`);
+  const [denial] = policy.PolicyDocument.Statement.filter(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend');
+  return denial.Condition.ArnNotEquals['aws:PrincipalArn'];
+}
+
+function take(queue: string): string[] {
+  const actions = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
+  return actions.map((action) => `Allow sqs:${action} on ${queue}`);
+}
+
+function own(id: string): string[] {
+  return [
+    `Allow logs:CreateLogStream on {${id}Logs.Arn}`,
+    `Allow logs:PutLogEvents on {${id}Logs.Arn}`,
+    'Allow xray:PutTelemetryRecords on *',
+    'Allow xray:PutTraceSegments on *',
+  ];
+}
+
+function send(...queues: string[]): string[] {
+  return queues.map((queue) => `Allow sqs:SendMessage on ${queue}`);
+}
+
+function titles(template: Template): string[] {
+  const { Dashboard } = resources(template, 'AWS::CloudWatch::Dashboard');
+  return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
+}
+
+/** Every reference names a resource, a parameter or what CloudFormation knows itself. */
+function assertNothingDangles(template: Template): void {
+  const { Resources, Parameters = {}, Outputs = {} } = template.toJSON();
+  const known = new Set([...Object.keys(Resources), ...Object.keys(Parameters)]);
+  const missing = referencesOf([Resources, Outputs]).filter((id) => !known.has(id) && !id.startsWith('AWS'));
+  assert.deepEqual(missing, []);
+}
+
+describe('strategy visibility', () => {
+  const template = templateWith(() => ({ ...HTTP, strategy: 'visibility' }));
+
+  test('has three queues and two functions, and nothing speaks of the others', () => {
+    assert.deepEqual(Object.keys(resources(template, 'AWS::SQS::Queue')).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceQueue']);
+    assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::Function')).sort(), ['FinalDlqAnnotator', 'MessageProcessor']);
+    assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::EventSourceMapping')).length, 2);
+    assert.equal(JSON.stringify(template.toJSON()).match(/intermediate|failed-message-processor|FailedMessageProcessor/i), null);
+    assertNothingDangles(template);
+    const { redeliver } = stackWith(() => ({ ...HTTP, strategy: 'visibility' }));
+    assert.deepEqual([redeliver.intermediateDlq, redeliver.failedMessageProcessor], [undefined, undefined]);
+  });
+
+  test('each retry is a receive, so SQS moves a message only ten receives after the last one', () => {
+    const redrive = (of: Template): unknown => plain(resources(of, 'AWS::SQS::Queue')['SourceQueue']?.Properties['RedrivePolicy']);
+    assert.deepEqual(redrive(template), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 15 });
+    const more = templateWith(() => ({ ...HTTP, strategy: 'visibility', policy: { preset: 'durable_critical' } }));
+    assert.deepEqual(redrive(more), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 19 });
+    const allowed = plain(resources(template, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy']);
+    assert.deepEqual(allowed, {
+      redrivePermission: 'byQueue',
+      sourceQueueArns: ['arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-source'],
+    });
+  });
+
+  test('the message-processor has the settings of the strategy and the whole policy', () => {
+    assert.deepEqual(variables(template, 'MessageProcessor'), {
+      STRATEGY: 'visibility',
+      SOURCE_QUEUE_URL: '{SourceQueue}',
+      VISIBILITY_TIMEOUT_SECONDS: '360',
+      RETRY_POLICY: '{}',
+      ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
+      MAX_CONCURRENCY: '10',
+      TARGET: 'https://orders.example.com/hook',
+      TARGET_TIMEOUT_SECONDS: '30',
+    });
+    const policy: RetryPolicy = { max_attempts: 3 };
+    const bundle = join(fakeBundles(), 'message-processor');
+    const handler = templateWith(() => ({
+      target: { kind: 'handler', bundle },
+      strategy: 'visibility',
+      policy,
+      longDelays: true,
+      sourceVisibilityTimeout: Duration.seconds(400),
+    }));
+    assert.deepEqual(variables(handler, 'MessageProcessor'), {
+      STRATEGY: 'visibility',
+      SOURCE_QUEUE_URL: '{SourceQueue}',
+      VISIBILITY_TIMEOUT_SECONDS: '400',
+      RETRY_POLICY: '{"max_attempts":3,"long_delays":true}',
+      ANNOTATION_QUEUE_URL: '{AnnotationQueue}',
+      MAX_CONCURRENCY: '10',
+    });
+  });
+
+  test('roles and queue policies are exactly these', () => {
+    const keyed = templateWith((stack) => ({ ...HTTP, strategy: 'visibility', encryptionKey: new kms.Key(stack, 'Key') }));
+    const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
+    const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), ...send('{AnnotationQueue.Arn}')];
+    const annotator = [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), ...send('{FinalDlq.Arn}')];
+    assert.deepEqual(Object.keys(resources(template, 'AWS::IAM::Role')).sort(), ['FinalDlqAnnotatorRole', 'MessageProcessorRole']);
+    assert.deepEqual(grants(template, 'MessageProcessorRole'), [...processor].sort());
+    assert.deepEqual(grants(template, 'FinalDlqAnnotatorRole'), [...annotator].sort());
+    assert.deepEqual(grants(keyed, 'MessageProcessorRole'), [...processor, ...key].sort());
+    assert.deepEqual(senders(template, 'AnnotationQueue'), ['{MessageProcessorRole.Arn}']);
+    assert.deepEqual(senders(template, 'FinalDlq'), ['{FinalDlqAnnotatorRole.Arn}']);
+  });
+
+  test('alarms know that messages are hidden, and how many can be', () => {
+    assert.deepEqual(alarms(template), {
+      'final-dlq-not-empty': 0,
+      'final-dlq-about-to-expire': 967_680,
+      // SQS tells the age of a message until its third receive: three delays of up to 900 s.
+      'source-queue-waits-too-long': hour + 3 * 900,
+      'annotation-queue-waits-too-long': hour,
+      'source-queue-in-flight': 96_000,
+      'message-processor-sees-old-messages': 483_840,
+      'final-dlq-annotator-sees-old-messages': 967_680,
+      ...Object.fromEntries(
+        ['message-processor', 'final-dlq-annotator'].flatMap((name) =>
+          ['errors', 'throttles', 'loop-stopped'].map((what) => [`${name}-${what}`, 0]),
+        ),
+      ),
+    });
+    template.hasResourceProperties('AWS::CloudWatch::Alarm', {
+      AlarmName: 'redeliver-prod-source-queue-in-flight',
+      Namespace: 'AWS/SQS',
+      MetricName: 'ApproximateNumberOfMessagesNotVisible',
+      Statistic: 'Maximum',
+    });
+  });
+
+  test('the dashboard shows what is hidden in place of the hand-offs, and asks no function that is not there', () => {
+    assert.ok(titles(template).includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
+    assert.ok(!titles(template).includes('Failures by kind'));
+    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const asked = [...body.matchAll(/"Redeliver","(\w+)","Function","\{(\w+)\}"/g)].map(([, metric, by]) => `${metric} of ${by}`);
+    assert.ok(asked.includes('RetriesScheduled of MessageProcessor') && !asked.some((one) => one.startsWith('HandedOff')), asked.join());
+  });
+
+  test('an existing source queue must move messages to the annotation queue', () => {
+    const existing = templateWith(() => ({ ...HTTP, strategy: 'visibility', existingSourceQueue: { queueArn: ORDERS } }));
+    const [check] = Object.values(resources(existing, 'Custom::RedeliverSourceQueue'));
+    assert.deepEqual(JSON.parse(plain(check?.Properties['Attributes'])), {
+      RedrivePolicy: '{"deadLetterTargetArn":"{AnnotationQueue.Arn}","maxReceiveCount":15}',
+      VisibilityTimeout: '360',
+      MaximumMessageSize: '1048576',
+      MessageRetentionPeriod: '604800',
+    });
+    const [command] = Object.values(existing.findOutputs('*')).map(({ Value }) => plain(Value));
+    assert.match(command, /set-queue-attributes .*\{AnnotationQueue\.Arn\}.*\\"maxReceiveCount\\":15/);
+    const allowed = resources(existing, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy'];
+    assert.deepEqual(allowed, { redrivePermission: 'byQueue', sourceQueueArns: [ORDERS] });
+    const processor = [...own('MessageProcessor'), ...take(ORDERS), ...send('{AnnotationQueue.Arn}')];
+    assert.deepEqual(grants(existing, 'MessageProcessorRole'), processor.sort());
+    assertNothingDangles(existing);
+    const first = templateWith(() => ({ ...HTTP, strategy: 'visibility', existingSourceQueue: { queueArn: ORDERS, connected: false } }));
+    const idle = [...own('MessageProcessor'), `Allow sqs:ChangeMessageVisibility on ${ORDERS}`, ...send('{AnnotationQueue.Arn}')];
+    assert.deepEqual(grants(first, 'MessageProcessorRole'), idle.sort());
+  });
+
+  test('a Lambda target is watched for its loop', () => {
+    const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+    const invoked = templateWith((stack) => ({
+      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
+      strategy: 'visibility',
+    }));
+    assert.equal(alarms(invoked)['target-loop-stopped'], 0);
+  });
+});
+
+describe('long delays', () => {
+  const long: RetryPolicy = { max_attempts: 40, backoff: { kind: 'exponential', initial_delay_seconds: 60, max_delay_seconds: 43_200 } };
+  const template = templateWith(() => ({ ...HTTP, longDelays: true, policy: long }));
+
+  test('the failed-message-processor may send to its own queue, and only then', () => {
+    const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
+    assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, ...send('{IntermediateDlq.Arn}')].sort());
+    assert.deepEqual(senders(template, 'IntermediateDlq'), ['{MessageProcessorRole.Arn}', '{FailedMessageProcessorRole.Arn}']);
+    const short = templateWith(() => ({ ...HTTP, longDelays: false }));
+    assert.deepEqual(grants(short, 'FailedMessageProcessorRole'), usual.sort());
+    assert.deepEqual(senders(short, 'IntermediateDlq'), ['{MessageProcessorRole.Arn}']);
+  });
+
+  test('the policy says so, whoever has said it', () => {
+    const said = templateWith(() => ({ ...HTTP, policy: { ...long, long_delays: true } }));
+    for (const each of [template, said]) {
+      assert.deepEqual(variables(each, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }));
+      assert.equal('RETRY_POLICY' in variables(each, 'MessageProcessor'), false);
+      assert.equal('STRATEGY' in variables(each, 'MessageProcessor'), false);
+    }
+  });
+
+  test('alarms wait for what is meant: a hop is a new message, but the first send is long ago', () => {
+    // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute.
+    const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
+    const told = alarms(template);
+    for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
+      assert.equal(told[`${name}-sees-old-messages`], span + hour);
+    }
+    assert.deepEqual([told['intermediate-dlq-waits-too-long'], told['source-queue-waits-too-long']], [hour, hour]);
+    assert.equal(told['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
+    const few = alarms(templateWith(() => ({ ...HTTP, longDelays: true })));
+    assert.deepEqual(
+      [few['message-processor-sees-old-messages'], few['final-dlq-annotator-sees-old-messages']],
+      [483_840, 967_680],
+      'never earlier than without',
+    );
+  });
+
+  test('what hops is on the dashboard', () => {
+    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    assert.ok(body.includes('"Redeliver","Hops","Function","{FailedMessageProcessor}"'));
+    assert.ok(body.includes('"ApproximateNumberOfMessagesDelayed","QueueName","{IntermediateDlq.QueueName}"'));
+  });
+});
+
+test('immediate retries are a setting of the message-processor', () => {
+  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, non_retryable: ['Panic'] };
+  const template = templateWith(() => ({ ...HTTP, policy }));
+  // With its lists, which say what is a blip.
+  assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
+  assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
+});
+
+describe('a wrong combination is one sentence', () => {
+  function refused(props: Partial<RedeliverProps>): string[] {
+    try {
+      stackWith(() => ({ ...HTTP, ...props }));
+      return [];
+    } catch (error) {
+      assert.ok(error instanceof RedeliverPropsError, String(error));
+      return error.message.split('\n');
+    }
+  }
+  const hiding = { strategy: 'visibility' } as const;
+  const fixed = (delay_seconds: number, max_attempts = 1): RetryPolicy => ({ long_delays: true, max_attempts, backoff: { kind: 'fixed', delay_seconds } });
+  const spans = (attempts: number, days: string): string =>
+    `policy allows ${attempts} retries over ${days} days at worst, more than 80 % of the time that the source queue keeps a message (7.0 days); ` +
+    'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.';
+  const cases: [string, Partial<RedeliverProps>, string[]][] = [
+    ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
+    ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
+    ['both the same', { longDelays: true, policy: { long_delays: true } }, []],
+    [
+      'maxReceiveCount with visibility',
+      { ...hiding, maxReceiveCount: 3 },
+      ['maxReceiveCount is for strategy delayed-resend; remove it: with visibility each retry is a receive, and SQS moves a message after max_attempts + 10 of them.'],
+    ],
+    ['990 receives and ten', { ...hiding, policy: { max_attempts: 990, backoff: { kind: 'fixed', delay_seconds: 1 } } }, []],
+    [
+      'more receives than SQS counts',
+      { ...hiding, policy: { max_attempts: 991, backoff: { kind: 'fixed', delay_seconds: 1 } } },
+      ['policy/max_attempts is 991; use at most 990 with strategy visibility: SQS moves a message after max_attempts + 10 receives, and counts at most 1000.'],
+    ],
+    ['the longest delay that SQS can hide', { ...hiding, policy: fixed(42_840) }, []],
+    [
+      'a second more, which would come too early',
+      { ...hiding, policy: fixed(42_841) },
+      [
+        'policy has a delay of 42841 s; use at most 42840 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
+          'of which the visibility timeout (360 s) may have passed.',
+      ],
+    ],
+    ['12 hours in hops', { policy: fixed(43_200) }, []],
+    // 14 × 12 hours; by hops each is a new message, hidden it is the same one.
+    ['a week of hops', { policy: fixed(42_840, 14) }, []],
+    ['a week hidden', { ...hiding, policy: fixed(42_840, 14) }, [spans(14, '7.0')]],
+    ['a week hidden, but given up in time', { ...hiding, policy: { ...fixed(42_840, 14), max_age_seconds: 480_000 } }, []],
+    ['short delays for longer than the retention', { policy: { max_attempts: 1000 } }, [spans(1000, '11.1')]],
+    [
+      'hidden for as long as the annotation queue keeps it',
+      { ...hiding, sourceRetention: Duration.days(14) },
+      ['sourceRetention is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the annotation queue, where a message keeps the age it came with.'],
+    ],
+  ];
+  for (const [name, props, sentences] of cases) {
+    test(name, () => assert.deepEqual(refused(props), sentences));
+  }
+});

@@ -1,0 +1,111 @@
+//! The other strategies, deployed in one stack: messages through each.
+
+use redeliver_tests::deployment::{Cloud, Outputs, local_context};
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use serde_json::{Value, json};
+
+use super::{boto3, boto3_script, id, message, queue, told};
+
+const APP: &str = "test/strategies-app.ts";
+
+#[tokio::test]
+async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
+    let target = HttpTarget::start().await;
+    let cloud = Cloud::start().await.unwrap();
+    let context = [local_context(), vec![format!("target={}", target.url())]].concat();
+    let outputs = cloud.deploy_of(APP, &context).await.unwrap();
+
+    hidden_messages_come_back_or_are_explained(&cloud, &outputs, &target).await;
+    a_message_with_a_long_delay_hops(&cloud, &outputs, &target).await;
+    failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
+
+    cloud.destroy_of(APP, &context).await.unwrap();
+    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+}
+
+async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
+    let source = queue(outputs, "HidesSourceUrl");
+    let (exhausted, permanent, recovers) = (id(1), id(2), id(3));
+    target.script(&exhausted, [Reply::Status(503); 10]);
+    target.script(&permanent, [Reply::Status(422)]);
+    target.script(&recovers, [Reply::Status(503), Reply::Status(200)]);
+    let sent = [1, 2, 3].map(|n| message(n, &json!({ "sku": n })));
+    boto3(cloud, &["send", source], &sent).await;
+
+    let mut records = final_records(cloud, queue(outputs, "HidesFinalDlqUrl"), 2).await;
+    records.sort();
+    let ends = [&records[0], &records[1]].map(|(id, error_type, _)| (id.as_str(), error_type.as_str()));
+    let expected =
+        [(exhausted.as_str(), "RETRY_ATTEMPT_EXCEEDED"), (permanent.as_str(), "NON_RETRYABLE_ERROR")];
+    assert_eq!(ends, expected);
+    assert!(records[0].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
+    // What is done is deleted, and not hidden until later.
+    boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
+    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
+    assert_eq!(calls, [3, 1, 2], "how often the target was called");
+}
+
+/// With half an hour to wait it is on the intermediate DLQ with a delay, which only a hop has. That it hops on and arrives in
+/// time is the simulator's to show, whose clock is quicker.
+async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
+    target.script(&id(4), [Reply::Status(503)]);
+    boto3(cloud, &["send", queue(outputs, "HopsSourceUrl")], &[message(4, &json!({}))]).await;
+    let intermediate_dlq = queue(outputs, "HopsIntermediateDlqUrl");
+    boto3(cloud, &["wait-for", intermediate_dlq, "ApproximateNumberOfMessagesDelayed", "1"], &[]).await;
+    assert_eq!(target.requests(&id(4)).len(), 1, "nothing is delivered early");
+}
+
+async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs) {
+    let arn = format!("{}:$LATEST", queue(outputs, "OrdersArn"));
+    let recovers = json!({ "id": "recovers", "succeeds_at": 1 });
+    let exhausted = json!({
+        "_retry_metadata": { "attempt": 2, "initial_timestamp": 1_643_667_670 },
+        "_original_payload": { "id": "exhausted", "succeeds_at": 9 },
+    });
+    let records = [recovers, exhausted].map(|payload| destination_record(&arn, &payload));
+    boto3(cloud, &["send", queue(outputs, "InvokesRetryUrl")], &records).await;
+    // The emulator's own record has no timestamp: that it comes is all that can be shown with it.
+    let never = json!({ "id": "never", "succeeds_at": 9 }).to_string();
+    boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
+
+    let done = boto3(cloud, &["receive", queue(outputs, "DoneUrl"), "1"], &[]).await;
+    let done: Value = serde_json::from_str(&done[0]).unwrap();
+    let done: Value = serde_json::from_str(done["Body"].as_str().unwrap()).unwrap();
+    assert_eq!(done, json!({ "order": "recovers", "attempt": 1 }));
+    let records = boto3(cloud, &["receive", queue(outputs, "InvokesFinalDlqUrl"), "2"], &[]).await;
+    let of = |order: &str| records.iter().find(|record| record.contains(order)).unwrap();
+    let (_, error_type, details, _) = told(of("exhausted"));
+    assert_eq!(error_type, "RETRY_ATTEMPT_EXCEEDED");
+    assert!(details.starts_with("Max retry attempts 2 exceeded"), "{details}");
+    assert_ne!(told(of("never")).1, "-");
+}
+
+/// As Lambda writes it ("Capturing records of Lambda asynchronous invocations").
+fn destination_record(arn: &str, payload: &Value) -> String {
+    json!({
+        "version": "1.0",
+        "timestamp": "2026-01-01T00:00:00.000Z", // its retry is due since long
+        "requestContext": {
+            "requestId": id(5),
+            "functionArn": arn,
+            "condition": "RetriesExhausted",
+            "approximateInvokeCount": 1,
+        },
+        "requestPayload": payload,
+        "responseContext": { "statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled" },
+        "responsePayload": { "errorMessage": "not yet", "errorType": "RuntimeError" },
+    })
+    .to_string()
+}
+
+/// Message id, error type and details of so many final records.
+async fn final_records(cloud: &Cloud, url: &str, count: usize) -> Vec<(String, String, String)> {
+    let records = boto3(cloud, &["receive", url, &count.to_string()], &[]).await;
+    records
+        .iter()
+        .map(|record| {
+            let (id, error_type, details, _) = told(record);
+            (id, error_type, details)
+        })
+        .collect()
+}
