@@ -67,12 +67,14 @@ function contradictions(policy: any): Contradiction[] {
   if (policy?.long_delays !== true) {
     found.push(...tooLong(policy));
   }
-  const max = backoff?.max_delay_seconds;
+  // Where an exponential backoff has no cap of its own, it is 900 s, also with long delays.
+  const isDefault = policy?.long_delays === true && backoff?.kind === 'exponential';
+  const max = backoff?.max_delay_seconds ?? (isDefault ? DELAY_SECONDS_MAX : undefined);
   if (backoff?.initial_delay_seconds > max) {
-    found.push(['/backoff/initial_delay_seconds', 'is more than max_delay_seconds; lower it or raise the other']);
+    found.push(['/backoff/initial_delay_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
   if (backoff?.jitter?.max_seconds > max) {
-    found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds; lower it or raise the other']);
+    found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
   const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
   for (const [index, pattern] of (nonRetryable ?? []).entries()) {

@@ -132,7 +132,7 @@ test('what contradicts is said in the words of the functions', () => {
   ]);
   assert.deepEqual(
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
-    ['policy/backoff/jitter/max_seconds is more than max_delay_seconds; lower it or raise the other.'],
+    ['policy/backoff/jitter/max_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.'],
   );
   // Once, not twice, where the schema has said it.
   assert.deepEqual(told({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }), ['policy/backoff/delay_seconds must be <= 43200.']);

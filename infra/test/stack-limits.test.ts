@@ -149,7 +149,11 @@ test('every invalid example is refused where the examples say, with what to chan
   });
   assert.deepEqual(Object.fromEntries(told), {
     'unknown-member': 'policy has the unknown member max_atempts.',
-    '901-seconds': 'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
+    'unknown-preset':
+      'policy/preset must be equal to one of the allowed values (durable_default, durable_none, durable_transient, durable_resource_availability, durable_critical).',
+    '43201-seconds': 'policy/backoff/delay_seconds must be <= 43200.',
+    'additive-without-a-maximum': "policy/backoff/jitter must have required property 'max_seconds'.",
+    'eleven-calls-at-once': 'policy/immediate/max_attempts must be <= 10.',
     'jitter-on-uniform': 'policy/backoff has the unknown member jitter.',
     'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
     'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',

@@ -47,7 +47,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'an initial delay above the longest',
       policy({ backoff: { kind: 'exponential', initial_delay_seconds: 100, max_delay_seconds: 10 } }),
-      'policy/backoff/initial_delay_seconds is more than max_delay_seconds; lower it or raise the other.',
+      'policy/backoff/initial_delay_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.',
     ],
     [
       'the same pattern in both lists',

@@ -243,6 +243,11 @@ fn long_delays_reach_twelve_hours_and_a_year() {
     }
     assert_eq!(culprits(r#"{"long_delays":true,"max_age_seconds":31536001}"#), ["/max_age_seconds"]);
     assert_eq!(culprits(r#"{"long_delays":"yes"}"#), ["/long_delays"]);
+    assert_eq!(
+        culprits(r#"{"long_delays":true,"backoff":{"kind":"exponential","initial_delay_seconds":901}}"#),
+        ["/backoff/initial_delay_seconds"],
+        "the cap is 900 s unless it is set"
+    );
     let error = Policy::from_json(r#"{"backoff":{"kind":"fixed","delay_seconds":901}}"#).unwrap_err();
     assert_eq!(
         error.to_string(),

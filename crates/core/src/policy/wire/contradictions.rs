@@ -20,16 +20,26 @@ pub(super) fn of(document: &Value) -> Vec<Violation> {
     if document["long_delays"].as_bool() != Some(true) {
         found.extend(too_long(document));
     }
-    let max_delay = seconds(&backoff["max_delay_seconds"]);
+    let max_delay = seconds(&backoff["max_delay_seconds"]).or_else(|| {
+        // Where an exponential backoff has no cap of its own, it is 900 s, also with long delays.
+        let is_default = document["long_delays"] == true && backoff["kind"] == "exponential";
+        is_default.then(|| RetryDelay::SHORT_MAX.get().into())
+    });
     if let (Some(initial), Some(max)) = (seconds(&backoff["initial_delay_seconds"]), max_delay)
         && initial > max
     {
-        found.push(Violation::new("/backoff/initial_delay_seconds", "is more than max_delay_seconds"));
+        found.push(Violation::new(
+            "/backoff/initial_delay_seconds",
+            "is more than max_delay_seconds (900 unless set)",
+        ));
     }
     if let (Some(spread), Some(max)) = (seconds(&backoff["jitter"]["max_seconds"]), max_delay)
         && spread > max
     {
-        found.push(Violation::new("/backoff/jitter/max_seconds", "is more than max_delay_seconds"));
+        found.push(Violation::new(
+            "/backoff/jitter/max_seconds",
+            "is more than max_delay_seconds (900 unless set)",
+        ));
     }
     let retryable = patterns(&document["retryable"]);
     for (index, pattern) in patterns(&document["non_retryable"]).iter().enumerate() {
