@@ -42,14 +42,14 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             Outcome::NotStarted => (Failure::not_started(&job.delivery), "NotStarted".to_owned()),
         };
         match self.strategy {
-            Strategy::DelayedResend { .. } => self.hand_off(job, failure, error_type, now),
+            Strategy::DelayedResend { .. } => self.hand_off(job, &failure, error_type, now),
             Strategy::Visibility { visibility_timeout, .. } => {
                 self.hide(job, failure, error_type, visibility_timeout, now)
             }
         }
     }
 
-    fn hand_off(&self, job: Job, failure: Failure, error_type: String, now: Timestamp) -> Settled {
+    fn hand_off(&self, job: Job, failure: &Failure, error_type: String, now: Timestamp) -> Settled {
         let record = job.delivery.source_message_id.clone();
         let Some(attributes) = failure.beside(&job.message.attributes, job.message.body.len()) else {
             self.observer.observe(&Event::NotConfirmed(NotConfirmed {
