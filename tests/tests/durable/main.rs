@@ -6,6 +6,8 @@ mod ours;
 mod settings;
 mod theirs;
 
+use std::ops::RangeInclusive;
+
 use aws_durable_execution_sdk::builders::{JitterStrategy, RetryStrategyConfig};
 use distribution::Distribution;
 use redeliver_core::handler::HandlerError;
@@ -16,8 +18,8 @@ use settings::Settings;
 /// Of each side, for each retry.
 const SAMPLES: usize = 2000;
 /// How far a sample of theirs may be from what is documented. One of 2,000 is farther with a probability of at most
-/// 2 exp(-2 * 2000 * 0.08^2) = 1.6e-11 (Dvoretzky, Kiefer, Wolfowitz, Massart); 23 are compared, so that one run in
-/// 2,700,000,000 fails by chance.
+/// 2 exp(-2 * 2000 * 0.08^2) = 1.6e-11 (Dvoretzky, Kiefer, Wolfowitz, Massart); 15 are compared, so that one run in
+/// 4,000,000,000 fails by chance.
 const THEIR_DISTANCE_MAX: f64 = 0.08;
 /// How far one of ours may be: keyed by the messages' ids, it is the same in every run.
 const OUR_DISTANCE_MAX: f64 = 0.04;
@@ -61,6 +63,24 @@ async fn half_jitter_spreads_as_theirs() {
 #[tokio::test]
 async fn full_jitter_spreads_as_theirs() {
     spread_as_theirs(JitterStrategy::Full).await;
+}
+
+/// The figures of the documentation: a base of 10 s. The samples show that this is how both are spread.
+#[test]
+fn they_round_a_random_real_number_and_we_draw_a_whole_one() {
+    let shares = |of: fn(f64, JitterStrategy) -> Distribution, jitter| -> Vec<_> {
+        let distribution = of(10.0, jitter);
+        let percent = |delay| (distribution.probability(delay) * 1000.0).round() / 10.0;
+        distribution.range().map(|delay| (delay, percent(delay))).collect()
+    };
+    let even =
+        |range: RangeInclusive<u32>, percent| -> Vec<_> { range.map(|delay| (delay, percent)).collect() };
+    assert_eq!(shares(Distribution::ours, JitterStrategy::Full), even(0..=10, 9.1));
+    let theirs = [vec![(1, 15.0)], even(2..=9, 10.0), vec![(10, 5.0)]].concat();
+    assert_eq!(shares(Distribution::theirs, JitterStrategy::Full), theirs);
+    assert_eq!(shares(Distribution::ours, JitterStrategy::Half), even(5..=10, 16.7));
+    let theirs = [vec![(5, 0.0)], even(6..=10, 20.0)].concat();
+    assert_eq!(shares(Distribution::theirs, JitterStrategy::Half), theirs);
 }
 
 #[tokio::test]
@@ -116,8 +136,8 @@ async fn delays(all: Vec<Settings>) -> impl Iterator<Item = (Settings, Vec<u32>,
 
 /// Small ranges, bases that are not whole, the cap, and long delays.
 async fn spread_as_theirs(jitter: JitterStrategy) {
-    for (initial_seconds, rate, max_seconds) in [(1, 2.0, 900), (5, 1.5, 10), (300, 10.0, 43_200)] {
-        let settings = Settings { calls: 4, initial_seconds, max_seconds, rate, jitter };
+    for (calls, initial_seconds, rate, max_seconds) in [(4, 1, 2.5, 5), (3, 900, 20.0, 43_200)] {
+        let settings = Settings { calls, initial_seconds, max_seconds, rate, jitter };
         compare_samples(&settings, &settings.ours()).await;
     }
 }
@@ -134,7 +154,7 @@ async fn compare_samples(settings: &Settings, policy: &Policy) {
         let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
 
         let by_rounding = ours.distance(&theirs);
-        // One second's probability of ours where the base is whole.
+        // Whole bases: by the probability of one second of ours.
         let one = 1.0 / f64::from(u32::try_from(ours.range().len()).unwrap());
         let seconds = if base.fract() == 0.0 { 1.0 } else { 1.5 };
         assert!(by_rounding <= one * seconds + f64::EPSILON, "{settings:?} {base}: {by_rounding}");
