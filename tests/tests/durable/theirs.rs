@@ -102,7 +102,10 @@ impl Error for Down {
 
 /// What the service calls the function with.
 fn invocation(steps: &BTreeMap<String, Value>) -> Value {
-    let execution = json!({"Id": "execution", "Type": "EXECUTION", "Status": "STARTED", "ExecutionDetails": {"InputPayload": "null"}});
+    let execution = json!({
+        "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",
+        "ExecutionDetails": {"InputPayload": "null"},
+    });
     let operations: Vec<_> = [&execution].into_iter().chain(steps.values()).collect();
     json!({
         "DurableExecutionArn": "arn:aws:lambda:eu-central-1:000000000000:function:f:1/durable-execution/e/1",
