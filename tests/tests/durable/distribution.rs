@@ -1,0 +1,74 @@
+//! How delays of whole seconds are spread: what is documented, and what a sample shows.
+
+use std::ops::Range;
+
+use aws_durable_execution_sdk::builders::JitterStrategy;
+
+/// A distribution of delays.
+pub(crate) struct Distribution {
+    /// The shortest delay.
+    first: u32,
+    /// By seconds beyond that: the probability of such a delay or a shorter one. The last is 1.
+    at_most: Vec<f64>,
+}
+
+impl Distribution {
+    /// Ours: each whole second is as likely, from half of the base (half jitter) or 0 (full jitter) to the base, both rounded
+    /// up.
+    pub(crate) fn ours(base: f64, jitter: JitterStrategy) -> Self {
+        let last = whole(base.ceil());
+        let first = if jitter == JitterStrategy::Half { last.div_ceil(2) } else { 0 };
+        let width = last - first + 1;
+        Self { first, at_most: (1..=width).map(|seconds| f64::from(seconds) / f64::from(width)).collect() }
+    }
+
+    /// Theirs: a real number, uniform from half of the base to it, rounded up (half jitter), or from 0 to it, rounded to the
+    /// nearest second but at least 1 (full jitter).
+    pub(crate) fn theirs(base: f64, jitter: JitterStrategy) -> Self {
+        let (low, up, first, last) = match jitter {
+            JitterStrategy::Half => (base / 2.0, 0.0, (base / 2.0).ceil(), base.ceil()),
+            _ => (0.0, 0.5, 1.0, base.round()),
+        };
+        let at_most = |delay| ((f64::from(delay) + up - low) / (base - low)).min(1.0);
+        Self { first: whole(first), at_most: (whole(first)..=whole(last)).map(at_most).collect() }
+    }
+
+    /// What a sample shows.
+    pub(crate) fn of(sample: &[u32]) -> Self {
+        let (first, last) = (sample.iter().min().unwrap(), sample.iter().max().unwrap());
+        let mut counts = vec![0; (last - first + 1) as usize];
+        sample.iter().for_each(|delay| counts[(delay - first) as usize] += 1);
+        let mut below = 0;
+        let at_most = counts.into_iter().map(|count| {
+            below += count;
+            f64::from(below) / f64::from(u32::try_from(sample.len()).unwrap())
+        });
+        Self { first: *first, at_most: at_most.collect() }
+    }
+
+    /// The delays that there are.
+    pub(crate) fn range(&self) -> Range<u32> {
+        self.first..self.first + u32::try_from(self.at_most.len()).unwrap()
+    }
+
+    /// The probability of a delay.
+    pub(crate) fn probability(&self, delay: u32) -> f64 {
+        self.at_most(delay) - delay.checked_sub(1).map_or(0.0, |shorter| self.at_most(shorter))
+    }
+
+    /// Kolmogorov and Smirnov's statistic: by how much the probability of at most so many seconds differs, at most.
+    pub(crate) fn distance(&self, other: &Self) -> f64 {
+        let delays = [self.range(), other.range()].into_iter().flatten();
+        delays.map(|delay| (self.at_most(delay) - other.at_most(delay)).abs()).fold(0.0, f64::max)
+    }
+
+    fn at_most(&self, delay: u32) -> f64 {
+        let beyond = delay.checked_sub(self.first).map(|beyond| beyond as usize);
+        beyond.map_or(0.0, |beyond| *self.at_most.get(beyond).unwrap_or(&1.0))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 <= seconds <= 43,200")]
+fn whole(seconds: f64) -> u32 {
+    seconds as u32
+}

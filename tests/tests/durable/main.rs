@@ -1,0 +1,179 @@
+//! The retry strategies of AWS's durable execution SDK for Rust beside ours: who brings their settings gets their delays.
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+mod distribution;
+mod ours;
+mod settings;
+mod theirs;
+
+use std::ops::RangeInclusive;
+
+use aws_durable_execution_sdk::builders::{JitterStrategy, RetryStrategyConfig};
+use distribution::Distribution;
+use redeliver_core::handler::HandlerError;
+use redeliver_core::policy::Policy;
+use redeliver_core::reason::DeadLetterReason;
+use settings::Settings;
+
+/// Of each side, for each retry.
+const SAMPLES: usize = 2000;
+/// How far a sample of theirs may be from what is documented. One of 2,000 is farther with a probability of at most
+/// 2 exp(-2 * 2000 * 0.08^2) = 1.6e-11 (Dvoretzky, Kiefer, Wolfowitz, Massart); 12 are compared, so that one run in
+/// 5,000,000,000 fails by chance.
+const THEIR_DISTANCE_MAX: f64 = 0.08;
+/// How far one of ours may be: keyed by the messages' ids, it is the same in every run.
+const OUR_DISTANCE_MAX: f64 = 0.04;
+/// Whatever is as likely must be in a sample. Something that likely is not with a probability of 0.98^2000 = 3e-18.
+const LIKELY: f64 = 0.02;
+
+#[tokio::test]
+async fn without_jitter_every_delay_is_theirs_and_so_is_the_end() {
+    let grid = grid(
+        &[1, 2, 3, 6, 10],
+        &[1, 2, 5, 30, 300],
+        &[1, 7, 60, 300, 900, 43_200],
+        &[1.0, 1.5, 2.0, 2.5, 10.0],
+    );
+    for (settings, ours, theirs) in delays(grid).await {
+        assert_eq!(ours, theirs, "{settings:?}");
+        assert_eq!(ours.len(), settings.calls as usize - 1, "{settings:?}");
+    }
+}
+
+/// They take a power, we multiply again and again. A product such as 1.3 * 1.3 * 100 is not exact in binary; where it is
+/// to be a whole number, and one of the two comes to a bit more, it is rounded up to the next second.
+#[tokio::test]
+async fn at_rates_that_are_not_exact_in_binary_a_delay_may_be_a_second_more_or_less() {
+    let rates: Vec<_> = (11..=33).map(|tenths| f64::from(tenths) / 10.0).collect();
+    let mut differences = Vec::new();
+    for (settings, ours, theirs) in delays(grid(&[10], &[1, 5, 10, 30, 100], &[43_200], &rates)).await {
+        assert_eq!(ours.len(), theirs.len(), "{settings:?}");
+        differences.extend(ours.into_iter().zip(theirs).map(|(ours, theirs)| ours.abs_diff(theirs)));
+    }
+    assert!(differences.iter().all(|seconds| *seconds <= 1));
+    let equal = differences.iter().filter(|seconds| **seconds == 0).count();
+    assert!(equal * 100 >= differences.len() * 99, "{equal} of {}", differences.len());
+}
+
+#[tokio::test]
+async fn half_jitter_spreads_as_theirs() {
+    spread_as_theirs(JitterStrategy::Half).await;
+}
+
+#[tokio::test]
+async fn full_jitter_spreads_as_theirs() {
+    spread_as_theirs(JitterStrategy::Full).await;
+}
+
+/// The figures of the documentation: a base of 10 s. The samples show that this is how both are spread.
+#[test]
+fn they_round_a_random_real_number_and_we_draw_a_whole_one() {
+    let shares = |of: fn(f64, JitterStrategy) -> Distribution, jitter| -> Vec<_> {
+        let distribution = of(10.0, jitter);
+        let percent = |delay| (distribution.probability(delay) * 1000.0).round() / 10.0;
+        distribution.range().map(|delay| (delay, percent(delay))).collect()
+    };
+    let even =
+        |range: RangeInclusive<u32>, percent| -> Vec<_> { range.map(|delay| (delay, percent)).collect() };
+    assert_eq!(shares(Distribution::ours, JitterStrategy::Full), even(0..=10, 9.1));
+    let theirs = [vec![(1, 15.0)], even(2..=9, 10.0), vec![(10, 5.0)]].concat();
+    assert_eq!(shares(Distribution::theirs, JitterStrategy::Full), theirs);
+    assert_eq!(shares(Distribution::ours, JitterStrategy::Half), even(5..=10, 16.7));
+    let theirs = [vec![(5, 0.0)], even(6..=10, 20.0)].concat();
+    assert_eq!(shares(Distribution::theirs, JitterStrategy::Half), theirs);
+}
+
+#[tokio::test]
+async fn the_presets_are_theirs() {
+    let preset = |name| Policy::from_json(&format!(r#"{{"preset":"{name}"}}"#)).unwrap();
+    let default = RetryStrategyConfig::default();
+    assert_eq!(preset("durable_default"), Settings::of(&default).ours());
+
+    let none = RetryStrategyConfig::builder().max_attempts(1).build();
+    assert_eq!(preset("durable_none"), Settings::of(&none).ours());
+    assert!(ours::delays(&preset("durable_none"), 0).is_empty());
+    assert_eq!(theirs::delays([none]).await, [Vec::<u32>::new()]);
+}
+
+/// Theirs is a function of the user's that looks at the error.
+#[test]
+fn only_the_given_errors_are_retried() {
+    let policy = Policy::from_json(r#"{"preset":"durable_default","retryable":["Db.*"]}"#).unwrap();
+    let retry = |error| ours::retry(&policy, &ours::message(0), &error);
+    for error in [HandlerError::transient("Db.Timeout", ""), HandlerError::permanent("Db.Locked", "")] {
+        let retry = retry(error).unwrap();
+        assert!(retry.waited.get() <= 5, "{retry:?}");
+    }
+    let given_up = retry(HandlerError::transient("Auth.Denied", "")).unwrap_err();
+    assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
+}
+
+/// Every combination, without jitter; but a delay that begins above its cap, to which they cut it, is refused by ours.
+fn grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<Settings> {
+    let mut grid = Vec::new();
+    for &calls in calls {
+        for &initial_seconds in initials {
+            for &max_seconds in maxima {
+                for &rate in rates {
+                    let jitter = JitterStrategy::None;
+                    grid.push(Settings { calls, initial_seconds, max_seconds, rate, jitter });
+                }
+            }
+        }
+    }
+    grid.retain(|settings| settings.initial_seconds <= settings.max_seconds);
+    grid
+}
+
+/// Our delays and theirs.
+async fn delays(all: Vec<Settings>) -> impl Iterator<Item = (Settings, Vec<u32>, Vec<u32>)> {
+    let theirs = theirs::delays(all.iter().map(Settings::theirs)).await;
+    all.into_iter()
+        .zip(theirs)
+        .map(|(settings, theirs)| (settings, ours::delays(&settings.ours(), 0), theirs))
+}
+
+/// Small ranges, bases that are not whole, the cap, and long delays.
+async fn spread_as_theirs(jitter: JitterStrategy) {
+    for (calls, initial_seconds, rate, max_seconds) in [(5, 1, 2.5, 10), (3, 900, 20.0, 43_200)] {
+        let settings = Settings { calls, initial_seconds, max_seconds, rate, jitter };
+        compare_samples(&settings).await;
+    }
+}
+
+/// The delays before each retry are spread as each side documents it; and that differs by what rounding makes of it.
+async fn compare_samples(settings: &Settings) {
+    let policy = settings.ours();
+    let all_ours: Vec<_> = (0..SAMPLES).map(|message| ours::delays(&policy, message)).collect();
+    let all_theirs = theirs::delays(vec![settings.theirs(); SAMPLES]).await;
+    for (retry, base) in settings.bases().into_iter().enumerate() {
+        let sample = |all: &[Vec<u32>]| -> Vec<_> { all.iter().map(|delays| delays[retry]).collect() };
+        let documented = |of: fn(f64, JitterStrategy) -> Distribution| of(base, settings.jitter);
+        let (ours, theirs) = (documented(Distribution::ours), documented(Distribution::theirs));
+        let our_sample = sample_of(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
+        let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
+
+        let by_rounding = ours.distance(&theirs);
+        // Whole bases: by the probability of one second of ours.
+        let one = 1.0 / f64::from(u32::try_from(ours.range().len()).unwrap());
+        let seconds = if base.fract() == 0.0 { 1.0 } else { 1.5 };
+        assert!(by_rounding <= one * seconds + f64::EPSILON, "{settings:?} {base}: {by_rounding}");
+        let distance = our_sample.distance(&their_sample);
+        assert!(
+            distance < by_rounding + OUR_DISTANCE_MAX + THEIR_DISTANCE_MAX,
+            "{settings:?} {base}: {distance}"
+        );
+    }
+}
+
+/// A sample's distribution, which must be the documented one.
+fn sample_of(sample: &[u32], documented: &Distribution, distance_max: f64) -> Distribution {
+    let range = documented.range();
+    assert!(sample.iter().all(|delay| range.contains(delay)), "{range:?}: {sample:?}");
+    let mut likely = range.filter(|delay| documented.probability(*delay) >= LIKELY);
+    assert!(likely.all(|delay| sample.contains(&delay)), "{sample:?}");
+    let found = Distribution::of(sample);
+    let distance = found.distance(documented);
+    assert!(distance < distance_max, "{distance}: {sample:?}");
+    found
+}

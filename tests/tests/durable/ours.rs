@@ -1,0 +1,69 @@
+//! Our delays, seen from outside: what is decided on a message that always fails, retry by retry.
+
+use std::sync::LazyLock;
+
+use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
+use redeliver_core::failure::{Delivery, Failure};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::policy::Policy;
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::MessageSchema;
+
+static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
+/// When everything happens.
+const NOW: &str = "2026-07-25T17:20:00Z";
+
+/// Message number `n`: its id is all that its delays are keyed by.
+pub(crate) fn message(n: usize) -> String {
+    format!(r#"{{"metadata":{{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-{n:012x}"}},"data":{{}}}}"#)
+}
+
+/// The delay before each retry of message `n` in seconds, until it is given up for its number of them.
+pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
+    let error = HandlerError::transient("Down", "down");
+    let mut body = message(n);
+    let mut delays = Vec::new();
+    loop {
+        match retry(policy, &body, &error) {
+            Ok(resend) => {
+                delays.push(resend.waited.get().into());
+                body = resend.body;
+            }
+            Err(given_up) => {
+                assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
+                return delays;
+            }
+        }
+    }
+}
+
+/// The retry of a message that failed with this error, after its hops if there are any.
+pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
+    let now = parse_rfc3339(NOW).unwrap();
+    let mut failure = Failure::of_handler(error, &delivery());
+    let envelope = SCHEMA.parse(body).unwrap();
+    let decide = |failure: &Failure, now| {
+        decide(policy, Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 }, now)
+    };
+    let mut decision = decide(&failure, now);
+    if let Decision::Hop(due) = decision {
+        failure.due_at = Some(rfc3339(due));
+        decision = decide(&failure, due);
+    }
+    match decision {
+        Decision::Resend(resend) => Ok(resend),
+        Decision::GiveUp(given_up) => Err(given_up),
+        Decision::Hop(_) => panic!("it is due"),
+    }
+}
+
+fn delivery() -> Delivery {
+    Delivery {
+        failed_at: parse_rfc3339(NOW).unwrap(),
+        source_message_id: "m".to_owned(),
+        source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
+        sent_at: parse_rfc3339(NOW).unwrap(),
+        came_back: false,
+    }
+}

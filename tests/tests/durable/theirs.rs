@@ -1,0 +1,156 @@
+//! The delays of AWS's SDK, seen from outside: its own handler loop, called as the durable execution service calls it, with
+//! the service's side of the checkpoint API played here. Each step fails always; the delay before its next attempt is what
+//! its RETRY checkpoint asks the service for.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+use std::sync::{Arc, Mutex};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_durable_execution_sdk::builders::RetryStrategyConfig;
+use aws_durable_execution_sdk::lambda_runtime::{Context, LambdaEvent};
+use aws_durable_execution_sdk::{BoxError, DurableContext, OperationError, Options, wrap};
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use serde_json::{Value, json};
+
+/// By strategy: the delay before each retry in seconds, until it gives up.
+///
+/// All are steps of one execution, which run side by side: one invocation an attempt.
+pub(crate) async fn delays(strategies: impl IntoIterator<Item = RetryStrategyConfig>) -> Vec<Vec<u32>> {
+    let strategies: Arc<[_]> = strategies.into_iter().collect();
+    let mut delays = vec![Vec::new(); strategies.len()];
+    let service = Service::default();
+    let handler = {
+        let strategies = Arc::clone(&strategies);
+        move |(): (), context| always_failing(Arc::clone(&strategies), context)
+    };
+    let function = wrap(
+        handler,
+        Options::builder().sdk_config(service.config()).checkpoint_batching(true).build().unwrap(),
+    );
+    let mut steps = BTreeMap::new();
+    loop {
+        let event = LambdaEvent::new(serde_json::from_value(invocation(&steps)).unwrap(), Context::default());
+        let answer = serde_json::to_value(function(event).await.unwrap()).unwrap();
+        for update in service.take_updates() {
+            let name = update["Name"].as_str().unwrap().to_owned();
+            let index: Option<usize> = name.parse().ok();
+            let status = match update["Action"].as_str().unwrap() {
+                "START" => continue,
+                "RETRY" if name == CAUSE => "FAILED", // for good
+                "RETRY" => {
+                    let delay = update["StepOptions"]["NextAttemptDelaySeconds"].as_u64().unwrap();
+                    delays[index.unwrap()].push(u32::try_from(delay).unwrap());
+                    "READY" // its time has come
+                }
+                "FAIL" => "FAILED",
+                other => panic!("{other}"),
+            };
+            let retries = index.map_or(0, |index| delays[index].len());
+            steps.insert(name, remembered(&update, status, retries));
+        }
+        match answer["Status"].as_str().unwrap() {
+            "PENDING" => {}
+            "SUCCEEDED" => break delays,
+            other => panic!("{other}: {answer}"),
+        }
+    }
+}
+
+/// The user's handler: a step a strategy; it outlives their failure.
+async fn always_failing(
+    strategies: Arc<[RetryStrategyConfig]>,
+    context: DurableContext,
+) -> Result<(), BoxError> {
+    let cause = context.step(|_| async { Err::<(), BoxError>("down".into()) }).name(CAUSE).await;
+    let down = Down(Arc::new(cause.unwrap_err()));
+    let mut steps = Vec::new();
+    for (index, strategy) in strategies.iter().enumerate() {
+        let down = down.clone();
+        let step = context.step(|_| async { Err::<(), BoxError>(down.into()) });
+        steps.push(step.name(index.to_string()).retry_strategy_config(strategy.clone()).spawn());
+    }
+    for step in steps {
+        step.await.unwrap_err();
+    }
+    Ok(())
+}
+
+/// The step whose failure is the cause of all others'. The SDK gives each error a stack trace of 64 lines, which takes most of
+/// the time, unless there is one among its causes: this step's, which the service remembers with a single line.
+const CAUSE: &str = "cause";
+
+#[derive(Clone, Debug)]
+struct Down(Arc<OperationError>);
+
+impl Display for Down {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.write_str("down")
+    }
+}
+
+impl Error for Down {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// What the service calls the function with.
+fn invocation(steps: &BTreeMap<String, Value>) -> Value {
+    let execution = json!({
+        "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",
+        "ExecutionDetails": {"InputPayload": "null"},
+    });
+    let operations: Vec<_> = [&execution].into_iter().chain(steps.values()).collect();
+    json!({
+        "DurableExecutionArn": "arn:aws:lambda:eu-central-1:000000000000:function:f:1/durable-execution/e/1",
+        "CheckpointToken": "token",
+        "InitialExecutionState": {"Operations": operations},
+    })
+}
+
+/// A step as the service remembers it after an update, but for its error.
+fn remembered(update: &Value, status: &str, retries: usize) -> Value {
+    json!({
+        "Id": update["Id"], "Type": update["Type"], "SubType": update["SubType"], "Name": update["Name"],
+        "Status": status,
+        "StepDetails": {"Attempt": retries, "Error": {"ErrorMessage": "down", "StackTrace": ["down"]}},
+    })
+}
+
+/// The checkpoint API: it keeps what it is told.
+#[derive(Clone, Debug, Default)]
+struct Service {
+    updates: Arc<Mutex<Vec<Value>>>,
+}
+
+impl Service {
+    fn config(&self) -> SdkConfig {
+        let connector = SharedHttpConnector::new(self.clone());
+        let credentials = Credentials::new("test", "test", None, None, "tests");
+        SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("eu-central-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .build()
+    }
+
+    fn take_updates(&self) -> Vec<Value> {
+        std::mem::take(&mut self.updates.lock().unwrap())
+    }
+}
+
+impl HttpConnector for Service {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let checkpoint: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
+        self.updates.lock().unwrap().extend(checkpoint["Updates"].as_array().unwrap().iter().cloned());
+        let answer = r#"{"CheckpointToken":"token"}"#;
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(200.try_into().unwrap(), answer.into())))
+    }
+}
