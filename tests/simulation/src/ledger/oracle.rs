@@ -179,7 +179,9 @@ impl Ledger {
         }
         let seconds = |seconds: u64| TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0));
         let (least, most) = self.delay_range(case);
-        let (first, last) = (case.failed_at + seconds(least) - tolerance, case.failed_at + seconds(most));
+        // Two processes have two clocks, each of which may be wrong.
+        let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
+        let (first, last) = (case.failed_at + seconds(least) - ahead, case.failed_at + seconds(most));
         if (first..=last).contains(&due) || (overdue && due >= first) {
             Ok(())
         } else {
