@@ -195,7 +195,8 @@ impl Ledger {
             return Some(send.content.delay.get().into());
         }
         let due = body.retries.next_retry.filter(|due| self.knobs.skew_ms == 0 && *due > send.at)?;
-        u64::try_from((due - case.failed_at).num_seconds()).ok()
+        // SQS's own times are whole milliseconds.
+        u64::try_from(((due - case.failed_at).num_milliseconds() + 500) / 1000).ok()
     }
 
     /// The message as it is, to wait for the next hop, with its due time.
