@@ -54,7 +54,8 @@ export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan
 }
 
 function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
-  const problems = policyProblems(policy);
+  // What is absent is as in the handler's own policy, which has long delays.
+  const problems = policyProblems({ long_delays: true, ...policy });
   if (problems.length > 0) {
     return problems;
   }

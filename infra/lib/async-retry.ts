@@ -13,8 +13,8 @@ import { allowSend, createAnnotator, createFunction, innerEventSource } from './
 import { ofLambda } from './metrics.ts';
 import type { AsyncRetryProps } from './props.ts';
 import {
-  allowOnly,
   createDeadLetterQueues,
+  innerDlq,
   denyOtherSenders,
   INNER_MAX_RECEIVE_COUNT,
   INNER_TIMEOUT,
@@ -47,7 +47,7 @@ export class AsyncRetry extends Construct {
     const plan = asyncPlanOf(props, this);
     const { encryptionKey: key, alarmTopic } = props;
 
-    const dead = createDeadLetterQueues(this, plan, plan.names, key, allowOnly(this, plan.names.retryQueue));
+    const dead = createDeadLetterQueues(this, plan, plan.names, key, innerDlq(this, plan.names.retryQueue));
     this.retryQueue = new sqs.Queue(this, 'RetryQueue', {
       ...innerQueue(plan, key),
       queueName: plan.names.retryQueue,

@@ -210,10 +210,11 @@ function hidingProblems({ strategy, policy, maxReceiveCount, sourceVisibilityTim
     return [];
   }
   const problems: string[] = [];
-  if (maxReceiveCount > RECEIVES_MAX) {
+  // The annotation queue's count is higher still: a moved message brings its receives along.
+  if (maxReceiveCount + SPARE_RECEIVES > RECEIVES_MAX) {
     problems.push(
-      `policy/max_attempts is ${maxAttempts(policy)}; use at most ${RECEIVES_MAX - SPARE_RECEIVES} with strategy visibility: SQS moves a ` +
-        `message after max_attempts + ${SPARE_RECEIVES} receives, and counts at most ${RECEIVES_MAX}.`,
+      `policy/max_attempts is ${maxAttempts(policy)}; use at most ${RECEIVES_MAX - 2 * SPARE_RECEIVES} with strategy visibility: SQS moves a ` +
+        `message after max_attempts + ${SPARE_RECEIVES} receives, the annotation queue keeps it for ${SPARE_RECEIVES} more, and SQS counts to ${RECEIVES_MAX}.`,
     );
   }
   const visibility = sourceVisibilityTimeout.toSeconds();

@@ -108,6 +108,7 @@ function strategyEnvironment(plan: Plan, { source, intermediateDlq }: Queues): R
     STRATEGY: plan.strategy,
     SOURCE_QUEUE_URL: source.queueUrl,
     VISIBILITY_TIMEOUT_SECONDS: String(plan.sourceVisibilityTimeout.toSeconds()),
+    RETENTION_SECONDS: String(plan.sourceRetention.toSeconds()),
     ...policy,
   };
 }

@@ -25,8 +25,8 @@ export const INNER_TIMEOUT = Duration.seconds(30);
 
 /** "A broken deployment must not dead-letter everything within the hour": 100 receives × 180 s are five hours. */
 export const INNER_MAX_RECEIVE_COUNT = 100;
-/** A verdict that ten annotations could not handle goes to the final DLQ as it is. */
-const ANNOTATION_MAX_RECEIVE_COUNT = 10;
+/** A message that ten annotations could not handle goes to the final DLQ as it is. One that SQS moved brings its receives along. */
+const ANNOTATIONS = 10;
 /** What SQS allows at most; a re-send may be larger than the message was. */
 const MESSAGE_BYTES_MAX = 1_048_576;
 
@@ -43,7 +43,11 @@ export function createQueues(
     : allowOnly(scope, names.sourceQueue);
   const hides = plan.strategy === 'visibility';
   const { annotation, finalDlq } = createDeadLetterQueues(
-    scope, plan, names, encryptionKey, hides ? fromSource : allowOnly(scope, names.intermediateDlq),
+    scope,
+    plan,
+    names,
+    encryptionKey,
+    hides ? { allow: fromSource, maxReceiveCount: plan.maxReceiveCount } : innerDlq(scope, names.intermediateDlq),
   );
   const intermediateDlq = hides
     ? undefined
@@ -75,13 +79,24 @@ export function createQueues(
   return { source, intermediateDlq, annotation, finalDlq };
 }
 
+/** Who may move messages into a queue, and after how many receives. */
+export interface Feeders {
+  readonly allow: sqs.RedriveAllowPolicy;
+  readonly maxReceiveCount: number;
+}
+
+/** A queue of this name that only functions of ours read. */
+export function innerDlq(scope: Construct, queueName: string): Feeders {
+  return { allow: allowOnly(scope, queueName), maxReceiveCount: INNER_MAX_RECEIVE_COUNT };
+}
+
 /** Creates the annotation queue, into which these queues may move messages, and the final DLQ. */
 export function createDeadLetterQueues(
   scope: Construct,
   plan: Commons,
   names: { readonly annotationQueue: string; readonly finalDlq: string },
   encryptionKey: kms.IKey | undefined,
-  redriveAllowPolicy: sqs.RedriveAllowPolicy,
+  feeders: Feeders,
 ): DeadLetterQueues {
   const finalDlq = new sqs.Queue(scope, 'FinalDlq', {
     ...innerQueue(plan, encryptionKey),
@@ -91,8 +106,8 @@ export function createDeadLetterQueues(
   const annotation = new sqs.Queue(scope, 'AnnotationQueue', {
     ...innerQueue(plan, encryptionKey),
     queueName: names.annotationQueue,
-    deadLetterQueue: { queue: finalDlq, maxReceiveCount: ANNOTATION_MAX_RECEIVE_COUNT },
-    redriveAllowPolicy,
+    deadLetterQueue: { queue: finalDlq, maxReceiveCount: feeders.maxReceiveCount + ANNOTATIONS },
+    redriveAllowPolicy: feeders.allow,
   });
   return { annotation, finalDlq };
 }

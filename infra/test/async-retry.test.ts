@@ -66,7 +66,7 @@ describe('the retries of asynchronous invocations', () => {
       AnnotationQueue: {
         ...common,
         name: 'redeliver-async-prod-annotation',
-        redrive: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 10 },
+        redrive: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 110 },
         allow: from('retry'),
       },
       FinalDlq: { ...common, name: 'redeliver-async-prod-final-dlq', redrive: undefined, allow: from('annotation') },
@@ -253,9 +253,9 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     ],
     ['a wrong policy', () => ({ policy: { max_attempts: -1 } }), 'policy/max_attempts must be >= 0.'],
     [
-      'a delay that needs hops',
-      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 901 } } }),
-      'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
+      'a delay above twelve hours',
+      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 43_201 } } }),
+      'policy/backoff/delay_seconds must be <= 43200.',
     ],
     [
       'immediate retries',

@@ -27,7 +27,7 @@ describe('queues', () => {
     assert.deepEqual(Object.fromEntries(next), {
       SourceQueue: { deadLetterTargetArn: '{IntermediateDlq.Arn}', maxReceiveCount: 1 },
       IntermediateDlq: { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 100 },
-      AnnotationQueue: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 10 },
+      AnnotationQueue: { deadLetterTargetArn: '{FinalDlq.Arn}', maxReceiveCount: 110 },
       FinalDlq: undefined,
     });
   });

@@ -98,7 +98,7 @@ impl Topology {
         let client = client(endpoint_url);
         let name = unique(label);
         let final_dlq = Queue::create(&client, &format!("{name}-final-dlq"), None).await;
-        let annotation = Queue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 10))).await;
+        let annotation = Queue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 110))).await;
         let intermediate =
             Queue::create(&client, &format!("{name}-intermediate"), Some((&annotation, 100))).await;
         let source = Queue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;

@@ -3,9 +3,11 @@
 mod reader;
 
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use redeliver_core::async_retry::DEFAULT_POLICY;
+use redeliver_core::decision::HidingQueue;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
@@ -19,6 +21,8 @@ pub use reader::SettingsError;
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 /// A batch has at most 10,000 records.
 const CONCURRENCY_MAX: usize = 10_000;
+/// A queue's retention ("Amazon SQS message quotas").
+const RETENTION_SECONDS: RangeInclusive<u64> = 60..=1_209_600;
 /// The longest function timeout ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
@@ -86,8 +90,8 @@ pub enum StrategySettings {
     Visibility {
         /// `SOURCE_QUEUE_URL`: its own queue.
         source_queue_url: String,
-        /// `VISIBILITY_TIMEOUT_SECONDS`: that of its own queue.
-        visibility_timeout: VisibilitySeconds,
+        /// `VISIBILITY_TIMEOUT_SECONDS` and `RETENTION_SECONDS`: those of its own queue.
+        queue: HidingQueue,
     },
 }
 
@@ -133,7 +137,7 @@ pub struct AsyncRetryHandlerSettings {
     pub annotation_queue_url: String,
     /// `FUNCTION_ARNS`.
     pub functions: FunctionArns,
-    /// `RETRY_POLICY`, or [`DEFAULT_POLICY`].
+    /// `RETRY_POLICY`; what is absent there is as in [`DEFAULT_POLICY`].
     pub policy: Policy,
 }
 
@@ -191,13 +195,16 @@ impl StrategySettings {
                 let timeout = reader
                     .required(TIMEOUT, "set it to the source queue's visibility timeout")
                     .and_then(|_| reader.number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
-                let visibility_timeout = timeout.and_then(VisibilitySeconds::new);
-                Some(Self::Visibility {
-                    source_queue_url: source_queue_url?,
-                    visibility_timeout: visibility_timeout?,
-                })
+                const RETENTION: &str = "RETENTION_SECONDS";
+                let retention = reader
+                    .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
+                    .and_then(|_| reader.number(RETENTION, RETENTION_SECONDS));
+                let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
+                let queue = HidingQueue { visibility_timeout, retention: Duration::from_secs(retention?) };
+                Some(Self::Visibility { source_queue_url: source_queue_url?, queue })
             }
-            Some(_) => reader.check("STRATEGY", Err("is neither delayed-resend nor visibility")),
+            Some(_) => reader
+                .check("STRATEGY", Err("is neither delayed-resend nor visibility; set it to one of them")),
         }
     }
 }
@@ -284,10 +291,10 @@ impl AsyncRetryHandlerSettings {
             )
             .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
         let policy = reader.optional("RETRY_POLICY");
-        let policy = Policy::from_json(policy.as_deref().unwrap_or(DEFAULT_POLICY));
+        let policy = Policy::from_json_over(DEFAULT_POLICY, policy.as_deref().unwrap_or("{}"));
         let policy = reader.check("RETRY_POLICY", policy).and_then(|policy| {
             let wrong =
-                "has /immediate: what becomes of an asynchronous invocation is not known within this one";
+                "has /immediate, but what becomes of an asynchronous invocation is not known within this one: remove it";
             let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
             reader.check("RETRY_POLICY", checked)
         });

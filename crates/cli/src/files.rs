@@ -26,11 +26,11 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
         .map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
 }
 
-pub(crate) fn read_policy(path: Option<&Path>) -> Result<Policy, FileError> {
-    let Some(path) = path else {
-        return Ok(Policy::default());
-    };
-    Policy::from_json(&read_text(path)?).map_err(|error| FileError::new(path, error))
+/// A policy file; what is absent from it, or all of it, is as in the document `defaults`.
+pub(crate) fn read_policy(path: Option<&Path>, defaults: &str) -> Result<Policy, FileError> {
+    let text = path.map_or(Ok("{}".to_owned()), read_text)?;
+    let policy = Policy::from_json_over(defaults, &text);
+    policy.map_err(|error| FileError::new(path.unwrap_or(Path::new("the default policy")), error))
 }
 
 pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileError> {

@@ -20,7 +20,7 @@ use crate::reason::DeadLetterReason;
 pub use envelope::{Retry, unwrap};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
-/// The policy where there is none: full jitter from 1 s, doubling up to 12 h, for a day.
+/// What is absent from the policy: full jitter from 1 s, doubling up to 12 h, for a day.
 pub const DEFAULT_POLICY: &str = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
 /// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for it.

@@ -15,7 +15,7 @@ use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
-pub use stay::{Stayed, decide_on_queue};
+pub use stay::{HidingQueue, Stayed, decide_on_queue, may_be_called};
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]

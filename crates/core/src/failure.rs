@@ -150,6 +150,18 @@ impl Failure {
         }
     }
 
+    /// Nobody answered for the delivery before this one.
+    #[must_use]
+    pub fn unanswered(delivery: &Delivery) -> Self {
+        let details = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
+        Self {
+            error_type: REDRIVE.to_owned(),
+            details: details.to_owned(),
+            kind: Some(Kind::Transient),
+            ..Self::of_delivery(delivery)
+        }
+    }
+
     /// What is known of a delivery whatever happened to it.
     #[must_use]
     pub fn of_delivery(delivery: &Delivery) -> Self {

@@ -145,6 +145,14 @@ impl Policy {
         wire::parse(text)
     }
 
+    /// The same where what is absent is not our default but that of another document. A `preset` stands for its own backoff.
+    ///
+    /// # Errors
+    /// As [`Policy::from_json`].
+    pub fn from_json_over(defaults: &str, text: &str) -> Result<Self, PolicyError> {
+        wire::parse_over(defaults, text)
+    }
+
     /// The longest delay that the policy can have, whatever its backoff: 12 hours with long delays, else 900 s.
     #[must_use]
     pub const fn delay_limit(&self) -> RetryDelay {

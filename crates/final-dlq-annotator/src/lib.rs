@@ -95,7 +95,11 @@ fn explain(
         failure.source_queue_arn.filter(|_| verdict.is_some()).or(record.redriven_from.clone());
     let dead_letter = DeadLetter {
         stage: verdict.and(failure.stage).unwrap_or(Stage::FinalDlqAnnotator),
-        attempts: verdict.and(failure.attempts).or(metadata.map(|metadata| metadata.retry_attempt)),
+        attempts: verdict.and(failure.attempts).or_else(|| {
+            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who knows where.
+            let told = metadata.map(|metadata| metadata.retry_attempt);
+            told.filter(|attempts| record.redriven_from.is_none() || *attempts > 0)
+        }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),

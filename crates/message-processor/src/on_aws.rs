@@ -22,9 +22,9 @@ impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout
                 StrategySettings::DelayedResend { intermediate_dlq_url } => {
                     Strategy::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
                 }
-                StrategySettings::Visibility { source_queue_url, visibility_timeout } => {
+                StrategySettings::Visibility { source_queue_url, queue } => {
                     let source_queue = start::queue(&client, source_queue_url);
-                    Strategy::Visibility { source_queue, visibility_timeout }
+                    Strategy::Visibility { source_queue, settings: queue }
                 }
             },
             policy: settings.policy,

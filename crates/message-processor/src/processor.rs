@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
+use redeliver_core::decision::{HidingQueue, may_be_called};
 use redeliver_core::delivery::{Outgoing, Reporter, keep_free};
 use redeliver_core::events::{Event, GivenUp};
 use redeliver_core::failure::{Delivery, Failure, Stage};
 use redeliver_core::handler::{Handler, Message};
-use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
@@ -20,7 +21,7 @@ use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSende
 use redeliver_core::schema::{Invalid, MessageSchema};
 
 use calls::Call;
-use settle::Settled;
+use settle::{Settled, verdict};
 
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
@@ -58,8 +59,8 @@ pub enum Strategy<Q> {
     Visibility {
         /// Its queue.
         source_queue: Q,
-        /// The queue's own visibility timeout.
-        visibility_timeout: VisibilitySeconds,
+        /// What must be known of it.
+        settings: HidingQueue,
     },
 }
 
@@ -128,6 +129,17 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
+    /// Where the queue counts the attempts, it also counts those for which nobody answered.
+    fn check_receives(&self, job: Job) -> Result<Job, Box<Outgoing>> {
+        if matches!(self.strategy, Strategy::DelayedResend { .. }) {
+            return Ok(job);
+        }
+        match may_be_called(&self.policy, &job.metadata, job.receive_count) {
+            Ok(()) => Ok(job),
+            Err(give_up) => Err(verdict(Failure::unanswered(&job.delivery), job, give_up)),
+        }
+    }
+
     fn parse(&self, record: ReceivedMessage, now: Timestamp) -> Result<Job, Box<Outgoing>> {
         let Arrived { producer, came_back, .. } = arrived(record.attributes);
         let delivery = Delivery {
@@ -148,7 +160,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
                     attributes: producer,
                     body: record.body,
                 };
-                Ok(Job {
+                let job = Job {
                     message,
                     delivery,
                     first_sent: metadata.first_sent(record.sent_at),
@@ -157,10 +169,11 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
                     receive_count: record.receive_count,
                     message_group_id: record.message_group_id,
                     trace_header: record.trace_header,
-                })
+                };
+                self.check_receives(job)
             }
             Err(invalid) => {
-                let attributes = verdict(&invalid, &delivery, &producer, record.body.len());
+                let attributes = invalid_verdict(&invalid, &delivery, &producer, record.body.len());
                 let given_up = Event::GivenUp(GivenUp {
                     message_id: None,
                     sqs_message_id: delivery.source_message_id.clone(),
@@ -179,7 +192,12 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 }
 
-fn verdict(invalid: &Invalid, delivery: &Delivery, producer: &Attributes, body_bytes: usize) -> Attributes {
+fn invalid_verdict(
+    invalid: &Invalid,
+    delivery: &Delivery,
+    producer: &Attributes,
+    body_bytes: usize,
+) -> Attributes {
     let failure = Failure {
         error_type: invalid.reason().as_str().to_owned(),
         details: invalid.to_string(),

@@ -258,6 +258,13 @@ impl Knobs {
         }
     }
 
+    /// `maxReceiveCount` of the annotation queue: ten more than a moved message brings along.
+    #[must_use]
+    pub fn annotation_receives(&self) -> u16 {
+        let brought = if self.visibility { self.receives_max() } else { 100 };
+        u16::try_from(brought + 10).unwrap_or(u16::MAX)
+    }
+
     /// Whether nothing in this run can make a copy: then each message must come out exactly once.
     #[must_use]
     pub fn makes_no_copies(&self) -> bool {

@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use redeliver_async_retry_handler::AsyncRetryHandler;
+use redeliver_core::decision::HidingQueue;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
@@ -159,14 +160,13 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
         sqs.create_queue(name, &settings).await.expect("a new queue, and no faults yet")
     };
     let final_dlq = create("final-dlq", 14, None).await;
-    let annotation = create("annotation", 14, Some((&final_dlq, 10))).await;
+    let annotation = create("annotation", 14, Some((&final_dlq, knobs.annotation_receives()))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
     let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
     let source = if knobs.asynchronous {
         create("retry", 14, Some((&annotation, receives))).await
     } else if knobs.visibility {
-        // One clock for all retries: up to 22 delays of twelve hours, if the target asks for them.
-        create("source", 14, Some((&annotation, receives))).await
+        create("source", 7, Some((&annotation, receives))).await
     } else {
         create("source", 7, Some((&intermediate, receives))).await
     };
@@ -223,7 +223,9 @@ fn functions<'a>(
             handler: Target(world),
             strategy: if world.knobs.visibility {
                 let visibility_timeout = visibility_timeout(&world.knobs);
-                Strategy::Visibility { source_queue: probe(source), visibility_timeout }
+                let retention = Duration::from_secs(7 * 24 * 3600);
+                let settings = HidingQueue { visibility_timeout, retention };
+                Strategy::Visibility { source_queue: probe(source), settings }
             } else {
                 Strategy::DelayedResend { intermediate_dlq: probe(intermediate) }
             },

@@ -118,7 +118,7 @@ impl Loop {
         };
         let slow = |queue: Spy| queue.slow(Duration::from_millis(1), Duration::from_millis(1));
         let last = slow(world.queue_with("final-dlq", &settings(None)));
-        let annotation = slow(world.queue_with("annotation", &settings(Some((&last, 10)))));
+        let annotation = slow(world.queue_with("annotation", &settings(Some((&last, 110)))));
         let retry = slow(world.queue_with("retry", &settings(Some((&annotation, 100)))));
         let (clock, observer) = (world.clock.clone(), world.seen.clone());
         let service = Service {

@@ -154,20 +154,22 @@ fn each_strategy_has_settings_of_its_own() {
         ("STRATEGY", "visibility"),
         ("SOURCE_QUEUE_URL", source.as_str()),
         ("VISIBILITY_TIMEOUT_SECONDS", "360"),
+        ("RETENTION_SECONDS", "604800"),
         ("RETRY_POLICY", r#"{"max_attempts":2}"#),
     ];
     let settings = with(&visibility).unwrap();
-    let visibility_timeout = VisibilitySeconds::new(360).unwrap();
-    assert_eq!(
-        settings.strategy,
-        StrategySettings::Visibility { source_queue_url: source.clone(), visibility_timeout }
-    );
+    let queue = HidingQueue {
+        visibility_timeout: VisibilitySeconds::new(360).unwrap(),
+        retention: Duration::from_secs(604_800),
+    };
+    assert_eq!(settings.strategy, StrategySettings::Visibility { source_queue_url: source.clone(), queue });
     assert_eq!(settings.policy.max_attempts, 2);
 
     let error = with(&visibility[..1]).unwrap_err().to_string();
     for line in [
         "- SOURCE_QUEUE_URL is missing: ",
         "- VISIBILITY_TIMEOUT_SECONDS is missing: set it to the source queue's visibility timeout",
+        "- RETENTION_SECONDS is missing: set it to the source queue's retention (MessageRetentionPeriod)",
     ] {
         assert!(error.contains(line), "{error}");
     }

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
 use redeliver_core::async_retry::DEFAULT_POLICY;
+use redeliver_core::decision::HidingQueue;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
@@ -23,7 +24,7 @@ use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
-use super::topology::visibility_timeout;
+use super::topology::{source_retention, visibility_timeout};
 use super::{
     Arguments, Counts, Engine, FUNCTION_ARN, Failing, Functions, Input, Layout, Ledger, LocalLambda,
     LoopError, Recorded, Report, StrategyName, Tally, Target, Topology, payload_of,
@@ -47,12 +48,8 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
-        let policy = match (arguments.strategy, &arguments.policy) {
-            (StrategyName::AsyncRetry, None) => {
-                Policy::from_json(DEFAULT_POLICY).expect("our own policy is valid: a test reads it")
-            }
-            (_, path) => read_policy(path.as_deref())?,
-        };
+        let defaults = if arguments.strategy == StrategyName::AsyncRetry { DEFAULT_POLICY } else { "{}" };
+        let policy = read_policy(arguments.policy.as_deref(), defaults)?;
         let schema = read_schema(arguments.data_schema.as_deref())?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
@@ -196,7 +193,10 @@ async fn run_on<S: QueueService, C: Clock>(
                 Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
                 None => Strategy::Visibility {
                     source_queue: topology.source.clone(),
-                    visibility_timeout: visibility_timeout(),
+                    settings: HidingQueue {
+                        visibility_timeout: visibility_timeout(),
+                        retention: source_retention(),
+                    },
                 },
             },
             policy,

@@ -11,6 +11,8 @@ const RECEIVES_MAX: u16 = 1000;
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// The source queue's retention.
+const SOURCE_DAYS: u32 = 7;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Which queues there are.
@@ -75,21 +77,26 @@ impl<Q: Queue + Clone> Topology<Q> {
             Ok::<_, EntryError>(queue)
         };
         let final_dlq = create("final-dlq", 14, None).await?;
-        // Ten failed annotations: the raw message is better than none.
-        let annotation = create("annotation", 14, Some((&final_dlq, 10))).await?;
+        // A hundred: a broken deployment must not dead-letter everything within the hour.
+        let most_receives = match layout {
+            Layout::DelayedResend | Layout::AsyncRetry => 100,
+            // Ten more than the policy spends; SQS counts to 1000.
+            Layout::Visibility { max_attempts } => {
+                u16::try_from(max_attempts).unwrap_or(u16::MAX).min(RECEIVES_MAX - 20) + 10
+            }
+        };
+        // A moved message brings its receives along. Ten failed annotations more: the raw message is better than none.
+        let annotation = create("annotation", 14, Some((&final_dlq, most_receives + 10))).await?;
         let (source, intermediate) = match layout {
             Layout::DelayedResend => {
-                // A hundred: a broken deployment must not dead-letter everything within the hour.
-                let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await?;
+                let intermediate = create("intermediate-dlq", 14, Some((&annotation, most_receives))).await?;
                 // One: what the message processor could not hand off itself is retried by the policy, not at once.
-                (create("source", 7, Some((&intermediate, 1))).await?, Some(intermediate))
+                (create("source", SOURCE_DAYS, Some((&intermediate, 1))).await?, Some(intermediate))
             }
-            Layout::Visibility { max_attempts } => {
-                // Ten more than the policy spends, for receives that no target saw; SQS counts to 1000.
-                let receives = u16::try_from(max_attempts + 10).unwrap_or(u16::MAX).min(RECEIVES_MAX);
-                (create("source", 7, Some((&annotation, receives))).await?, None)
+            Layout::Visibility { .. } => {
+                (create("source", SOURCE_DAYS, Some((&annotation, most_receives))).await?, None)
             }
-            Layout::AsyncRetry => (create("retry", 14, Some((&annotation, 100))).await?, None),
+            Layout::AsyncRetry => (create("retry", 14, Some((&annotation, most_receives))).await?, None),
         };
         Ok(Self { source, intermediate, annotation, final_dlq })
     }
@@ -123,6 +130,11 @@ impl<Q: Queue + Clone> Topology<Q> {
             .into_iter()
             .flatten()
     }
+}
+
+/// How long the source queue keeps a message.
+pub(super) fn source_retention() -> Duration {
+    DAY * SOURCE_DAYS
 }
 
 /// "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.

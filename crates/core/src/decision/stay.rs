@@ -1,11 +1,13 @@
 //! The decision on a failed message that stays on its queue (strategy `visibility`): when it is seen again, or not.
 
+use std::time::Duration;
+
 use super::{Due, GiveUp, check_age, check_attempts, classify, delay_before};
 use crate::backoff::Key;
 use crate::failure::{Failure, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, rfc3339};
 use crate::policy::Policy;
 use crate::reason::DeadLetterReason;
 
@@ -20,8 +22,19 @@ pub struct Stayed<'a> {
     pub receive_count: u32,
     /// When the message was first sent.
     pub first_sent: Timestamp,
-    /// The queue's visibility timeout: the 12 hours that a message can be hidden run from its receive.
+    /// Its queue.
+    pub queue: HidingQueue,
+    /// `SentTimestamp` of this message: the queue's retention runs from it.
+    pub sent_at: Timestamp,
+}
+
+/// What must be known of a queue on which failed messages stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HidingQueue {
+    /// Its visibility timeout: the 12 hours that a message can be hidden run from its receive.
     pub visibility_timeout: VisibilitySeconds,
+    /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes what is older, hidden or not.
+    pub retention: Duration,
 }
 
 /// How long the message stays hidden, or that it is given up. Pure, like [`super::decide`].
@@ -33,19 +46,44 @@ pub fn decide_on_queue(
     stayed: Stayed<'_>,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let Stayed { metadata, failure, receive_count, .. } = stayed;
-    let kind = classify(policy, failure);
-    if kind == Kind::Permanent {
+    let Stayed { metadata, failure, receive_count, queue, .. } = stayed;
+    if classify(policy, failure) == Kind::Permanent {
         return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
     }
-    if kind == Kind::Transient {
-        check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
-    }
+    // The queue counts all receives alike, also those of a snooze.
+    check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
     let key =
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
-    let left = VisibilitySeconds::MAX.get() - stayed.visibility_timeout.get();
+    let left = VisibilitySeconds::MAX.get() - queue.visibility_timeout.get();
     let delay = delay_before(policy, failure, key).min(RetryDelay::saturating(left.into()));
     let due = Due::from_now(delay, now);
     check_age(policy, metadata.expires_at, stayed.first_sent, due.at)?;
+    check_retention(queue, stayed.sent_at, due.at)?;
     Ok(VisibilitySeconds::from(delay))
+}
+
+/// Whether the target may be called for this receive. It may not where the receive before was the last one allowed and nobody
+/// answered for it: a crash must not lead to one call more than the policy has.
+///
+/// # Errors
+/// The message is given up, and why.
+pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
+    match receive_count.checked_sub(2) {
+        Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
+        None => Ok(()),
+    }
+}
+
+/// SQS would delete the message without a word: the retry must come, and have its visibility timeout, before.
+fn check_retention(queue: HidingQueue, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
+    let limit = sent_at + queue.retention - queue.visibility_timeout.duration();
+    if next <= limit {
+        return Ok(());
+    }
+    let explanation = format!(
+        "The next retry at {} would come too near to the end of the queue's retention at {}",
+        rfc3339(next),
+        rfc3339(sent_at + queue.retention)
+    );
+    Err(GiveUp { reason: DeadLetterReason::MessageExpired, explanation })
 }

@@ -206,6 +206,16 @@ fn a_member_that_stands_twice_is_a_contradiction() {
         culprits(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
         ["/backoff/kind"]
     );
+    assert_eq!(
+        culprits(r#"{"immediate":{"max_attempts":1,"max_attempts":9,"delay_ms":1}}"#),
+        ["/immediate/max_attempts"]
+    );
+    assert_eq!(
+        culprits(
+            r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":{"kind":"additive","max_seconds":1,"max_seconds":9}}}"#
+        ),
+        ["/backoff/jitter/max_seconds"]
+    );
 }
 
 #[test]
@@ -307,6 +317,24 @@ fn immediate_retries_are_ten_at_most_and_ten_seconds_apart() {
         ("true", "/immediate"),
     ] {
         assert_eq!(culprits(&format!(r#"{{"immediate":{wrong}}}"#)), [culprit], "{wrong}");
+    }
+}
+
+#[test]
+fn what_is_absent_may_have_other_defaults() {
+    let defaults = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":7200}}"#;
+    let over = |text: &str| Policy::from_json_over(defaults, text);
+    assert_eq!(over("{}").unwrap(), parse(defaults));
+    let policy = over(r#"{"max_attempts":3,"max_age_seconds":60}"#).unwrap();
+    assert_eq!((policy.max_attempts, policy.max_age_seconds), (3, Some(60)));
+    assert_eq!(policy.backoff, parse(defaults).backoff);
+    let preset = over(r#"{"preset":"durable_transient"}"#).unwrap();
+    assert_eq!((preset.max_attempts, preset.max_age_seconds), (2, Some(86_400)));
+    assert_eq!(preset.backoff, parse(r#"{"preset":"durable_transient"}"#).backoff);
+    let error = over(r#"{"long_delays":false}"#).unwrap_err().to_string();
+    assert!(error.contains("/backoff/delay_seconds is more than 900"), "{error}");
+    for wrong in ["[]", "5", "{\"x\":1}"] {
+        assert!(matches!(over(wrong), Err(PolicyError::Refused(_))), "{wrong}");
     }
 }
 

@@ -9,13 +9,26 @@ use serde_json::Value;
 use wildmatch::WildMatch;
 
 use super::{Backoff, Globs, Immediate, Jitter, POLICY_SCHEMA, Policy, PolicyError};
-use crate::envelope::{Malformed, members};
+use crate::envelope::{Malformed, Member, members};
 use crate::limits::RetryDelay;
 use crate::schema::{Violation, violations};
 
 pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
-    let document: Value =
-        serde_json::from_str(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
+    parse_over("{}", text)
+}
+
+pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
+    let read = |text: &str| serde_json::from_str::<Value>(text);
+    let mut document = read(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
+    if let (Some(written), Ok(Value::Object(mut defaults))) = (document.as_object_mut(), read(defaults)) {
+        if written.contains_key("preset") {
+            defaults.remove("backoff");
+            defaults.remove("max_attempts");
+        }
+        for (name, value) in defaults {
+            written.entry(name).or_insert(value);
+        }
+    }
     let schema: Value = serde_json::from_str(POLICY_SCHEMA).expect("our own schema is JSON: a test reads it");
     let validator =
         jsonschema::draft202012::new(&schema).expect("our own schema is valid: a test compiles it");
@@ -27,14 +40,25 @@ pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
 
 /// A member that stands twice: a parser keeps the last one, but which was meant is anyone's guess.
 fn standing_twice(text: &str) -> Option<Violation> {
-    let found = members(text, 0..text.len(), "").and_then(|top| {
-        let backoff = top.into_iter().find(|member| *member.name == *b"backoff");
-        backoff.map_or(Ok(Vec::new()), |backoff| members(text, backoff.value, "/backoff"))
-    });
-    match found {
-        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "stands twice")),
-        _ => None,
-    }
+    let duplicate = |(at, pointer)| match members(text, at, pointer) {
+        Err(Malformed::DuplicateMember(pointer)) => Err(Violation::new(pointer, "stands twice")),
+        // What is no object has no members; the schema says what it should be.
+        found => Ok(found.unwrap_or_default()),
+    };
+    let value = |of: &[Member<'_>], name: &str| {
+        of.iter().find(|member| *member.name == *name.as_bytes()).map(|member| member.value.clone())
+    };
+    let find = || {
+        let top = duplicate((0..text.len(), ""))?;
+        let backoff = value(&top, "backoff").map_or(Ok(Vec::new()), |at| duplicate((at, "/backoff")))?;
+        let inner =
+            [(value(&top, "immediate"), "/immediate"), (value(&backoff, "jitter"), "/backoff/jitter")];
+        inner.into_iter().try_for_each(|(at, pointer)| match at {
+            Some(at) => duplicate((at, pointer)).map(drop),
+            None => Ok(()),
+        })
+    };
+    find().err()
 }
 
 /// Reads a document that the schema has found valid: what is absent has its default.

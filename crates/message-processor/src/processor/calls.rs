@@ -1,6 +1,7 @@
 //! The calls to the target: bounded concurrency, a guard around each, at once again after a blip, and an end before the deadline.
 
 use std::panic::AssertUnwindSafe;
+use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
@@ -21,6 +22,9 @@ pub(super) enum Outcome {
     /// The calls' end came before its turn.
     NotStarted,
 }
+
+/// Before all calls are cut off, so that a further call is left in time.
+const CUT_OFF: Duration = Duration::from_millis(100);
 
 /// An outcome, and how long the target took, retries at once included.
 #[derive(Debug)]
@@ -75,15 +79,16 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
     }
 
-    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains for another call: cut
-    /// off at the end, the message would be a `Timeout` and its error forgotten.
+    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call that the
+    /// end cuts off does not count: it would leave a `Timeout`, and the error that is known would be forgotten.
     async fn call(&self, message: &Message, end: Timestamp) -> Outcome {
+        let mut error = match guarded(&self.handler, message).await {
+            Outcome::Failure(error) => error,
+            other => return other,
+        };
+        let end = end - CUT_OFF;
         let mut made = 0;
         loop {
-            let error = match guarded(&self.handler, message).await {
-                Outcome::Failure(error) => error,
-                other => return other,
-            };
             let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return Outcome::Failure(error);
@@ -95,6 +100,16 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             }));
             self.clock.sleep(again.delay).await;
             made += 1;
+            let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
+            let call = guarded(&self.handler, message).fuse();
+            pin_mut!(time_is_up, call);
+            select_biased! {
+                outcome = call => match outcome {
+                    Outcome::Failure(newer) => error = newer,
+                    other => return other,
+                },
+                () = time_is_up => return Outcome::Failure(error),
+            }
         }
     }
 }

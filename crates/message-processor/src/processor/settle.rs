@@ -1,10 +1,10 @@
 //! What becomes of a message once its call is over.
 
-use redeliver_core::decision::{GiveUp, Stayed, decide_on_queue};
+use redeliver_core::decision::{GiveUp, HidingQueue, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed, RetryScheduled};
 use redeliver_core::failure::{Delivery, Failure, Kind, Stage};
-use redeliver_core::limits::{DelaySeconds, RetryDelay, VisibilitySeconds};
+use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attributes, Content, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 
@@ -43,9 +43,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         match self.strategy {
             Strategy::DelayedResend { .. } => self.hand_off(job, &failure, error_type, now),
-            Strategy::Visibility { visibility_timeout, .. } => {
-                self.hide(job, failure, error_type, visibility_timeout, now)
-            }
+            Strategy::Visibility { settings, .. } => self.hide(job, failure, error_type, settings, now),
         }
     }
 
@@ -74,7 +72,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         job: Job,
         failure: Failure,
         error_type: String,
-        visibility_timeout: VisibilitySeconds,
+        queue: HidingQueue,
         now: Timestamp,
     ) -> Settled {
         let stayed = Stayed {
@@ -82,7 +80,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             failure: &failure,
             receive_count: job.receive_count,
             first_sent: job.first_sent,
-            visibility_timeout,
+            queue,
+            sent_at: job.delivery.sent_at,
         };
         match decide_on_queue(&self.policy, stayed, now) {
             Ok(visibility) => {
@@ -99,12 +98,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                 let receipt_handle = job.receipt_handle;
                 Settled::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
             }
-            Err(give_up) => Settled::Verdict(verdict(job, failure, give_up)),
+            Err(give_up) => Settled::Verdict(verdict(failure, job, give_up)),
         }
     }
 }
 
-fn verdict(job: Job, failure: Failure, GiveUp { reason, explanation }: GiveUp) -> Box<Outgoing> {
+/// The message, given up with its last failure.
+pub(super) fn verdict(failure: Failure, job: Job, GiveUp { reason, explanation }: GiveUp) -> Box<Outgoing> {
     let failure = Failure {
         verdict: Some(reason),
         stage: Some(Stage::MessageProcessor),

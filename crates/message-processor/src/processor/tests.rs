@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redeliver_core::events::{HandedOff, NotConfirmed, Processed};
 use redeliver_core::handler::HandlerError;
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_embedded::VirtualClock;
 
 use super::*;
@@ -58,7 +59,9 @@ impl Setup {
     fn strategy(&self) -> Strategy<Spy> {
         if self.visibility {
             let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-            Strategy::Visibility { source_queue: self.source.clone(), visibility_timeout }
+            let retention = Duration::from_secs(7 * 24 * 3600);
+            let settings = HidingQueue { visibility_timeout, retention };
+            Strategy::Visibility { source_queue: self.source.clone(), settings }
         } else {
             Strategy::DelayedResend { intermediate_dlq: self.intermediate.clone() }
         }
@@ -97,6 +100,7 @@ enum Step {
     Fail(HandlerError),
     /// Fails so many times, and then succeeds.
     Blip(usize),
+    FailThenHang,
     /// Before there is a future.
     PanicAtOnce,
     /// In the future.
@@ -134,6 +138,8 @@ impl Handler for Scripted {
         let answer: BoxFuture<'_, _> = match step {
             None => ready(Ok(())).boxed(),
             Some(Step::Fail(error)) => ready(Err(error)).boxed(),
+            Some(Step::FailThenHang) if self.called().len() > 1 => pending().boxed(),
+            Some(Step::FailThenHang) => ready(Err(busy())).boxed(),
             Some(Step::Blip(times)) => {
                 let calls = self.called().iter().filter(|id| **id == message.message_id).count();
                 ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()

@@ -72,13 +72,10 @@ impl Ledger {
                 message.retry_attempt, message.redrive_generation
             ));
         }
-        // What a producer wrote itself may be more; and the queue counts receives of which no target knows.
+        // What a producer wrote itself may be more.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
-        let most = if self.knobs.visibility {
-            self.knobs.receives_max() - 1
-        } else {
-            self.max_attempts(n).0.max(written)
-        };
+        let most = self.max_attempts(n).0;
+        let most = if self.knobs.visibility { most } else { most.max(written) };
         if message.retry_attempt > most {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }

@@ -51,8 +51,9 @@ impl Ledger {
         });
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
-        let refusals: Vec<_> =
-            candidates.map(|answer| self.may_hide(n, &answer, copy.receives, seconds, at, limit)).collect();
+        let refusals: Vec<_> = candidates
+            .map(|answer| self.may_hide(n, &answer, copy.receives, seconds, [copy.sent_at, at], limit))
+            .collect();
         let Some(attempt) = refusals.iter().find_map(|refusal| refusal.as_ref().ok()).copied() else {
             return Err(wrong(format!("that does not follow: {refusals:?}")));
         };
@@ -77,7 +78,7 @@ impl Ledger {
         answer: &Answer,
         receives: u32,
         seconds: u16,
-        at: DateTime<Utc>,
+        [sent_at, at]: [DateTime<Utc>; 2],
         limit: Option<DateTime<Utc>>,
     ) -> Result<u32, Violation> {
         let policy = &self.knobs.policy;
@@ -93,7 +94,7 @@ impl Ledger {
         if attempt >= receives {
             return Err(format!("attempt {attempt} was not received"));
         }
-        if class == Class::Transient && !not_started && attempt >= self.max_attempts(n).0 {
+        if attempt >= self.max_attempts(n).0 {
             return Err("its retries are made".to_owned());
         }
         let (least, most) = match after {
@@ -106,10 +107,32 @@ impl Ledger {
             return Err(format!("the delay must be in {least}..={most}"));
         }
         let next = at + TimeDelta::seconds(seconds.into());
+        // What a queue of seven days would delete.
+        let visibility = TimeDelta::seconds(i64::try_from(self.knobs.visibility_seconds()).unwrap_or(0));
+        if next + visibility > sent_at + TimeDelta::days(7) + self.tolerance() {
+            return Err(format!("{next} is too near to the end of the retention"));
+        }
         match limit {
             Some(limit) if next > limit + self.tolerance() => Err(format!("{next} is after {limit}")),
             _ => Ok(attempt),
         }
+    }
+
+    /// A message that was received once more than the policy has attempts: whoever had it before did not answer.
+    fn unanswered(&self, send: Send<'_>, failure: &Failure, attempts: u32) -> Result<(), Violation> {
+        let origin = self.origins.get(failure.text("source_message_id"));
+        let origin = origin.filter(|origin| origin.subject == send.n && origin.body_hash == send.hash);
+        let origin = origin.ok_or("it names another message")?;
+        let (max_attempts, whose) = self.max_attempts(send.n);
+        let follows = failure.text("verdict") == "RETRY_ATTEMPT_EXCEEDED"
+            && attempts > max_attempts
+            && attempts < origin.receives
+            && failure.first_sent_time() == Some(origin.sent_at)
+            && failure.new_generation() == origin.came_back
+            && (self.subjects[send.n].is_oversize()
+                || failure.text("explanation")
+                    == format!("Max retry attempts {max_attempts} exceeded{whose}"));
+        if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
     }
 
     /// A verdict of the message processor on a valid message.
@@ -124,11 +147,14 @@ impl Ledger {
         if failure.text("kind").is_empty() && oversize {
             return Ok(()); // the bare verdict
         }
-        self.tells_of_its_call(send, &failure)?;
         let attempts = failure.attempts().unwrap_or(0);
+        if failure.text("type") == "Redrive" {
+            return self.unanswered(send, &failure, attempts);
+        }
+        self.tells_of_its_call(send, &failure)?;
         let class = self.knobs.policy.class(failure.text("kind"), failure.text("type"));
         let (max_attempts, whose) = self.max_attempts(send.n);
-        let exhausted = class == Class::Transient && attempts >= max_attempts;
+        let exhausted = attempts >= max_attempts;
         let follows = match failure.text("verdict") {
             "NON_RETRYABLE_ERROR" => class == Class::Permanent,
             _ if class == Class::Permanent => false,
@@ -149,7 +175,11 @@ impl Ledger {
                 let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
                 let retries = if origin.came_back { retries.of_next_generation() } else { retries };
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
-                limit.is_some_and(|limit| send.at + most + self.tolerance() > limit)
+                let visibility =
+                    TimeDelta::seconds(i64::try_from(self.knobs.visibility_seconds()).unwrap_or(0));
+                let latest = send.at + most + self.tolerance();
+                limit.is_some_and(|limit| latest > limit)
+                    || latest + visibility > origin.sent_at + TimeDelta::days(7)
             }
             _ => false,
         };

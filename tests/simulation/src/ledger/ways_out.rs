@@ -11,7 +11,7 @@ impl Ledger {
             }
             Place::Source => (self.knobs.receives_max(), Place::Intermediate),
             Place::Intermediate => (100, Place::Annotation),
-            Place::Annotation => (10, Place::Final),
+            Place::Annotation => (self.knobs.annotation_receives().into(), Place::Final),
             Place::Final => return Err(format!("{id} was moved out of the final DLQ")),
         };
         let mut copy = self.copy(id)?.clone();

@@ -9,9 +9,14 @@ use crate::policy::Immediate;
 /// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
 fn on_queue(policy: &Policy, body: &str, failure: &Failure, receive_count: u32) -> Result<u16, GiveUp> {
     let metadata = MessageSchema::default().parse(body).unwrap().metadata;
-    let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-    let stayed =
-        Stayed { metadata: &metadata, failure, receive_count, first_sent: at(0), visibility_timeout };
+    let stayed = Stayed {
+        metadata: &metadata,
+        failure,
+        receive_count,
+        first_sent: at(0),
+        queue: queue(100_000),
+        sent_at: at(0),
+    };
     decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
 }
 
@@ -61,11 +66,63 @@ fn what_is_permanent_or_too_late_is_given_up() {
 }
 
 #[test]
-fn what_was_not_tried_is_not_exhausted() {
+fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
     let not_started = Failure { kind: Some(Kind::NotStarted), ..transient() };
-    assert_eq!(on_queue(&minutes(), &body(""), &not_started, 50), Ok(60));
     let snooze = Failure { kind: Some(Kind::Snooze), retry_after_seconds: Some(5), ..transient() };
-    assert_eq!(on_queue(&minutes(), &body(""), &snooze, 50), Ok(5));
+    assert_eq!(on_queue(&minutes(), &body(""), &not_started, 3), Ok(60));
+    assert_eq!(on_queue(&minutes(), &body(""), &snooze, 3), Ok(5));
+    for failure in [not_started, snooze] {
+        let reason = on_queue(&minutes(), &body(""), &failure, 4).map_err(|give_up| give_up.reason);
+        assert_eq!(reason, Err(DeadLetterReason::RetryAttemptExceeded));
+    }
+}
+
+#[test]
+fn the_target_is_not_called_once_more_than_the_policy_has() {
+    let called = |members: &str, receive_count| {
+        let metadata = MessageSchema::default().parse(&body(members)).unwrap().metadata;
+        may_be_called(&minutes(), &metadata, receive_count).is_ok()
+    };
+    assert!((1..=4).all(|receive_count| called("", receive_count)), "three retries");
+    assert!(!called("", 5), "nobody answered for the last one");
+    assert!(called(r#""max_attempts":0"#, 1) && !called(r#""max_attempts":0"#, 2));
+}
+
+#[test]
+fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_not_lost() {
+    let decided = |sent_at, retention| {
+        let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
+        let stayed = Stayed {
+            metadata: &metadata,
+            failure: &transient(),
+            receive_count: 1,
+            first_sent: at(0),
+            queue: queue(retention),
+            sent_at,
+        };
+        decide_on_queue(&minutes(), stayed, at(10)).map(VisibilitySeconds::get)
+    };
+    // At second 10, for 60 s, with 180 s of visibility timeout after it.
+    assert_eq!(decided(at(0), 250), Ok(60));
+    let give_up = decided(at(0), 249).unwrap_err();
+    assert_eq!(give_up.reason, DeadLetterReason::MessageExpired);
+    assert_eq!(
+        give_up.explanation,
+        format!(
+            "The next retry at {} would come too near to the end of the queue's retention at {}",
+            rfc3339(at(70)),
+            rfc3339(at(249))
+        )
+    );
+    assert_eq!(decided(at(5), 245), Ok(60), "it runs from the send");
+}
+
+/// A queue that hides what it gives for 180 s, and keeps it for so long.
+fn queue(retention_seconds: u64) -> HidingQueue {
+    HidingQueue {
+        visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+        retention: Duration::from_secs(retention_seconds),
+    }
 }
 
 #[test]

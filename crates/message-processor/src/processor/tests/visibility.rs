@@ -187,3 +187,18 @@ fn a_verdict_folds_where_there_are_ten_attributes() {
     assert_eq!(arrived.producer, ten_attributes(), "and nothing is lost");
     assert!(arrived.producer.values().all(|attribute| *attribute != Attribute::string("")));
 }
+
+#[test]
+fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one() {
+    let setup = setup();
+    setup.produce(1, Attributes::new());
+    let mut record = setup.receive().remove(0);
+    record.receive_count = 4; // two retries are three receives
+    assert!(setup.process(vec![record], 30).is_empty());
+    assert!(setup.handler.calls().is_empty());
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"], &verdict["attempts"]),
+        (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!("Redrive"), &json!(3))
+    );
+}

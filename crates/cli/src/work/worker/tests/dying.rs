@@ -45,7 +45,10 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             Some(intermediate) => Strategy::DelayedResend { intermediate_dlq: slow(intermediate) },
             None => Strategy::Visibility {
                 source_queue: slow(&topology.source),
-                visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+                settings: redeliver_core::decision::HidingQueue {
+                    visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+                    retention: Duration::from_secs(7 * 24 * 3600),
+                },
             },
         },
         policy: policy.clone(),
