@@ -132,7 +132,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
         assert!(error.contains(line), "{line} in {error}");
     }
     let error = wrong(r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#);
-    assert!(error.contains("- RETRY_POLICY has /immediate: "), "{error}");
+    assert!(error.contains("- RETRY_POLICY has /immediate, but "), "{error}");
 }
 
 #[test]
