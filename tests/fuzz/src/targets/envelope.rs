@@ -69,7 +69,9 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
         return Expected::Invalid;
     }
     let value = |name: &str| metadata.member(name).map(|member| &member.value);
-    for (name, most) in [("retry_attempt", 1000), ("snooze_count", 100), ("redrive_generation", 100)] {
+    for (name, most) in
+        [("max_attempts", 1000), ("retry_attempt", 1000), ("snooze_count", 100), ("redrive_generation", 100)]
+    {
         if value(name).is_some_and(|value| digits(body, value).is_none_or(|number| number > most)) {
             return Expected::Invalid;
         }
