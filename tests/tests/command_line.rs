@@ -184,7 +184,7 @@ fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() 
 fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
     let policy = Scratch::new(
         "async.json",
-        br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
+        br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
     );
     let dead = Scratch::new("dead-async.jsonl", b"");
     let run = |failing: [&str; 2], input: &[u8]| {
