@@ -85,7 +85,7 @@ async fn a_final_record_that_cannot_be_sent_arrives_raw_by_redrive() {
     let running = topology.run(&setup);
     topology.settle(&running).await;
 
-    assert_eq!(running.annotator.invocations().len(), 10, "its redrive count\n{}", running.log());
+    assert_eq!(running.annotator.invocations().len(), 110, "its redrive count\n{}", running.log());
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.log()) };
     assert_eq!((record.text.as_str(), record.error_type.as_str()), ("poison", ""));
 }

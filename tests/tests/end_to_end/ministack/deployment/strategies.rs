@@ -1,5 +1,9 @@
 //! The other strategies, deployed in one stack: messages through each.
 
+use chrono::TimeDelta;
+use redeliver_aws::SystemClock;
+use redeliver_core::metadata::rfc3339;
+use redeliver_core::ports::Clock as _;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use serde_json::{Value, json};
@@ -84,7 +88,7 @@ async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &
 fn destination_record(arn: &str, payload: &Value) -> String {
     json!({
         "version": "1.0",
-        "timestamp": "2026-01-01T00:00:00.000Z", // its retry is due since long
+        "timestamp": rfc3339(SystemClock.now() - TimeDelta::seconds(10)), // its retry is due
         "requestContext": {
             "requestId": id(5),
             "functionArn": arn,
