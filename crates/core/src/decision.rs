@@ -72,9 +72,9 @@ pub struct GiveUp {
 pub fn decide(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Decision {
     // That its metadata fits is seen to before it hops, not after hours of waiting.
     let decided = next_retry(policy, failed, now).and_then(|retry| {
-        let due = retry.due;
-        let resend = fit(failed, retry, due.delay_from(now).unwrap_or(DelaySeconds::MAX))?;
-        Ok(if due.delay_from(now).is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
+        let (due, delay) = (retry.due, retry.due.delay_from(now));
+        let resend = fit(failed, retry, delay.unwrap_or(DelaySeconds::MAX))?;
+        Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
     });
     decided.unwrap_or_else(Decision::GiveUp)
 }
@@ -83,9 +83,10 @@ pub fn decide(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Decision {
 /// delay of its own.
 #[must_use]
 pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
+    let immediate = policy.immediate?;
     let failure = Failure::of_error(error);
     let blip = failure.retry_after_seconds.is_none() && classify(policy, &failure) == Kind::Transient;
-    policy.immediate.filter(|_| blip)
+    blip.then_some(immediate)
 }
 
 /// When a hopping message is due, where that is more than one hop away: it hops again, and nothing else need be looked at.

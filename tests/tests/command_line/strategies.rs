@@ -1,0 +1,96 @@
+//! `redeliver local` with each strategy.
+
+use super::*;
+
+const ONE: &[u8] =
+    br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
+
+#[test]
+fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
+    let policy = Scratch::new(
+        "long.json",
+        br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
+    );
+    let arguments = ["local", "-", "--fail-first", "2", "--policy", policy.name(), "--format", "json"];
+    let report = report(&with_input(&arguments, ONE));
+    assert_eq!(
+        (&report["processed"], &report["retries"], &report["hops"]),
+        (&1.into(), &2.into(), &14.into())
+    );
+    assert_eq!(report["virtual_seconds"], 14_400.0);
+}
+
+#[test]
+fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() {
+    let policy = Scratch::new(
+        "visibility.json",
+        br#"{"max_attempts":2,"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[40,7200],"jitter":"none"}}"#,
+    );
+    let dead = Scratch::new("dead-visibility.jsonl", b"");
+    let arguments = [
+        "local",
+        "-",
+        "--strategy",
+        "visibility",
+        "--fail-rate",
+        "1",
+        "--policy",
+        policy.name(),
+        "--final-dlq",
+        dead.name(),
+        "--format",
+        "json",
+    ];
+    let report = report(&with_input(&arguments, ONE));
+    assert_eq!((&report["retries"], &report["hops"]), (&2.into(), &0.into()));
+    assert_eq!(report["virtual_seconds"], 7240.0);
+    let requests = &report["requests"];
+    assert_eq!(requests["ChangeMessageVisibilityBatch"], 2);
+    assert_eq!(requests["SendMessageBatch"], 3, "the producer's, the verdict's and the final record's");
+    let record: Value = serde_json::from_str(&dead.text()).unwrap();
+    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE), "not a byte is changed");
+    let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
+    assert_eq!((&document["stage"], &document["attempts"]), (&"message-processor".into(), &2.into()));
+}
+
+#[test]
+fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
+    let policy = Scratch::new(
+        "async.json",
+        br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
+    );
+    let dead = Scratch::new("dead-async.jsonl", b"");
+    let run = |failing: [&str; 2], input: &[u8]| {
+        let [fail, how] = failing;
+        let arguments = [
+            "local",
+            "-",
+            "--strategy",
+            "async-retry",
+            fail,
+            how,
+            "--policy",
+            policy.name(),
+            "--final-dlq",
+            dead.name(),
+            "--format",
+            "json",
+        ];
+        report(&with_input(&arguments, input))
+    };
+    let twice = run(["--fail-first", "2"], b"[1e400]\nnot JSON\n");
+    assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
+    assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
+    assert_eq!(twice["virtual_seconds"], 4000.0);
+
+    let always = run(["--fail-rate", "1"], b"[1e400]");
+    assert_eq!(
+        (&always["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], &always["retries"]),
+        (&1.into(), &5.into())
+    );
+    let record: Value = serde_json::from_str(&dead.text()).unwrap();
+    let body = record["body"].as_str().unwrap();
+    assert!(body.contains(r#""_original_payload":[1e400]}"#), "{body}");
+    let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
+    assert_eq!((&document["stage"], &document["attempts"]), (&"async-retry-handler".into(), &5.into()));
+}
