@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's own tasks.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
+mod bench;
 mod bundle;
 mod fuzz;
 #[cfg(test)]
@@ -15,8 +16,9 @@ mod venv;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
+use crate::bench::{Bench, bench};
 use crate::bundle::{Architecture, bundle};
 use crate::tools::{Failure, cargo, run};
 
@@ -113,12 +115,6 @@ enum Task {
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Bench {
-    /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
-    Audit,
-}
-
 fn main() -> ExitCode {
     if let Some(compiled) = fuzz::compile() {
         return compiled;
@@ -135,7 +131,7 @@ fn main() -> ExitCode {
         Task::Simulate { planted: true, .. } => simulate::planted(),
         Task::Simulate { planted: false, arguments } => simulate::simulate(&arguments),
         Task::Dependencies { write } => supply_chain::dependencies(write),
-        Task::Bench { what: Bench::Audit } => bench_audit(),
+        Task::Bench { what } => bench(what),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };
     match done {
@@ -159,12 +155,6 @@ fn soak(arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     bundle(Architecture::HOST)?;
     test::soak(arguments)
-}
-
-fn bench_audit() -> Result<(), Failure> {
-    venv::set_up(&venv::TESTS)?.required()?;
-    run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
-    run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
 }
 
 fn conformance(profile: &str, region: Option<&str>) -> Result<(), Failure> {

@@ -1,0 +1,26 @@
+//! `cargo xtask bench`: figures as ratios, measured in one run.
+
+use clap::ValueEnum;
+
+use crate::tools::{Failure, cargo, run};
+use crate::venv;
+
+/// What is measured.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Bench {
+    /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
+    Audit,
+}
+
+/// Measures and prints.
+pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
+    match what {
+        Bench::Audit => audit(),
+    }
+}
+
+fn audit() -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
+    run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
+}
