@@ -261,7 +261,7 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
             let failure = &Failure { new_generation: delivery == 0, ..failure };
             let envelope = schema.parse(&body).unwrap();
             let failed = Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 };
-            if let Decision::Resend(resend) = decide(&policy, failed, now) {
+            if let Decision::Resend(resend) = decide(&policy, failed, None, now) {
                 assert_valid("message", &resend.body);
                 body = resend.body;
             }

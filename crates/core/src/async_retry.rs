@@ -10,7 +10,7 @@ mod record;
 use chrono::TimeDelta;
 
 use crate::backoff::{Key, delay};
-use crate::decision::{Due, GiveUp, check_age, check_attempts, classify};
+use crate::decision::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify};
 use crate::failure::{Failure, Kind};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
@@ -97,7 +97,7 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
     let attempt = failed.retries_made + 1;
     let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
     let due = Due::from_now(delay, failed.failed_at);
-    check_age(policy, None, failed.first_failed_at, due.at.max(now))?;
+    check_age(AgeLimit::of(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {
         Some(DelaySeconds::ZERO) => {
             let retry = Retry { attempt, initial_timestamp: failed.first_failed_at.timestamp() };

@@ -3,7 +3,7 @@
 //! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
 //! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
 //! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
-//! first 64-bit word `x` (little-endian) spreads the backoff, its second one the target's own delay. A word becomes a
+//! first 64-bit word `x` (little-endian) spreads the backoff and its pacing, its second one the target's own delay. A word becomes a
 //! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
 use rand_chacha::ChaCha8Rng;
@@ -49,8 +49,13 @@ pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
             (low, low + max)
         }
     };
+    RetryDelay::saturating(spread(key, low, high))
+}
+
+/// A number in `low..=high` by the word of this key that spreads the backoff.
+pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     let [word, _] = words(key);
-    RetryDelay::saturating(within(word, low, high))
+    within(word, low, high)
 }
 
 /// A delay that the target asked for: never less (but for `limit`, see [`Policy::delay_limit`]), and up to 10 % more, since

@@ -12,6 +12,7 @@ use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
 use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
+use crate::pacing::Window;
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
@@ -50,6 +51,8 @@ pub struct Resend {
     pub delay: DelaySeconds,
     /// The whole delay: more than the queue's where the message has hopped.
     pub waited: RetryDelay,
+    /// Whether it is longer than the policy's backoff, or the target, has asked for: too many wait.
+    pub is_stretched: bool,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
     /// A snooze spends none.
@@ -67,11 +70,12 @@ pub struct GiveUp {
     pub explanation: String,
 }
 
-/// Decides. Pure: the same message, failure, policy and moment give the same answer.
+/// Decides. Pure: the same message, failure, policy, window and moment give the same answer. The window is that of
+/// `max_redelivery_per_second`; without one nothing is paced.
 #[must_use]
-pub fn decide(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Decision {
+pub fn decide(policy: &Policy, failed: Failed<'_>, window: Option<Window>, now: Timestamp) -> Decision {
     // That its metadata fits is seen to before it hops, not after hours of waiting.
-    let decided = next_retry(policy, failed, now).and_then(|retry| {
+    let decided = next_retry(policy, failed, window, now).and_then(|retry| {
         let (due, delay) = (retry.due, retry.due.delay_from(now));
         let resend = fit(failed, retry, delay.unwrap_or(DelaySeconds::MAX))?;
         Ok(if delay.is_some() { Decision::Resend(resend) } else { Decision::Hop(due.at) })
@@ -100,10 +104,16 @@ pub fn hops_on(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Tim
 struct Retry {
     metadata: RetryMetadata,
     due: Due,
+    is_stretched: bool,
     spends_attempt: bool,
 }
 
-fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Retry, GiveUp> {
+fn next_retry(
+    policy: &Policy,
+    failed: Failed<'_>,
+    window: Option<Window>,
+    now: Timestamp,
+) -> Result<Retry, GiveUp> {
     let Failed { failure, envelope, sent_at, .. } = failed;
     let before = envelope.metadata.clone();
     let before = if failure.new_generation { before.into_next_generation() } else { before };
@@ -121,9 +131,11 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    let due = Due::of_hop(policy, failure, now)
+    let own = Due::of_hop(policy, failure, now)
         .unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
-    check_age(policy, before.expires_at, first_sent, due.at)?;
+    let limit = AgeLimit::of(policy, before.expires_at, first_sent);
+    check_age(limit, own.at)?;
+    let due = window.map_or(own, |window| own.paced(window, key, limit.map(|limit| limit.at), now));
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
         next_retry_time: due.at,
@@ -132,7 +144,7 @@ fn next_retry(policy: &Policy, failed: Failed<'_>, now: Timestamp) -> Result<Ret
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
-    Ok(Retry { metadata, due, spends_attempt })
+    Ok(Retry { metadata, due, is_stretched: due != own, spends_attempt })
 }
 
 /// The delay before the retry of this key: the target's own, or the policy's.
@@ -176,24 +188,33 @@ pub(crate) fn classify(policy: &Policy, failure: &Failure) -> Kind {
     }
 }
 
-/// Whether a retry at `next` comes in time: by the policy, and by the producer.
-pub(crate) fn check_age(
-    policy: &Policy,
-    expires_at: Option<Timestamp>,
-    first_sent: Timestamp,
-    next: Timestamp,
-) -> Result<(), GiveUp> {
-    let by_policy = policy
-        .max_age_seconds
-        .map(|age| (first_sent + TimeDelta::seconds(i64::from(age)), "max_age_seconds"));
-    let by_producer = expires_at.map(|moment| (moment, "metadata.expires_at"));
-    match by_policy.into_iter().chain(by_producer).min() {
-        Some((limit, name)) if next > limit => Err(GiveUp {
+/// The last moment at which a message may be retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AgeLimit {
+    at: Timestamp,
+    by: &'static str,
+}
+
+impl AgeLimit {
+    /// The earlier one of the policy's and the producer's.
+    pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
+        let by_policy = policy
+            .max_age_seconds
+            .map(|age| Self { at: first_sent + TimeDelta::seconds(i64::from(age)), by: "max_age_seconds" });
+        let by_producer = expires_at.map(|at| Self { at, by: "metadata.expires_at" });
+        by_policy.into_iter().chain(by_producer).min()
+    }
+}
+
+/// Whether a retry at `next` comes in time.
+pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), GiveUp> {
+    match limit {
+        Some(AgeLimit { at, by }) if next > at => Err(GiveUp {
             reason: DeadLetterReason::MessageExpired,
             explanation: format!(
-                "The next retry at {} would come after {name} at {}",
+                "The next retry at {} would come after {by} at {}",
                 rfc3339(next),
-                rfc3339(limit)
+                rfc3339(at)
             ),
         }),
         _ => Ok(()),
@@ -212,9 +233,18 @@ fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Rese
         let body = failed.envelope.with_retry_metadata(&retry.metadata);
         let bytes = body.len() + failed.attributes_bytes;
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, due, spends_attempt } = retry;
+            let Retry { metadata, due, is_stretched, spends_attempt } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
-            return Ok(Resend { body, delay, waited: due.delay, retry_attempt, spends_attempt, first_sent });
+            let waited = due.delay;
+            return Ok(Resend {
+                body,
+                delay,
+                waited,
+                is_stretched,
+                retry_attempt,
+                spends_attempt,
+                first_sent,
+            });
         }
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {

@@ -20,6 +20,7 @@ pub mod handler;
 pub mod limits;
 pub mod message;
 pub mod metadata;
+pub mod pacing;
 pub mod packing;
 pub mod policy;
 pub mod ports;

@@ -22,6 +22,8 @@ pub struct Policy {
     pub backoff: Backoff,
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
+    /// About how many messages come back to the source queue a second, at most, where `DelaySeconds` can hold them.
+    pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Give up when the next retry would come later than this after the message was first sent.
     pub max_age_seconds: Option<u32>,
     /// Only these error types are retried.
@@ -30,6 +32,24 @@ pub struct Policy {
     pub non_retryable: Option<Globs>,
     /// Further calls within the invocation, before a delayed retry is spent.
     pub immediate: Option<Immediate>,
+}
+
+/// Messages a second, 0.01..=100,000.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct RedeliveryRate(f64);
+
+impl RedeliveryRate {
+    /// `None` outside of the range.
+    #[must_use]
+    pub fn new(per_second: f64) -> Option<Self> {
+        (0.01..=100_000.0).contains(&per_second).then_some(Self(per_second))
+    }
+
+    /// Messages a second.
+    #[must_use]
+    pub const fn per_second(self) -> f64 {
+        self.0
+    }
 }
 
 /// Retries inside the invocation, for blips: they spend no attempt.
@@ -167,6 +187,7 @@ impl Default for Policy {
             max_attempts: 5,
             backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
             long_delays: false,
+            max_redelivery_per_second: None,
             max_age_seconds: None,
             retryable: None,
             non_retryable: None,

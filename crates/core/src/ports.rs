@@ -89,8 +89,14 @@ pub struct Receive {
     pub visibility: Option<VisibilitySeconds>,
 }
 
+/// The counts of a queue.
+pub trait QueueDepth: Send + Sync {
+    /// Counts that SQS calls approximate: they may be a minute old.
+    fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
+}
+
 /// A whole queue: what an event source mapping, an auditor or a test needs.
-pub trait Queue: QueueSender + VisibilityControl {
+pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     /// Up to 10 messages; empty when none came within the wait.
     fn receive(
         &self,
@@ -98,8 +104,6 @@ pub trait Queue: QueueSender + VisibilityControl {
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
-    /// Counts that SQS calls approximate.
-    fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
     /// The queue's ARN.
     fn arn(&self) -> &str;
     /// The queue's URL.

@@ -44,7 +44,7 @@ pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result
     let mut failure = Failure::of_handler(error, &delivery());
     let envelope = SCHEMA.parse(body).unwrap();
     let decide = |failure: &Failure, now| {
-        decide(policy, Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 }, now)
+        decide(policy, Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 }, None, now)
     };
     let mut decision = decide(&failure, now);
     if let Decision::Hop(due) = decision {

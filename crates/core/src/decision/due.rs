@@ -2,10 +2,12 @@
 
 use chrono::TimeDelta;
 
+use crate::backoff::Key;
 use crate::failure::Failure;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::metadata::parse_rfc3339;
+use crate::pacing::{Window, paced};
 use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that it comes from.
@@ -40,10 +42,26 @@ impl Due {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
+    /// The same, or later where too many messages wait, but not after `limit`. What hops is paced when it is sent at last.
+    pub(super) fn paced(self, window: Window, key: Key, limit: Option<Timestamp>, now: Timestamp) -> Self {
+        let Some(own) = self.delay_from(now) else { return self };
+        let left = limit.map_or(DelaySeconds::MAX, |limit| whole_seconds(limit - now));
+        let longer = paced(own, window, key).min(left).max(own).get() - own.get();
+        Self {
+            at: self.at + TimeDelta::seconds(longer.into()),
+            delay: RetryDelay::saturating(u64::from(self.delay.get()) + u64::from(longer)),
+        }
+    }
+
     /// What remains of it, rounded up: nothing comes early. `None` where that is more than `DelaySeconds` can say.
     pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
         DelaySeconds::new(rounded_up(self.at - now))
     }
+}
+
+/// Whole seconds, rounded down, 0 where it is past.
+fn whole_seconds(duration: TimeDelta) -> DelaySeconds {
+    DelaySeconds::saturating(u64::try_from(duration.num_seconds()).unwrap_or(0))
 }
 
 /// Whole seconds, 0 where it is past.

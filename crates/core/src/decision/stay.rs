@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Due, GiveUp, check_age, check_attempts, classify, delay_before};
+use super::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify, delay_before};
 use crate::backoff::Key;
 use crate::failure::{Failure, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
@@ -57,7 +57,7 @@ pub fn decide_on_queue(
     let left = VisibilitySeconds::MAX.get() - queue.visibility_timeout.get();
     let delay = delay_before(policy, failure, key).min(RetryDelay::saturating(left.into()));
     let due = Due::from_now(delay, now);
-    check_age(policy, metadata.expires_at, stayed.first_sent, due.at)?;
+    check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
     check_retention(queue, stayed.sent_at, due.at)?;
     Ok(VisibilitySeconds::from(delay))
 }

@@ -1,6 +1,7 @@
 mod limits;
 mod long_delays;
 mod on_queue;
+mod paced;
 
 use chrono::TimeZone;
 
@@ -64,7 +65,7 @@ fn decided(policy: &Policy, body: &str, failure: &Failure) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
     let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
-    decide(policy, failed, at(10))
+    decide(policy, failed, None, at(10))
 }
 
 fn resend(policy: &Policy, body: &str, failure: &Failure) -> Resend {

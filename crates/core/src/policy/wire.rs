@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 use wildmatch::WildMatch;
 
-use super::{Backoff, Globs, Immediate, Jitter, POLICY_SCHEMA, Policy, PolicyError};
+use super::{Backoff, Globs, Immediate, Jitter, POLICY_SCHEMA, Policy, PolicyError, RedeliveryRate};
 use crate::envelope::{Malformed, Member, members};
 use crate::limits::RetryDelay;
 use crate::schema::{Violation, violations};
@@ -73,6 +73,9 @@ fn policy_of(document: &Value) -> Policy {
         max_attempts: whole("max_attempts").unwrap_or(default.max_attempts),
         backoff: document.get("backoff").map_or(default.backoff, backoff_of),
         long_delays: document["long_delays"].as_bool().unwrap_or(default.long_delays),
+        max_redelivery_per_second: document["max_redelivery_per_second"]
+            .as_f64()
+            .and_then(RedeliveryRate::new),
         max_age_seconds: whole("max_age_seconds"),
         retryable: globs("retryable"),
         non_retryable: globs("non_retryable"),

@@ -46,13 +46,13 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
     let now = moment();
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
         let full = Failed { envelope: &envelope, failure, sent_at, attributes_bytes };
-        if let Decision::Resend(resend) = decide(policy, full, now) {
+        if let Decision::Resend(resend) = decide(policy, full, window, now) {
             assert!(resend.body.len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
     let failed = Failed { envelope: &envelope, failure, sent_at, attributes_bytes: 0 };
-    let decided = decide(policy, failed, now);
-    assert_eq!(decided, decide(policy, failed, now), "a copy is decided on differently");
+    let decided = decide(policy, failed, window, now);
+    assert_eq!(decided, decide(policy, failed, window, now), "a copy is decided on differently");
     let resend = match decided {
         Decision::Resend(resend) => resend,
         Decision::Hop(due) => {

@@ -13,7 +13,7 @@ fn first_sent_time_is_kept_from_the_first_delivery_on() {
         sent_at: at(70), // a re-send is a new SQS message with a new clock
         attributes_bytes: 0,
     };
-    match decide(&minutes(), failed, at(80)) {
+    match decide(&minutes(), failed, None, at(80)) {
         Decision::Resend(second) => {
             assert_eq!(second.first_sent, at(0));
             assert_eq!(metadata(&second).first_sent_time, Some(at(0)));
@@ -141,7 +141,7 @@ fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
     let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
-    decide(&policy(r#"{"max_attempts":1000}"#), failed, at(10))
+    decide(&policy(r#"{"max_attempts":1000}"#), failed, None, at(10))
 }
 
 /// What a first retry adds: attempt, two times, and a history of one failure.

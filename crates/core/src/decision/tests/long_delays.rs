@@ -17,7 +17,7 @@ fn decided_at(policy: &Policy, failure: &Failure, second: i64, millis: i64) -> D
     let body = body("");
     let envelope = schema.parse(&body).unwrap();
     let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
-    decide(policy, failed, at(second) + TimeDelta::milliseconds(millis))
+    decide(policy, failed, None, at(second) + TimeDelta::milliseconds(millis))
 }
 
 fn hopping(due: i64) -> Failure {
@@ -123,7 +123,7 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
     let envelope = schema.parse(&body).unwrap();
     let attributes_bytes = MESSAGE_BYTES_MAX - body.len();
     let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
-    match decide(&hours(), failed, at(10)) {
+    match decide(&hours(), failed, None, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),
     }

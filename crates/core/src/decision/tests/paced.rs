@@ -1,0 +1,67 @@
+use super::*;
+use crate::policy::RedeliveryRate;
+
+/// 600 s on average for each re-send, 300 s at least.
+fn busy() -> Window {
+    Window::of(6000, RedeliveryRate::new(10.0).unwrap())
+}
+
+fn paced(policy: &Policy, members: &str, failure: &Failure) -> Decision {
+    let schema = MessageSchema::default();
+    let body = body(members);
+    let envelope = schema.parse(&body).unwrap();
+    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
+    decide(policy, failed, Some(busy()), at(10))
+}
+
+fn resent(policy: &Policy, members: &str, failure: &Failure) -> Resend {
+    match paced(policy, members, failure) {
+        Decision::Resend(resend) => resend,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_re_send_comes_later_where_too_many_wait_and_its_metadata_says_when() {
+    let resend = resent(&minutes(), "", &transient());
+    assert_eq!((resend.delay.get(), resend.waited.get(), resend.is_stretched), (701, 701, true));
+    assert!(resend.body.contains(r#""next_retry_time":"2026-07-25T17:31:51.000000Z""#), "{}", resend.body);
+    assert_eq!(resend.retry_attempt, 1, "waiting longer spends nothing");
+}
+
+#[test]
+fn a_longer_delay_of_its_own_stays_as_it_is() {
+    let quarter_hours = policy(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
+    let resend = resent(&quarter_hours, "", &transient());
+    assert_eq!((resend.delay.get(), resend.is_stretched), (900, false));
+}
+
+#[test]
+fn no_retry_is_paced_past_an_age_limit() {
+    let young =
+        policy(r#"{"max_age_seconds":100,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#);
+    assert_eq!(resent(&young, "", &transient()).delay.get(), 90, "100 s after second 0");
+    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(80) + TimeDelta::milliseconds(900)));
+    assert_eq!(resent(&minutes(), &expires, &transient()).delay.get(), 70, "whole seconds, none too many");
+    let expires = format!(r#""expires_at":"{}""#, rfc3339(at(70)));
+    let resend = resent(&minutes(), &expires, &transient());
+    assert_eq!((resend.delay.get(), resend.is_stretched), (60, false), "its own delay is in time");
+}
+
+#[test]
+fn a_snooze_is_paced_too_and_still_spends_nothing() {
+    let resend = resent(&minutes(), "", &snooze());
+    assert_eq!((resend.delay.get(), resend.spends_attempt), (701, false));
+}
+
+#[test]
+fn a_hop_is_not_paced_but_the_re_send_at_its_end_is() {
+    let hours =
+        policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#);
+    assert_eq!(paced(&hours, "", &transient()), Decision::Hop(at(7205)), "from the failure on");
+    let hopped =
+        Failure { failed_at: Some(rfc3339(at(-7100))), due_at: Some(rfc3339(at(100))), ..transient() };
+    let resend = resent(&hours, "", &hopped);
+    // 90 s remained; it waits 611 s more.
+    assert_eq!((resend.delay.get(), resend.waited.get(), resend.is_stretched), (701, 7811, true));
+}
