@@ -15,8 +15,8 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Re
 use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock, EntryOutcome, Observer, Queue, QueueSender, QueueService, QueueSettings, Receive,
-    VisibilityControl,
+    Clock, Depth, EntryError, EntryOutcome, Observer, Queue, QueueDepth, QueueSender, QueueService,
+    QueueSettings, Receive, VisibilityControl,
 };
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -178,6 +178,12 @@ impl QueueSender for Spy {
         let outcomes = self.queue.send_batch(batch).await;
         self.clock.sleep(after).await;
         outcomes
+    }
+}
+
+impl QueueDepth for Spy {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.queue.depth().await
     }
 }
 

@@ -26,7 +26,7 @@ use redeliver_core::ports::{
 };
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
-use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 use support::*;
@@ -164,6 +164,7 @@ impl Loop {
                 observer: observer.clone(),
                 schema: schema.clone(),
                 policy: Policy::from_json(POLICY).unwrap(),
+                pacer: Pacer::default(),
             },
             annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer, schema: schema.clone() },
             queues: [source, intermediate, annotation, last],

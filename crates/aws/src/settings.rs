@@ -168,7 +168,13 @@ impl MessageProcessorSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = StrategySettings::read(reader);
-        let policy = policy(reader);
+        let policy = policy(reader).and_then(|policy| {
+            if strategy.as_ref().is_some_and(StrategySettings::hides) {
+                unpaced(reader, policy)
+            } else {
+                Some(policy)
+            }
+        });
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
@@ -183,6 +189,10 @@ impl MessageProcessorSettings {
 }
 
 impl StrategySettings {
+    fn hides(&self) -> bool {
+        matches!(self, Self::Visibility { .. })
+    }
+
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         match reader.optional("STRATEGY").as_deref() {
             None | Some("delayed-resend") => {
@@ -298,6 +308,7 @@ impl AsyncRetryHandlerSettings {
             let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
             reader.check("RETRY_POLICY", checked)
         });
+        let policy = policy.and_then(|policy| unpaced(&mut reader, policy));
         let settings = (|| {
             Some(Self {
                 retry_queue_url: retry_queue_url?,
@@ -315,6 +326,15 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
         None => Some(Policy::default()),
         Some(text) => reader.check("RETRY_POLICY", Policy::from_json(&text)),
     }
+}
+
+/// Where nothing is sent to a source queue again, nothing can be paced.
+fn unpaced(reader: &mut Reader<'_>, policy: Policy) -> Option<Policy> {
+    let checked = match policy.max_redelivery_per_second {
+        Some(_) => Err("has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"),
+        None => Ok(policy),
+    };
+    reader.check("RETRY_POLICY", checked)
 }
 
 fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {

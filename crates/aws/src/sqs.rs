@@ -19,7 +19,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
 };
 
 use crate::failed_request::{batch_entry_error, entry_error, no_answer};
@@ -102,6 +102,33 @@ impl VisibilityControl for SqsQueue {
     }
 }
 
+impl QueueDepth for SqsQueue {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        let answer = self
+            .client
+            .get_queue_attributes()
+            .queue_url(&*self.url)
+            .attribute_names(QueueAttributeName::All)
+            .send()
+            .await
+            .map_err(|error| entry_error(&error))?;
+        let count = |name| {
+            let attributes = answer.attributes.as_ref()?;
+            attributes.get(&name)?.parse().ok()
+        };
+        let all = (
+            count(QueueAttributeName::ApproximateNumberOfMessages),
+            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
+            count(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
+        );
+        match all {
+            (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
+            // Unknown is not empty.
+            _ => Err(no_answer("UnreadableAnswer")),
+        }
+    }
+}
+
 impl Queue for SqsQueue {
     /// A message that cannot be understood (no `SentTimestamp`, no body) is left out: it comes back, and is redriven at last.
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
@@ -136,31 +163,6 @@ impl Queue for SqsQueue {
                 outcomes(handles.len(), done, answer.failed)
             }
             Err(error) => vec![Err(entry_error(&error)); handles.len()],
-        }
-    }
-
-    async fn depth(&self) -> Result<Depth, EntryError> {
-        let answer = self
-            .client
-            .get_queue_attributes()
-            .queue_url(&*self.url)
-            .attribute_names(QueueAttributeName::All)
-            .send()
-            .await
-            .map_err(|error| entry_error(&error))?;
-        let count = |name| {
-            let attributes = answer.attributes.as_ref()?;
-            attributes.get(&name)?.parse().ok()
-        };
-        let all = (
-            count(QueueAttributeName::ApproximateNumberOfMessages),
-            count(QueueAttributeName::ApproximateNumberOfMessagesNotVisible),
-            count(QueueAttributeName::ApproximateNumberOfMessagesDelayed),
-        );
-        match all {
-            (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
-            // Unknown is not empty.
-            _ => Err(no_answer("UnreadableAnswer")),
         }
     }
 

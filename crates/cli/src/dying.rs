@@ -9,7 +9,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
@@ -61,6 +61,12 @@ impl VisibilityControl for Slow<'_> {
     }
 }
 
+impl QueueDepth for Slow<'_> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.slowly(self.queue.depth()).await
+    }
+}
+
 impl Queue for Slow<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.slowly(self.queue.receive(request)).await
@@ -68,10 +74,6 @@ impl Queue for Slow<'_> {
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         self.slowly(self.queue.delete_batch(handles)).await
-    }
-
-    async fn depth(&self) -> Result<Depth, EntryError> {
-        self.slowly(self.queue.depth()).await
     }
 
     fn arn(&self) -> &str {

@@ -18,6 +18,10 @@ pub enum Event {
     /// Its retry is more than 900 s away: it is on the intermediate DLQ again, for the next hop. A failed asynchronous invocation
     /// waits so on the retry queue, however long.
     Hopped(Hopped),
+    /// Re-sends of a batch are stretched, since too many messages wait; or the rate cannot be held even so.
+    Paced(Paced),
+    /// How many messages wait is not known: the last known count paces on, or nothing is paced.
+    NotCounted(NotCounted),
     /// The target failed and was called again at once, within the invocation.
     RetriedImmediately(RetriedImmediately),
     /// The retry loop gave it up; a verdict is on its way to the annotator.
@@ -104,6 +108,24 @@ pub struct Hopped {
     pub sqs_message_id: String,
     /// From now to the retry.
     pub remaining_seconds: f64,
+}
+
+/// See [`Event::Paced`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Paced {
+    /// Messages that wait with a delay, as SQS counts them: the number may be a minute old.
+    pub waiting: u64,
+    /// Re-sends of this batch whose delay is longer than their own.
+    pub paced: u64,
+    /// Whether delays of 900 s at most can hold `max_redelivery_per_second`.
+    pub rate_is_held: bool,
+}
+
+/// See [`Event::NotCounted`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotCounted {
+    /// SQS's error code, or ours where it did not answer.
+    pub code: String,
 }
 
 /// See [`Event::RetriedImmediately`].

@@ -11,7 +11,7 @@ use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+    Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
 };
 
 use crate::checks::sender_fault;
@@ -103,6 +103,15 @@ impl VisibilityControl for EmbeddedQueue {
     }
 }
 
+impl QueueDepth for EmbeddedQueue {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        let now = self.service.clock().now();
+        self.service
+            .lock()
+            .request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
+    }
+}
+
 impl Queue for EmbeddedQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let fault = self.service.lock().begin(Action::ReceiveMessage, &self.arn);
@@ -123,13 +132,6 @@ impl Queue for EmbeddedQueue {
                 state.queue(&self.arn)?.delete(now, handle)
             })
         })
-    }
-
-    async fn depth(&self) -> Result<Depth, EntryError> {
-        let now = self.service.clock().now();
-        self.service
-            .lock()
-            .request(Action::GetQueueAttributes, &self.arn, |state| Ok(state.queue(&self.arn)?.depth(now)))
     }
 
     fn arn(&self) -> &str {

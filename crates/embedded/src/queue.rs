@@ -4,6 +4,7 @@
 //! or a receive, is the same to the machine. All operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use chrono::SubsecRound;
 use redeliver_core::limits::VisibilitySeconds;
@@ -76,6 +77,8 @@ pub(crate) struct QueueState {
     expiries: BTreeSet<(Timestamp, Key)>,
     /// How many of the hidden ones have not been received: `DelaySeconds`.
     delayed: usize,
+    /// When its counts were last taken, and what they were.
+    last_counted: Option<(Timestamp, Depth)>,
     totals: Totals,
     log: ChangeLog,
     pub(crate) arrivals: Arrivals,
@@ -93,6 +96,7 @@ impl QueueState {
             hidden: BTreeSet::new(),
             expiries: BTreeSet::new(),
             delayed: 0,
+            last_counted: None,
             totals: Totals::default(),
             log,
             arrivals: Arrivals::default(),
@@ -217,8 +221,19 @@ impl QueueState {
         Ok(())
     }
 
-    /// Messages by state.
-    pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
+    /// Messages by state, as they were at most `lag` ago.
+    pub(crate) fn counted(&mut self, now: Timestamp, lag: Duration) -> Depth {
+        match self.last_counted {
+            Some((at, depth)) if now < later(at, lag) => depth,
+            _ => {
+                let depth = self.depth(now);
+                self.last_counted = Some((now, depth));
+                depth
+            }
+        }
+    }
+
+    fn depth(&mut self, now: Timestamp) -> Depth {
         self.settle(now);
         Depth {
             visible: self.visible.len() as u64,

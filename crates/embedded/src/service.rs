@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings};
@@ -45,6 +46,12 @@ impl EmbeddedSqs {
     /// Replaces the faults; [`FaultPlan::default`] heals all.
     pub fn set_faults(&self, faults: FaultPlan) {
         self.lock().set_faults(faults);
+    }
+
+    /// Lets queues' counts be so old at most, the same old ones for all who ask. SQS's become right "at least 1 minute after the
+    /// producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference). At first they are exact.
+    pub fn set_counts_lag(&self, lag: Duration) {
+        self.lock().set_counts_lag(lag);
     }
 
     /// What happened to messages since the last call, in order. The first call begins the log: nothing before it is told.

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::task::Waker;
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{EntryError, EntryOutcome, QueueSettings, Receive};
+use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive};
 
 use crate::changes::ChangeLog;
 use crate::checks::{check_content, check_name, check_settings, sender_fault};
@@ -23,6 +24,8 @@ pub(crate) struct State {
     rng: StdRng,
     requests: BTreeMap<&'static str, u64>,
     faults: FaultPlan,
+    /// How old a queue's counts may be.
+    counts_lag: Duration,
     log: ChangeLog,
     /// Long polls to be woken once the lock is free.
     woken: Vec<Waker>,
@@ -46,6 +49,7 @@ impl State {
             rng: StdRng::seed_from_u64(seed),
             requests: BTreeMap::new(),
             faults: FaultPlan::default(),
+            counts_lag: Duration::ZERO,
             log: ChangeLog::default(),
             woken: Vec::new(),
         }
@@ -65,6 +69,15 @@ impl State {
 
     pub(crate) fn set_faults(&mut self, faults: FaultPlan) {
         self.faults = faults;
+    }
+
+    pub(crate) fn set_counts_lag(&mut self, lag: Duration) {
+        self.counts_lag = lag;
+    }
+
+    pub(crate) fn depth(&mut self, now: Timestamp, arn: &str) -> Result<Depth, EntryError> {
+        let lag = self.counts_lag;
+        Ok(self.queue(arn)?.counted(now, lag))
     }
 
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {

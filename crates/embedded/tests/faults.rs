@@ -2,7 +2,9 @@
 
 mod support;
 
-use redeliver_core::ports::{EntryError, Fault, Queue, QueueService, QueueSettings, Receive};
+use redeliver_core::ports::{
+    EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
+};
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use support::{message, receive, send, service};
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{
-    Clock, Depth, Queue, QueueService, QueueSettings, Receive, Redrive, VisibilityControl as _,
+    Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
+    VisibilityControl as _,
 };
 use redeliver_embedded::{EmbeddedQueue, Totals};
 use support::{message, seconds, send, service};

@@ -8,7 +8,7 @@ use futures_util::future::join;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage};
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, Fault, Queue, QueueService, QueueSettings, Receive, Redrive,
+    Clock, Depth, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
     VisibilityControl as _,
 };
 use redeliver_embedded::{Totals, What};

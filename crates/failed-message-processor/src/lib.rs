@@ -1,23 +1,28 @@
 //! The failed-message processor: validate → decide → re-send with a delay, hop, or give up → report.
 
 mod on_aws;
+mod pacer;
 
 use futures_util::join;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::envelope::Envelope;
-use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, Hopped, ReceivedAgain, RetryScheduled};
+use redeliver_core::events::{
+    ArrivedByRedrive, Event, GivenUp, Hopped, Paced, ReceivedAgain, RetryScheduled,
+};
 use redeliver_core::failure::{Failure, Stage, of_received};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::metadata::rfc3339;
+use redeliver_core::pacing::Window;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
 
 pub use on_aws::NAME;
+pub use pacer::Pacer;
 
 /// A message that failed once or twice here is nobody's concern.
 const RECEIVES_UNTOLD: u32 = 3;
@@ -39,21 +44,34 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub schema: MessageSchema,
     /// When a message comes back, and when it is given up.
     pub policy: Policy,
+    /// What it remembers for `max_redelivery_per_second`.
+    pub pacer: Pacer,
 }
 
-impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
+impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let now = self.clock.now();
         let reporter = Reporter::new(&self.clock, &self.observer, deadline);
+        let pace = self.pace().await;
+        let window = pace.map(|(window, _)| window);
+        let now = self.clock.now();
+        let mut paced = 0;
         let mut resends = Vec::new();
         let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
-            match self.settle(record, now) {
-                Settled::Resend(outgoing) => resends.push(*outgoing),
+            match self.settle(record, window, now) {
+                Settled::Resend { outgoing, is_stretched } => {
+                    paced += u64::from(is_stretched);
+                    resends.push(*outgoing);
+                }
                 Settled::Hop(outgoing) => hops.push(*outgoing),
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
             }
+        }
+        if let Some((window, waiting)) = pace
+            && !(window.holds() && paced == 0)
+        {
+            self.observer.observe(&Event::Paced(Paced { waiting, paced, rate_is_held: window.holds() }));
         }
         let (resends, hops, verdicts) = join!(
             reporter.send(&self.source_queue, "re-send", resends),
@@ -66,12 +84,18 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<
 
 /// Where a failed message goes.
 enum Settled {
-    Resend(Box<Outgoing>),
+    Resend { outgoing: Box<Outgoing>, is_stretched: bool },
     Hop(Box<Outgoing>),
     Verdict(Box<Outgoing>),
 }
 
-impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
+impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
+    async fn pace(&self) -> Option<(Window, u64)> {
+        let rate = self.policy.max_redelivery_per_second?;
+        // Boxed: the request's future is large, and most policies have no rate.
+        Box::pin(self.pacer.window(rate, &self.source_queue, &self.clock, &self.observer)).await
+    }
+
     fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
         let sqs_message_id = record.sqs_message_id.clone();
         let receive_count = record.receive_count;
@@ -86,7 +110,7 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
         }
     }
 
-    fn settle(&self, mut record: ReceivedMessage, now: Timestamp) -> Settled {
+    fn settle(&self, mut record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Settled {
         self.tell_arrival(&record, now);
         let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, now);
@@ -106,8 +130,11 @@ impl<Q: QueueSender, C: Clock, O: Observer> FailedMessageProcessor<Q, C, O> {
         let sent_at = failure.sent_at().unwrap_or(record.sent_at);
         let attributes_bytes = attributes_size(&producer);
         let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
-        match decide(&self.policy, failed, now) {
-            Decision::Resend(retry) => Settled::Resend(resend(record, producer, &envelope, retry, now)),
+        match decide(&self.policy, failed, window, now) {
+            Decision::Resend(retry) => Settled::Resend {
+                is_stretched: retry.is_stretched,
+                outgoing: resend(record, producer, &envelope, retry, now),
+            },
             Decision::Hop(due) => {
                 let message_id = Some(envelope.metadata.message_id_text);
                 hop(record, body, &producer, message_id, failure, due, now)

@@ -8,7 +8,7 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 
-use crate::FailedMessageProcessor;
+use crate::{FailedMessageProcessor, Pacer};
 
 /// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
@@ -27,6 +27,7 @@ impl FailedMessageProcessor<SqsQueue, SystemClock, JsonLines<SystemClock, Stdout
             observer: JsonLines::stdout(name),
             schema: settings.schema,
             policy: settings.policy,
+            pacer: Pacer::default(),
         }
     }
 }

@@ -52,6 +52,7 @@ impl Setup {
             observer: self.world.seen.clone(),
             schema: MessageSchema::default(),
             policy: self.policy.clone(),
+            pacer: Pacer::default(),
         };
         let deadline = self.world.clock.now() + Duration::from_secs(30);
         self.world.clock.block_on(processor.process(records, deadline)).failed

@@ -213,9 +213,10 @@ impl Knobs {
         };
         // A message that stays on its queue has one clock: all of its retries within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
+        let policy = if visibility { PolicyModel { paced: None, ..policy } } else { policy };
         // Its payloads are any JSON; whatever SQS can do to messages of other kinds is seen elsewhere.
         let (policy, content) = if asynchronous {
-            (PolicyModel { immediate: None, ..policy }, ContentMix::default())
+            (PolicyModel { immediate: None, paced: None, ..policy }, ContentMix::default())
         } else {
             (policy, content)
         };

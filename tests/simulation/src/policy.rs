@@ -17,6 +17,8 @@ pub struct PolicyModel {
     pub jitter: JitterModel,
     /// Whether delays may be above 900 s.
     pub long_delays: bool,
+    /// Redeliveries a second, at most.
+    pub paced: Option<f64>,
     /// Calls at once after a blip, and the milliseconds before each.
     pub immediate: Option<(u32, u64)>,
     /// Age limit.
@@ -97,6 +99,8 @@ impl PolicyModel {
             rng.random_bool(0.3).then(|| rng.random_range(60..=if long_delays { 500_000 } else { 20_000 }));
         let immediate =
             rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
+        let rates = [0.01, 0.1, 1.0, 10.0, 100_000.0];
+        let paced = rng.random_bool(0.3).then(|| rates[rng.random_range(0..rates.len())]);
         let mut globs = |choices: &[&'static str]| {
             let wanted = rng.random_bool(0.3);
             choices.iter().copied().filter(|_| wanted && rng.random_bool(0.5)).collect::<Vec<_>>()
@@ -106,6 +110,7 @@ impl PolicyModel {
             backoff,
             jitter,
             long_delays,
+            paced,
             immediate,
             max_age_seconds,
             retryable: globs(&["HttpStatus.5*", "*.Busy", "Timeout", "Panic", "HttpStatus.41?"]),
@@ -133,6 +138,9 @@ impl PolicyModel {
         let mut document = json!({"max_attempts": self.max_attempts, "backoff": backoff});
         if self.long_delays {
             document["long_delays"] = Value::from(true);
+        }
+        if let Some(rate) = self.paced {
+            document["max_redelivery_per_second"] = Value::from(rate);
         }
         if let Some((max_attempts, delay_ms)) = self.immediate {
             document["immediate"] = json!({"max_attempts": max_attempts, "delay_ms": delay_ms});
@@ -203,6 +211,12 @@ impl PolicyModel {
         (asked.min(limit), asked.saturating_add(asked.min(limit) / 10).min(limit))
     }
 
+    /// The longest delay of a re-send whose own is at most so long: one `DelaySeconds`, where many wait.
+    #[must_use]
+    pub fn stretched(&self, most: u64) -> u64 {
+        if self.paced.is_some() { most.max(900) } else { most }
+    }
+
     /// The longest delay, whatever asks for it.
     #[must_use]
     pub fn limit(&self) -> u64 {
@@ -258,6 +272,7 @@ mod tests {
             backoff: BackoffModel::Exponential(10, 3.0, 0, 200),
             jitter: JitterModel::Named("half"),
             long_delays: false,
+            paced: None,
             immediate: None,
             max_age_seconds: None,
             retryable: vec![],

@@ -4,7 +4,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueSender, Receive, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
 
@@ -45,6 +45,12 @@ impl VisibilityControl for Probe<'_> {
     }
 }
 
+impl QueueDepth for Probe<'_> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.queue.depth().await
+    }
+}
+
 impl Queue for Probe<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.world.travel().await;
@@ -60,10 +66,6 @@ impl Queue for Probe<'_> {
         self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
         self.world.travel().await;
         answer
-    }
-
-    async fn depth(&self) -> Result<Depth, EntryError> {
-        self.queue.depth().await
     }
 
     fn arn(&self) -> &str {

@@ -17,10 +17,12 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock as _, Queue, QueueSender as _, QueueService as _, QueueSettings, Redrive};
+use redeliver_core::ports::{
+    Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
+};
 use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
-use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
@@ -128,6 +130,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     // The log of changes begins.
     let _none = sqs.take_changes();
     sqs.set_faults(knobs.fault_plan());
+    sqs.set_counts_lag(Duration::from_secs(60));
     let world = World::new(knobs, messages, sqs, ledger);
     clock.block_on(act(&world, &queues, schema));
     let seconds = (clock.now() - start).as_seconds_f64();
@@ -250,6 +253,7 @@ fn functions<'a>(
             observer,
             schema: schema.clone(),
             policy: policy.clone(),
+            pacer: Pacer::default(),
         };
         let source = EventSource { queue: probe(intermediate), function, clock };
         all.push(async move { source.run().await }.boxed());

@@ -76,6 +76,8 @@ impl World {
     pub fn heal(&self) {
         self.healed.store(true, Ordering::Relaxed);
         self.sqs.set_faults(FaultPlan::default());
+        // It must be seen when all queues are empty.
+        self.sqs.set_counts_lag(Duration::ZERO);
     }
 
     /// Whether faults are over.

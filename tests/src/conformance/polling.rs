@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::try_join;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::Content;
-use redeliver_core::ports::{Clock, Depth, Queue, QueueService, Receive};
+use redeliver_core::ports::{Clock, Depth, Queue, QueueDepth as _, QueueService, Receive};
 
 use super::bench::{Bench, Broken, ensure, ensure_eq, plain};
 

@@ -133,6 +133,8 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
     }
     let error = wrong(r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#);
     assert!(error.contains("- RETRY_POLICY has /immediate, but "), "{error}");
+    let error = wrong(r#"{"max_redelivery_per_second":5}"#);
+    assert!(error.contains("- RETRY_POLICY has /max_redelivery_per_second, which "), "{error}");
 }
 
 #[test]
@@ -177,6 +179,10 @@ fn each_strategy_has_settings_of_its_own() {
     too_long[2].1 = "43201";
     let error = with(&too_long).unwrap_err().to_string();
     assert!(error.contains("- VISIBILITY_TIMEOUT_SECONDS is not a whole number from 0 to 43200"), "{error}");
+    let mut paced = visibility;
+    paced[4].1 = r#"{"max_redelivery_per_second":5}"#;
+    let error = with(&paced).unwrap_err().to_string();
+    assert!(error.contains("- RETRY_POLICY has /max_redelivery_per_second, which "), "{error}");
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(error.contains("- STRATEGY is neither delayed-resend nor visibility"), "{error}");
 }

@@ -78,6 +78,16 @@ fn shape(event: &Event) -> Shape {
             ..info("retry_scheduled", event)
         },
         Event::Hopped(event) => Shape { metrics: vec![count("Hops")], ..info("hopped", event) },
+        Event::Paced(event) => Shape {
+            metrics: vec![
+                ("PacedRetries", "Count", event.paced.into()),
+                ("RedeliveryRateNotHeld", "Count", u64::from(!event.rate_is_held).into()),
+            ],
+            ..info("paced", event)
+        },
+        Event::NotCounted(event) => {
+            Shape { metrics: vec![count("NotCounted")], ..warn("not_counted", event) }
+        }
         Event::RetriedImmediately(event) => {
             Shape { metrics: vec![count("ImmediateRetries")], ..info("retried_immediately", event) }
         }

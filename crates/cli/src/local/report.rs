@@ -20,6 +20,8 @@ pub struct Report {
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
+    /// Retries that come later than the backoff says, since many messages waited (`max_redelivery_per_second`).
+    pub paced: u64,
     /// Calls at once, within the invocation.
     pub immediate_retries: u64,
     /// Final records by `ErrorType`.
@@ -99,7 +101,9 @@ impl Report {
         }
         row("processed", self.processed.to_string());
         row("retries", self.retries.to_string());
-        for (name, count) in [("  hops", self.hops), ("immediate retries", self.immediate_retries)] {
+        for (name, count) in
+            [("  paced", self.paced), ("  hops", self.hops), ("immediate retries", self.immediate_retries)]
+        {
             if count > 0 {
                 row(name, count.to_string());
             }

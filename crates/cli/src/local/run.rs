@@ -20,7 +20,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, QueueService};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::VirtualClock;
-use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
@@ -50,6 +50,12 @@ impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
         let defaults = if arguments.strategy == StrategyName::AsyncRetry { DEFAULT_POLICY } else { "{}" };
         let policy = read_policy(arguments.policy.as_deref(), defaults)?;
+        if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
+            && arguments.strategy != StrategyName::DelayedResend
+        {
+            let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
+            return Err(FileError::new(path, reason));
+        }
         let schema = read_schema(arguments.data_schema.as_deref())?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
@@ -170,6 +176,7 @@ async fn run_on<S: QueueService, C: Clock>(
             observer: &tally,
             schema: schema.clone(),
             policy: policy.clone(),
+            pacer: Pacer::default(),
         });
     if strategy == StrategyName::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
@@ -239,6 +246,7 @@ fn report(
         processed: ledger.total_processed(),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
+        paced: counts.paced,
         immediate_retries: counts.immediate_retries,
         dead_lettered: ledger.dead_letters().clone(),
         waiting,

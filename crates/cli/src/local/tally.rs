@@ -17,6 +17,8 @@ pub struct Counts {
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
+    /// Retries whose delay was stretched, since many messages waited.
+    pub paced: u64,
     /// Calls at once, after a blip.
     pub immediate_retries: u64,
 }
@@ -31,7 +33,12 @@ impl Tally {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { delays: vec![0; usize::from(RetryDelay::MAX.get()) + 1], hops: 0, immediate_retries: 0 }
+        Self {
+            delays: vec![0; usize::from(RetryDelay::MAX.get()) + 1],
+            hops: 0,
+            paced: 0,
+            immediate_retries: 0,
+        }
     }
 }
 
@@ -41,6 +48,7 @@ impl Observer for Tally {
         match event {
             Event::RetryScheduled(retry) => counts.delays[usize::from(retry.delay_seconds.get())] += 1,
             Event::Hopped(_) => counts.hops += 1,
+            Event::Paced(batch) => counts.paced += batch.paced,
             Event::RetriedImmediately(_) => counts.immediate_retries += 1,
             _ => {}
         }

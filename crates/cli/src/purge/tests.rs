@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,

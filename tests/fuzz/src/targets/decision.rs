@@ -7,6 +7,7 @@ use redeliver_core::failure::{Failure, Kind};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Timestamp};
 use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
+use redeliver_core::pacing::Window;
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
 
@@ -44,6 +45,8 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
         envelope.metadata.clone()
     };
     let now = moment();
+    let waiting = 1000 * body.len() as u64;
+    let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
         let full = Failed { envelope: &envelope, failure, sent_at, attributes_bytes };
         if let Decision::Resend(resend) = decide(policy, full, window, now) {
@@ -53,6 +56,7 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
     let failed = Failed { envelope: &envelope, failure, sent_at, attributes_bytes: 0 };
     let decided = decide(policy, failed, window, now);
     assert_eq!(decided, decide(policy, failed, window, now), "a copy is decided on differently");
+    let own = decide(policy, failed, None, now);
     let resend = match decided {
         Decision::Resend(resend) => resend,
         Decision::Hop(due) => {
@@ -90,6 +94,12 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
     let rounded = if policy.long_delays { TimeDelta::seconds(1) } else { TimeDelta::zero() };
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
     assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
+    let Decision::Resend(own) = own else { panic!("only paced it is sent again: {body:?}") };
+    assert!(resend.delay >= own.delay && resend.is_stretched == (resend.delay > own.delay), "{body:?}");
+    let first_sent = resend.first_sent;
+    let limits =
+        [before.expires_at, policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()))];
+    assert!(limits.into_iter().flatten().all(|limit| due <= limit), "paced past its age: {body:?}");
     let data = |body: &str| {
         let node = json::read(body).expect("it is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())

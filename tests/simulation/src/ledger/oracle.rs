@@ -99,6 +99,7 @@ impl Ledger {
             self.check_due(case, next, send.at)?;
         } else {
             let (least, most) = self.delay_range(case);
+            let most = self.knobs.policy.stretched(most);
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(format!("the delay must be in {least}..={most}"));
             }
@@ -174,7 +175,7 @@ impl Ledger {
         let tolerance = self.tolerance();
         let overdue = (due - at).abs() <= tolerance;
         if let Some(told) = case.due {
-            let kept = due == told || (overdue && due >= told);
+            let kept = due == told || (due >= told && (overdue || self.is_stretched(due, at)));
             return if kept { Ok(()) } else { Err(format!("it is due at {due}, and was at {told}")) };
         }
         let seconds = |seconds: u64| TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0));
@@ -182,15 +183,23 @@ impl Ledger {
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
         let (first, last) = (case.failed_at + seconds(least) - ahead, case.failed_at + seconds(most));
-        if (first..=last).contains(&due) || (overdue && due >= first) {
+        if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
         } else {
             Err(format!("it is due at {due}, and must be between {first} and {last}"))
         }
     }
 
+    /// Whether a re-send may be due only then because many messages wait.
+    fn is_stretched(&self, due: DateTime<Utc>, at: DateTime<Utc>) -> bool {
+        self.knobs.policy.paced.is_some() && due <= at + TimeDelta::seconds(900) + self.tolerance()
+    }
+
     /// How long a retry waits in all, where that can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
+        if self.knobs.policy.paced.is_some() {
+            return None;
+        }
         if !self.knobs.policy.long_delays {
             return Some(send.content.delay.get().into());
         }

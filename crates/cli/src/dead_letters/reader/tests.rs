@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{Fault, QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,

@@ -9,6 +9,7 @@ use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
 use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_embedded::{

@@ -9,6 +9,7 @@ use redeliver_core::events::BatchBrokenOff;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::ports::{BatchResponse, QueueSender as _, QueueService as _, QueueSettings};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,

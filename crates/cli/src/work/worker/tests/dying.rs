@@ -3,8 +3,9 @@
 use futures_util::future::{join, join3};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::policy::Policy;
+use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::schema::MessageSchema;
-use redeliver_failed_message_processor::FailedMessageProcessor;
+use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
@@ -67,6 +68,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             observer: seen,
             schema: MessageSchema::default(),
             policy: policy.clone(),
+            pacer: Pacer::default(),
         });
     let final_dlq_annotator = FinalDlqAnnotator {
         final_dlq: slow(&topology.final_dlq),

@@ -1,0 +1,73 @@
+//! How far re-sends are stretched: by how many messages wait on the source queue with a delay.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use futures_util::pin_mut;
+use redeliver_core::delivery::until;
+use redeliver_core::events::{Event, NotCounted};
+use redeliver_core::message::Timestamp;
+use redeliver_core::pacing::Window;
+use redeliver_core::policy::RedeliveryRate;
+use redeliver_core::ports::{Clock, Observer, QueueDepth};
+
+/// A count is asked for anew when it is older. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
+/// Reference), so asking more often would tell little.
+const FRESH: Duration = Duration::from_secs(5);
+/// Longest wait for a count: the batch must not wait for what it can do without.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The last count of the waiting messages, kept from batch to batch.
+#[derive(Debug, Default)]
+pub struct Pacer(Mutex<Option<Counted>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    asked_at: Timestamp,
+    /// `None` where SQS has never told.
+    waiting: Option<u64>,
+}
+
+impl Pacer {
+    /// The window in which so many messages come back at about this rate, and how many wait. At most one request; where SQS does
+    /// not answer, the last count stands, since an old one paces better than none. `None` where there has never been one.
+    pub(crate) async fn window(
+        &self,
+        rate: RedeliveryRate,
+        queue: &impl QueueDepth,
+        clock: &impl Clock,
+        observer: &impl Observer,
+    ) -> Option<(Window, u64)> {
+        let now = clock.now();
+        let last = *self.last();
+        let counted = match last {
+            Some(counted) if until(counted.asked_at, now) < FRESH => counted,
+            _ => {
+                let waiting = match count(queue, clock).await {
+                    Ok(waiting) => Some(waiting),
+                    Err(code) => {
+                        observer.observe(&Event::NotCounted(NotCounted { code }));
+                        last.and_then(|counted| counted.waiting)
+                    }
+                };
+                *self.last().insert(Counted { asked_at: now, waiting })
+            }
+        };
+        counted.waiting.map(|waiting| (Window::of(waiting, rate), waiting))
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<Counted>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `ApproximateNumberOfMessagesDelayed`, or SQS's code.
+async fn count(queue: &impl QueueDepth, clock: &impl Clock) -> Result<u64, String> {
+    let (answer, patience) = (queue.depth(), clock.sleep(PATIENCE));
+    pin_mut!(answer, patience);
+    match select(answer, patience).await {
+        Either::Left((answer, _)) => answer.map(|depth| depth.delayed).map_err(|error| error.code),
+        Either::Right(_) => Err("Timeout".to_owned()),
+    }
+}
