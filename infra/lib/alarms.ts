@@ -6,7 +6,7 @@ import { type Alarm, deadLetters, loopStopped, notRun, raise, WAITING_SECONDS_MA
 import type { Functions } from './functions.ts';
 import { own, PERIOD } from './metrics.ts';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
-import { worstCaseDelaySeconds, worstCaseSpanSeconds } from './policy.ts';
+import { DELAY_SECONDS_MAX, worstCaseDelaySeconds, worstCaseSpanSeconds } from './policy.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Queues } from './queues.ts';
 
@@ -29,6 +29,7 @@ export function createAlarms(
     ...deadLetters(queues),
     ...waiting(plan, queues),
     ...arrivals(plan, functions),
+    ...pace(plan, functions),
     ...messageAges(plan, functions),
     ...failures(props, functions),
   ]);
@@ -95,6 +96,24 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Functio
       metric: own('ReceiveCount', failedMessageProcessor, cloudwatch.Stats.MAXIMUM),
       // A redrive does not reset the count: a moved message comes with the source queue's receives.
       threshold: maxReceiveCount + 3,
+    },
+  ];
+}
+
+function pace({ policy }: Plan, { failedMessageProcessor }: Functions): Alarm[] {
+  const rate = policy.max_redelivery_per_second;
+  if (rate === undefined || !failedMessageProcessor) {
+    return [];
+  }
+  return [
+    {
+      name: 'redelivery-rate-not-held',
+      description:
+        `So many messages wait for their retry that delays of ${DELAY_SECONDS_MAX} s cannot hold ${rate} a second, for a quarter of an ` +
+        'hour: the target gets more. Look at the target, or lower maxConcurrency.',
+      metric: own('RedeliveryRateNotHeld', failedMessageProcessor),
+      threshold: 0,
+      periods: 3,
     },
   ];
 }

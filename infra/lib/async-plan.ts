@@ -62,6 +62,9 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
   if (policy.immediate !== undefined) {
     problems.push('policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.');
   }
+  if (policy.max_redelivery_per_second !== undefined) {
+    problems.push('policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.');
+  }
   const bytes = Buffer.byteLength(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
   if (bytes > ENVIRONMENT_BYTES_MAX) {
     problems.push(

@@ -217,6 +217,9 @@ function hidingProblems({ strategy, policy, maxReceiveCount, sourceVisibilityTim
         `message after max_attempts + ${SPARE_RECEIVES} receives, the annotation queue keeps it for ${SPARE_RECEIVES} more, and SQS counts to ${RECEIVES_MAX}.`,
     );
   }
+  if (policy.max_redelivery_per_second !== undefined) {
+    problems.push('policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.');
+  }
   const visibility = sourceVisibilityTimeout.toSeconds();
   const longest = longestDelaySeconds(policy);
   if (longest > LONG_DELAY_SECONDS_MAX - visibility) {

@@ -112,7 +112,14 @@ function delays({ policy }: Plan, functions: Functions): cloudwatch.IWidget {
       own('RetryDelaySeconds', scheduler(functions), percentile(90), '90 % are below'),
       own('RetryDelaySeconds', scheduler(functions), MAXIMUM, 'longest'),
     ],
-    ...(failedMessageProcessor && policy.long_delays && { right: [own('Hops', failedMessageProcessor, SUM, 'hops (right)')] }),
+    ...(failedMessageProcessor && {
+      right: [
+        ...(policy.long_delays ? [own('Hops', failedMessageProcessor, SUM, 'hops (right)')] : []),
+        ...(policy.max_redelivery_per_second === undefined
+          ? []
+          : [own('PacedRetries', failedMessageProcessor, SUM, 'paced retries (right)')]),
+      ],
+    }),
     leftYAxis: { min: 0 },
   });
 }

@@ -94,6 +94,12 @@ function createFailedMessageProcessor(
   allowSend(failedMessageProcessor, existing ? existing.encryptionKey : key, source);
   // To its own queue: a message with a long delay hops there.
   allowSend(failedMessageProcessor, key, annotation, ...(plan.policy.long_delays ? [intermediateDlq] : []));
+  if (plan.policy.max_redelivery_per_second !== undefined) {
+    // How many messages wait.
+    failedMessageProcessor.addToRolePolicy(
+      new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes'], resources: [source.queueArn] }),
+    );
+  }
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
   return failedMessageProcessor;
 }

@@ -15,8 +15,10 @@ export type OwnMetric =
   | 'Hops'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
+  | 'PacedRetries'
   | 'Processed'
   | 'ReceiveCount'
+  | 'RedeliveryRateNotHeld'
   | 'RetriesScheduled'
   | 'RetryDelaySeconds'
   | 'TargetSeconds';

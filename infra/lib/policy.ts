@@ -45,6 +45,7 @@ export interface RetryPolicy {
   readonly backoff?: Backoff;
   readonly max_age_seconds?: number;
   readonly long_delays?: boolean;
+  readonly max_redelivery_per_second?: number;
   readonly immediate?: Immediate;
   readonly retryable?: readonly string[];
   readonly non_retryable?: readonly string[];
@@ -105,7 +106,13 @@ function longestDelays(policy: RetryPolicy, retries: number): number[] {
   return Array.from({ length: retries }, (_, index) => longestDelayBefore(policy, index + 1));
 }
 
-function longestDelayBefore({ preset, backoff: given, long_delays }: RetryPolicy, attempt: number): number {
+/** Where many messages wait, a re-send that is paced waits as long as one `DelaySeconds` can be. */
+function longestDelayBefore(policy: RetryPolicy, attempt: number): number {
+  const own = ownDelayBefore(policy, attempt);
+  return policy.max_redelivery_per_second === undefined ? own : Math.max(own, DELAY_SECONDS_MAX);
+}
+
+function ownDelayBefore({ preset, backoff: given, long_delays }: RetryPolicy, attempt: number): number {
   const backoff = given ?? (preset === undefined ? { kind: 'uniform' as const } : PRESETS[preset].backoff);
   const limit = long_delays ? LONG_DELAY_SECONDS_MAX : DELAY_SECONDS_MAX;
   switch (backoff.kind) {

@@ -263,6 +263,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       'policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.',
     ],
     [
+      'a rate of re-sends',
+      () => ({ policy: { max_redelivery_per_second: 1 } }),
+      'policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.',
+    ],
+    [
       'more than the environment holds',
       (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: {} }),
       "policy and functions may take 4110 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",

@@ -175,6 +175,12 @@ describe('the longest delays are those that the functions can compute', () => {
     assert.equal(worst(2, { kind: 'schedule', delays_seconds: [1, 43_190], jitter }, { long_delays: true }), 61 + 43_200);
   });
 
+  test('a paced retry may wait as long as a DelaySeconds can be, a hop as long as it does', () => {
+    assert.equal(worst(2, { kind: 'fixed', delay_seconds: 60 }, { max_redelivery_per_second: 10 }), 1800);
+    const hops: Backoff = { kind: 'schedule', delays_seconds: [60, 7200] };
+    assert.equal(worst(2, hops, { max_redelivery_per_second: 0.5, long_delays: true }), 900 + 7200);
+  });
+
   test('the longest of all, the first ones alone, and with the calls between them', () => {
     const policy: RetryPolicy = { long_delays: true, backoff: { kind: 'schedule', delays_seconds: [43_200, 10, 20] } };
     assert.equal(longestDelaySeconds(policy), 43_200);

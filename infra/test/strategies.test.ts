@@ -240,6 +240,25 @@ describe('long delays', () => {
   });
 });
 
+describe('paced re-sends', () => {
+  const policy: RetryPolicy = { max_redelivery_per_second: 20 };
+  const template = templateWith(() => ({ ...HTTP, policy }));
+
+  test('the failed-message-processor may count what waits, and only then', () => {
+    const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
+    assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, 'Allow sqs:GetQueueAttributes on {SourceQueue.Arn}'].sort());
+    assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
+    assert.equal('RETRY_POLICY' in variables(template, 'MessageProcessor'), false);
+  });
+
+  test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
+    assert.equal(alarms(template)['redelivery-rate-not-held'], 0);
+    assert.equal('redelivery-rate-not-held' in alarms(templateWith(() => HTTP)), false);
+    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    assert.ok(body.includes('"Redeliver","PacedRetries","Function","{FailedMessageProcessor}"'));
+  });
+});
+
 test('immediate retries are a setting of the message-processor', () => {
   const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, non_retryable: ['Panic'] };
   const template = templateWith(() => ({ ...HTTP, policy }));
@@ -264,6 +283,11 @@ describe('a wrong combination is one sentence', () => {
     `policy allows ${attempts} retries over ${days} days at worst, more than 80 % of the time that the source queue keeps a message (7.0 days); ` +
     'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.';
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
+    [
+      'a rate where nothing is sent again',
+      { strategy: 'visibility', policy: { max_redelivery_per_second: 5 } },
+      ['policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.'],
+    ],
     ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
     ['both the same', { longDelays: true, policy: { long_delays: true } }, []],

@@ -1,9 +1,9 @@
 //! A record of the retry queue, and the messages that it becomes.
 
-use redeliver_core::async_retry::{FailedInvocation, Hop, NotADestinationRecord};
+use redeliver_core::async_retry::{FailedInvocation, NotADestinationRecord};
 use redeliver_core::decision::GiveUp;
-use redeliver_core::delivery::{Outgoing, until};
-use redeliver_core::events::{Event, GivenUp, Hopped};
+use redeliver_core::delivery::Outgoing;
+use redeliver_core::events::{Event, GivenUp};
 use redeliver_core::failure::{Delivery, Failure, Stage};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp};
@@ -26,13 +26,9 @@ impl Arrival {
     }
 
     /// The record as it is, on its own queue again. All that its due time follows from is in it.
-    pub(super) fn hop(self, Hop { delay, due }: Hop, now: Timestamp) -> Box<Outgoing> {
-        let hopped = Event::Hopped(Hopped {
-            sqs_message_id: self.record.sqs_message_id.clone(),
-            remaining_seconds: until(now, due).as_secs_f64(),
-        });
+    pub(super) fn hop(self, delay: DelaySeconds) -> Box<Outgoing> {
         let Self { record, producer } = self;
-        outgoing(record, producer, delay, hopped)
+        outgoing(record, producer, delay, None)
     }
 
     /// The record with a verdict. What it is about can be read from it as from a message that is given up.
@@ -80,7 +76,7 @@ fn outgoing(
     record: ReceivedMessage,
     attributes: Attributes,
     delay: DelaySeconds,
-    confirmed: Event,
+    confirmed: impl Into<Option<Event>>,
 ) -> Box<Outgoing> {
     let content = Content {
         body: record.body,

@@ -57,7 +57,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
         let invocations_end = keep_free(VERDICT_RESERVE, now, deadline);
         let (Outcomes { not_done, refused }, hops, verdicts) = join!(
             self.invoke_all(invocations_end, jobs),
-            reporter.send(&self.retry_queue, "hop", hops),
+            reporter.hop(&self.retry_queue, hops),
             reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
         let refused = reporter.send(&self.annotation_queue, "verdict", refused).await;
@@ -95,7 +95,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                 let function_arn = failed.function_arn;
                 Settled::Invoke(Box::new(Job { arrival, function_arn, payload, failure, scheduled }))
             }
-            Decision::Hop(hop) => Settled::Hop(arrival.hop(hop, now)),
+            Decision::Hop(hop) => Settled::Hop(arrival.hop(hop.delay)),
             Decision::GiveUp(give_up) => {
                 Settled::Verdict(arrival.verdict(Some(request_id), failure, give_up))
             }

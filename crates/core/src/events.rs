@@ -15,8 +15,8 @@ pub enum Event {
     NotConfirmed(NotConfirmed),
     /// It will come back to the source queue; of an asynchronous invocation: the function is invoked again.
     RetryScheduled(RetryScheduled),
-    /// Its retry is more than 900 s away: it is on the intermediate DLQ again, for the next hop. A failed asynchronous invocation
-    /// waits so on the retry queue, however long.
+    /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next hop. A failed
+    /// asynchronous invocation waits so on the retry queue, however long.
     Hopped(Hopped),
     /// Re-sends of a batch are stretched, since too many messages wait; or the rate cannot be held even so.
     Paced(Paced),
@@ -104,10 +104,8 @@ pub struct RetryScheduled {
 /// See [`Event::Hopped`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hopped {
-    /// SQS's id of the record.
-    pub sqs_message_id: String,
-    /// From now to the retry.
-    pub remaining_seconds: f64,
+    /// How many of the batch.
+    pub messages: usize,
 }
 
 /// See [`Event::Paced`].

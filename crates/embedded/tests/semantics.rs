@@ -343,3 +343,23 @@ fn the_log_of_changes_tells_what_happened_to_each_message_once_somebody_asks_for
         assert_eq!((last.len(), &last[0].what), (1, &What::Expired));
     });
 }
+
+#[test]
+fn counts_may_lag_behind_the_same_for_all_who_ask() {
+    let (clock, sqs) = service();
+    sqs.set_counts_lag(Duration::from_secs(60));
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        let same = sqs.queue(queue.arn()).unwrap();
+        assert_eq!(queue.depth().await.unwrap().total(), 0);
+        send(&queue, &[message("now", 0), message("later", 900)]).await;
+        clock.sleep(Duration::from_millis(59_999)).await;
+        assert_eq!(same.depth().await, Ok(Depth::default()), "a minute old");
+        clock.sleep(Duration::from_millis(1)).await;
+        let counted = Ok(Depth { visible: 1, in_flight: 0, delayed: 1 });
+        assert_eq!((queue.depth().await, same.depth().await), (counted.clone(), counted));
+        sqs.set_counts_lag(Duration::ZERO);
+        send(&queue, &[message("more", 0)]).await;
+        assert_eq!(queue.depth().await.unwrap().visible, 2, "and exact again");
+    });
+}

@@ -8,9 +8,7 @@ use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::envelope::Envelope;
-use redeliver_core::events::{
-    ArrivedByRedrive, Event, GivenUp, Hopped, Paced, ReceivedAgain, RetryScheduled,
-};
+use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, Paced, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Stage, of_received};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
@@ -75,7 +73,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         }
         let (resends, hops, verdicts) = join!(
             reporter.send(&self.source_queue, "re-send", resends),
-            reporter.send(&self.intermediate_dlq, "hop", hops),
+            reporter.hop(&self.intermediate_dlq, hops),
             reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
         BatchResponse { failed: [resends, hops, verdicts].concat() }
@@ -116,7 +114,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         let failure = of_received(&record, failure, came_back, now);
         let body = std::mem::take(&mut record.body);
         if let Some(due) = hops_on(&self.policy, &failure, now) {
-            return hop(record, body, &producer, None, failure, due, now);
+            return hop(record, body, &producer, None, failure, due);
         }
         let envelope = match self.schema.parse(&body) {
             Ok(envelope) => envelope,
@@ -137,7 +135,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
             },
             Decision::Hop(due) => {
                 let message_id = Some(envelope.metadata.message_id_text);
-                hop(record, body, &producer, message_id, failure, due, now)
+                hop(record, body, &producer, message_id, failure, due)
             }
             Decision::GiveUp(give_up) => {
                 let message_id = Some(envelope.metadata.message_id_text);
@@ -181,7 +179,6 @@ fn hop(
     message_id: Option<String>,
     failure: Failure,
     due: Timestamp,
-    now: Timestamp,
 ) -> Settled {
     let failure = Failure { due_at: Some(rfc3339(due)), ..failure };
     let Some(attributes) = failure.beside_folded(producer, body.len()) else {
@@ -189,10 +186,6 @@ fn hop(
         let give_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
         return Settled::Verdict(verdict(record, body, producer, message_id, failure, give_up));
     };
-    let hopped = Event::Hopped(Hopped {
-        sqs_message_id: record.sqs_message_id.clone(),
-        remaining_seconds: until(now, due).as_secs_f64(),
-    });
     let content = Content {
         body,
         attributes,
@@ -200,7 +193,7 @@ fn hop(
         trace_header: record.trace_header,
         delay: DelaySeconds::MAX,
     };
-    Settled::Hop(Box::new(Outgoing::new(record.sqs_message_id, content, hopped)))
+    Settled::Hop(Box::new(Outgoing::new(record.sqs_message_id, content, None)))
 }
 
 fn verdict(

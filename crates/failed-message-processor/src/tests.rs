@@ -5,6 +5,7 @@ mod events;
 mod failing_sends;
 mod generations;
 mod hops;
+mod pacing;
 mod redriven;
 mod resends;
 mod verdicts;
@@ -15,6 +16,7 @@ use redeliver_core::backoff::{Key, delay, target_delay};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Attribute;
+use redeliver_embedded::VirtualClock;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -42,9 +44,8 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
-    fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
-        let processor = FailedMessageProcessor {
+    fn processor(&self) -> FailedMessageProcessor<Spy, VirtualClock, Recorder> {
+        FailedMessageProcessor {
             source_queue: self.source.clone(),
             intermediate_dlq: self.intermediate.clone(),
             annotation_queue: self.annotation.clone(),
@@ -53,9 +54,13 @@ impl Setup {
             schema: MessageSchema::default(),
             policy: self.policy.clone(),
             pacer: Pacer::default(),
-        };
+        }
+    }
+
+    /// Processes with 30 s until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         let deadline = self.world.clock.now() + Duration::from_secs(30);
-        self.world.clock.block_on(processor.process(records, deadline)).failed
+        self.world.clock.block_on(self.processor().process(records, deadline)).failed
     }
 
     /// The `Failure` of the only verdict.

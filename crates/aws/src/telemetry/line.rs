@@ -77,7 +77,9 @@ fn shape(event: &Event) -> Shape {
             dimension: Some(("RetryAttempt", attempt_range(event.retry_attempt).into())),
             ..info("retry_scheduled", event)
         },
-        Event::Hopped(event) => Shape { metrics: vec![count("Hops")], ..info("hopped", event) },
+        Event::Hopped(event) => {
+            Shape { metrics: vec![("Hops", "Count", event.messages.into())], ..info("hopped", event) }
+        }
         Event::Paced(event) => Shape {
             metrics: vec![
                 ("PacedRetries", "Count", event.paced.into()),

@@ -1,6 +1,6 @@
 use redeliver_core::events::{
-    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, NotConfirmed, NotDeleted, Processed,
-    ReceiveFailed, ReceivedAgain, RetryScheduled, UnreadableRecord,
+    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, Hopped, NotConfirmed, NotCounted,
+    NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled, UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
@@ -127,6 +127,14 @@ fn of_a_poller() -> [Event; 3] {
         Event::ReceiveFailed(ReceiveFailed { code, pause_seconds: 1.5 }),
         Event::BatchBrokenOff(BatchBrokenOff { records: 10, reason: "panic" }),
         Event::NotDeleted(NotDeleted { sqs_message_id }),
+    ]
+}
+
+fn of_a_batch() -> [Event; 3] {
+    [
+        Event::Hopped(Hopped { messages: 7 }),
+        Event::Paced(Paced { waiting: 5000, paced: 3, rate_is_held: false }),
+        Event::NotCounted(NotCounted { code: "RequestThrottled".to_owned() }),
     ]
 }
 
@@ -261,6 +269,36 @@ fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
 }
 
 #[test]
+fn the_lines_of_a_batch() {
+    let lines = of_a_batch().map(line);
+    let metric = |name: &str| json!({ "Name": name, "Unit": "Count" });
+    let expected = [
+        expected(
+            "INFO",
+            "hopped",
+            json!({ "messages": 7, "Hops": 7 }),
+            &json!([["Function"]]),
+            &json!([count("Hops")]),
+        ),
+        expected(
+            "INFO",
+            "paced",
+            json!({ "waiting": 5000, "paced": 3, "rate_is_held": false, "PacedRetries": 3, "RedeliveryRateNotHeld": 1 }),
+            &json!([["Function"]]),
+            &json!([metric("PacedRetries"), metric("RedeliveryRateNotHeld")]),
+        ),
+        expected(
+            "WARN",
+            "not_counted",
+            json!({ "code": "RequestThrottled", "NotCounted": 1 }),
+            &json!([["Function"]]),
+            &json!([count("NotCounted")]),
+        ),
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
 fn the_line_of_a_message_that_keeps_coming() {
     let fields = json!({
         "sqs_message_id": "sqs",
@@ -292,6 +330,7 @@ fn every_line_is_valid_embedded_metric_format() {
     ]
     .into_iter()
     .chain(of_a_poller())
+    .chain(of_a_batch())
     {
         let line = line(event);
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::delivery::{change_visibility, deliver, until};
-use crate::events::{Event, NotConfirmed};
+use crate::events::{Event, Hopped, NotConfirmed};
 use crate::limits::VisibilitySeconds;
 use crate::message::{Content, NotSendable, OutgoingMessage, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
@@ -18,15 +18,15 @@ pub struct Outgoing {
     pub record: String,
     /// The message, or why SQS would refuse it.
     pub message: Result<OutgoingMessage, NotSendable>,
-    /// What has happened once it is confirmed.
-    pub confirmed: Event,
+    /// What has happened once it is confirmed, where that is worth a line of its own.
+    pub confirmed: Option<Event>,
 }
 
 impl Outgoing {
     /// A message that answers for `record`.
     #[must_use]
-    pub fn new(record: impl Into<String>, content: Content, confirmed: Event) -> Self {
-        Self { record: record.into(), message: OutgoingMessage::new(content), confirmed }
+    pub fn new(record: impl Into<String>, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
+        Self { record: record.into(), message: OutgoingMessage::new(content), confirmed: confirmed.into() }
     }
 }
 
@@ -78,6 +78,18 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
         told.collect()
     }
 
+    /// Sends messages on to wait for another 900 s at most, which is told once for all of them: a message with a delay of hours
+    /// hops dozens of times. Answers with the ids of the records whose hop is not confirmed.
+    pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<String> {
+        let all = hops.len();
+        let failed = self.send(queue, "hop", hops).await;
+        let messages = all - failed.len();
+        if messages > 0 {
+            self.observer.observe(&Event::Hopped(Hopped { messages }));
+        }
+        failed
+    }
+
     fn tell_not_confirmed(&self, record: &str, send: &'static str, code: String) {
         let sqs_message_id = record.to_owned();
         self.observer.observe(&Event::NotConfirmed(NotConfirmed { sqs_message_id, send, code }));
@@ -111,7 +123,7 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
         for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
             match outcome {
-                Ok(_) => self.observer.observe(&confirmed),
+                Ok(_) => confirmed.iter().for_each(|event| self.observer.observe(event)),
                 Err(error) => report_failed(record, error.code),
             }
         }

@@ -3,6 +3,7 @@
 use redeliver_core::attributes::arrived;
 use redeliver_core::events::Hopped;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
 
@@ -29,8 +30,17 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
     let mut attributes = hop.attributes;
     attributes.remove(FAILURE);
     assert_eq!(attributes, producer);
-    let hopped = Hopped { sqs_message_id: "sqs-1".to_owned(), remaining_seconds: 7199.0 };
-    assert_eq!(setup.world.seen.events(), [Event::Hopped(hopped)]);
+    assert_eq!(setup.world.seen.events(), [Event::Hopped(Hopped { messages: 1 })]);
+}
+
+#[test]
+fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
+    let setup = Setup::with_policy(HOURS);
+    setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    assert_eq!(setup.process((0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()), ["sqs-3"]);
+    let events = setup.world.seen.events();
+    assert!(events.contains(&Event::Hopped(Hopped { messages: 9 })), "{events:?}");
+    assert_eq!(events.len(), 2, "and what is not confirmed: {events:?}");
 }
 
 #[test]

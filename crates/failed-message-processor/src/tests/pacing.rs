@@ -1,0 +1,157 @@
+//! Pacing: how many messages wait decides how long a re-send waits.
+
+use redeliver_core::events::{NotCounted, Paced};
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::OutgoingMessage;
+use redeliver_core::pacing::paced;
+use redeliver_core::packing::pack;
+use redeliver_core::policy::RedeliveryRate;
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+
+use super::*;
+
+/// A minute after each failure, and ten messages a second at most.
+const PACED: &str =
+    r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
+
+/// So many messages on the source queue that wait with a delay.
+fn wait(setup: &Setup, count: usize) {
+    let delayed = |n| Content { body: body(n), delay: DelaySeconds::MAX, ..Content::default() };
+    let messages: Vec<_> = (0..count).map(|n| OutgoingMessage::new(delayed(n)).unwrap()).collect();
+    for batch in pack(&messages) {
+        let sent = setup.world.clock.block_on(setup.source.queue.send_batch(batch));
+        assert!(sent.iter().all(Result::is_ok));
+    }
+}
+
+fn failed(n: usize) -> ReceivedMessage {
+    handed_off(n, body(n), &busy(n))
+}
+
+/// The delay of the re-send of message n, where so many wait.
+fn delay_of(n: usize, waiting: u64) -> u16 {
+    let key = Key { message_id: Uuid::parse_str(&id(n)).unwrap(), generation: 0, attempt: 1 };
+    let window = Window::of(waiting, RedeliveryRate::new(10.0).unwrap());
+    paced(DelaySeconds::new(60).unwrap(), window, key).get()
+}
+
+fn count_requests(setup: &Setup) -> u64 {
+    setup.world.sqs.requests().get("GetQueueAttributes").copied().unwrap_or(0)
+}
+
+fn fail_counting(setup: &Setup, injection: Injection) {
+    let rule = FaultRule {
+        action: Action::GetQueueAttributes,
+        queue: None,
+        scope: Scope::Request,
+        when: When::Chance(1.0),
+        injection,
+    };
+    setup.world.sqs.set_faults(FaultPlan::new(1).with(rule));
+}
+
+#[test]
+fn where_nobody_waits_a_retry_comes_by_the_policy() {
+    let setup = Setup::with_policy(PACED);
+    assert!(setup.process((0..10).map(failed).collect()).is_empty());
+    assert!(setup.source.sent().iter().all(|message| message.delay.get() == 60));
+    assert_eq!(count_requests(&setup), 1, "one for the batch");
+    let events = setup.world.seen.events();
+    assert!(events.iter().all(|event| matches!(event, Event::RetryScheduled(_))), "{events:?}");
+}
+
+#[test]
+fn a_policy_without_a_rate_asks_for_no_count() {
+    let setup = Setup::new();
+    setup.process(vec![failed(1)]);
+    assert_eq!(count_requests(&setup), 0);
+}
+
+#[test]
+fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
+    let setup = Setup::with_policy(PACED);
+    wait(&setup, 3000);
+    assert!(setup.process((0..10).map(failed).collect()).is_empty());
+    let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
+    assert_eq!(delays, (0..10).map(|n| delay_of(n, 3000)).collect::<Vec<_>>());
+    let stretched = delays.iter().filter(|delay| **delay > 60).count() as u64;
+    assert!(stretched > 5, "{delays:?}");
+    let events = setup.world.seen.events();
+    assert_eq!(events[0], Event::Paced(Paced { waiting: 3000, paced: stretched, rate_is_held: true }));
+    let told = events[1..].iter().map(|event| match event {
+        Event::RetryScheduled(scheduled) => scheduled.delay_seconds.get(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), delays);
+}
+
+#[test]
+fn a_rate_that_cannot_be_held_is_told() {
+    let setup = Setup::with_policy(&PACED.replace(":10}", ":0.1}"));
+    wait(&setup, 100);
+    setup.process(vec![failed(1)]);
+    let events = setup.world.seen.events();
+    assert_eq!(events[0], Event::Paced(Paced { waiting: 100, paced: 1, rate_is_held: false }));
+    assert!(setup.source.only().delay.get() >= 450);
+}
+
+#[test]
+fn a_count_serves_for_five_seconds() {
+    let setup = Setup::with_policy(PACED);
+    let processor = setup.processor();
+    let process = |n| {
+        let deadline = setup.world.clock.now() + Duration::from_secs(30);
+        setup.world.clock.block_on(processor.process(vec![failed(n)], deadline))
+    };
+    process(1);
+    wait(&setup, 3000);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(4999)));
+    process(2);
+    assert_eq!(count_requests(&setup), 1);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(1)));
+    process(3);
+    assert_eq!(count_requests(&setup), 2);
+    let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
+    // The two re-sends wait too.
+    assert_eq!(delays, [60, 60, delay_of(3, 3002)]);
+}
+
+#[test]
+fn a_count_that_fails_holds_nothing_up_and_the_last_one_stands() {
+    let setup = Setup::with_policy(PACED);
+    fail_counting(&setup, Injection::Throttled);
+    assert!(setup.process(vec![failed(1)]).is_empty());
+    assert_eq!(setup.source.only().delay.get(), 60, "nothing is known");
+    let code = match &setup.world.seen.events()[0] {
+        Event::NotCounted(NotCounted { code }) => code.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code, "RequestThrottled");
+
+    let setup = Setup::with_policy(PACED);
+    wait(&setup, 3000);
+    let processor = setup.processor();
+    for (n, injection) in [(1, None), (2, Some(Injection::Service)), (3, Some(Injection::LostAnswer))] {
+        if let Some(injection) = injection {
+            fail_counting(&setup, injection);
+        }
+        let deadline = setup.world.clock.now() + Duration::from_secs(30);
+        let response = setup.world.clock.block_on(processor.process(vec![failed(n)], deadline));
+        assert!(response.failed.is_empty());
+        setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(5)));
+    }
+    let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
+    assert_eq!(delays, [1, 2, 3].map(|n| delay_of(n, 3000)));
+}
+
+#[test]
+fn a_count_that_takes_too_long_is_not_waited_for() {
+    let mut setup = Setup::with_policy(PACED);
+    wait(&setup, 3000);
+    setup.source = setup.source.clone().slow(Duration::from_millis(2500), Duration::ZERO);
+    assert!(setup.process(vec![failed(1)]).is_empty());
+    assert_eq!(setup.world.seen.events()[0], Event::NotCounted(NotCounted { code: "Timeout".to_owned() }));
+    // Two seconds, and those of the send.
+    assert_eq!(setup.world.elapsed(), 4);
+    assert_eq!(setup.source.only().delay.get(), 60);
+}
