@@ -1,5 +1,8 @@
 //! `cargo xtask bench`: figures as ratios, measured in one run.
 
+mod core;
+mod local;
+
 use clap::ValueEnum;
 
 use crate::tools::{Failure, cargo, run};
@@ -10,12 +13,18 @@ use crate::venv;
 pub(crate) enum Bench {
     /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
     Audit,
+    /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
+    Core,
+    /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
+    Local,
 }
 
 /// Measures and prints.
 pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
     match what {
         Bench::Audit => audit(),
+        Bench::Core => core::core(),
+        Bench::Local => local::local(),
     }
 }
 
@@ -23,4 +32,26 @@ fn audit() -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
     run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
+}
+
+/// The one in the middle; of an even number the upper one.
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// In megabytes.
+fn bytes_a_second(bytes: f64) -> String {
+    format!("{:.0} MB/s", bytes / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_not_moved_by_what_is_far_off() {
+        assert_eq!(median(vec![3.0, 1000.0, 1.0]), 3.0);
+        assert_eq!(bytes_a_second(307_200_000.0), "307 MB/s");
+    }
 }

@@ -6,6 +6,7 @@ mod bundle;
 mod fuzz;
 #[cfg(test)]
 mod guarantees;
+mod instructions;
 mod report;
 mod simulate;
 mod stack;

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::bundle::{Architecture, bundle};
 use crate::fuzz;
+use crate::instructions;
 use crate::report::{Report, forget_skipped_tests};
 use crate::simulate::{self, FreshSeeds};
 use crate::stack::{self, Node};
@@ -51,6 +52,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         .step("release build of the programs", || run(cargo(&RELEASE_BUILD).args(["--bin", "simulate"])))?;
     report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
     unit_tests(report)?;
+    instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
     system_tests(report, &python, &node)?;
     proof(report, &python)?;
@@ -68,6 +70,14 @@ fn unit_tests(report: &mut Report) -> Result<(), Failure> {
         command.args(["--skip", "chromium"]);
     }
     report.step("unit and property tests", || run(&mut command))
+}
+
+/// Time is no test, but instructions are: they are the same in every run.
+fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
+    match instructions::tools() {
+        Ok(()) => report.step("instruction counts of the core", instructions::check),
+        Err(Failure(remedy)) => report.skip("instruction counts of the core", &remedy),
+    }
 }
 
 /// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too.

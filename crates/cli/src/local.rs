@@ -42,9 +42,6 @@ pub fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::error::Error>> {
-    for refused in &plan.input.refused {
-        eprintln!("line {}: refused: {}", refused.line, refused.reason);
-    }
     let mut output = plan.take_output();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match &arguments.endpoint_url {

@@ -1,6 +1,6 @@
 //! What we read and write of a message's `metadata`.
 
-use chrono::SecondsFormat;
+use chrono::{Datelike, SecondsFormat, Timelike};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -155,24 +155,71 @@ impl RetryMetadata {
         let [attempt, next, first, history, snoozes, generation] = OUR_MEMBERS;
         [
             (attempt, Some(self.retry_attempt.to_string())),
-            (next, Some(format!("\"{}\"", rfc3339(self.next_retry_time)))),
-            (first, Some(format!("\"{}\"", rfc3339(self.first_sent_time)))),
-            (
-                history,
-                (!self.retry_history.is_empty()).then(|| {
-                    serde_json::to_string(&self.retry_history).expect("strings and numbers always serialise")
-                }),
-            ),
+            (next, Some(quoted(self.next_retry_time))),
+            (first, Some(quoted(self.first_sent_time))),
+            (history, (!self.retry_history.is_empty()).then(|| history_text(&self.retry_history))),
             (snoozes, (self.snooze_count > 0).then(|| self.snooze_count.to_string())),
             (generation, self.redrive_generation.map(|generation| generation.to_string())),
         ]
     }
 }
 
+/// A history as JSON, in one piece of memory.
+fn history_text(history: &[PastFailure]) -> String {
+    let bytes = history.iter().map(|past| past.error_type.len() + past.error_details.len() + 100);
+    let mut text = Vec::with_capacity(bytes.sum());
+    serde_json::to_writer(&mut text, history).expect("strings and numbers always serialise");
+    String::from_utf8(text).expect("JSON is written as UTF-8")
+}
+
+fn quoted(moment: Timestamp) -> String {
+    let mut text = String::with_capacity(29);
+    text.push('"');
+    push_rfc3339(&mut text, moment);
+    text.push('"');
+    text
+}
+
 /// RFC 3339 UTC with microseconds and `Z`, as redeliver writes all its times.
 #[must_use]
 pub fn rfc3339(moment: Timestamp) -> String {
-    moment.to_rfc3339_opts(SecondsFormat::Micros, true)
+    let mut text = String::with_capacity(27);
+    push_rfc3339(&mut text, moment);
+    text
+}
+
+/// By hand, since three times are written for each re-send, and formatting them takes as long as deciding on it.
+fn push_rfc3339(text: &mut String, moment: Timestamp) {
+    let Some(year) = u32::try_from(moment.year()).ok().filter(|year| *year <= 9999) else {
+        text.push_str(&moment.to_rfc3339_opts(SecondsFormat::Micros, true));
+        return;
+    };
+    // A leap second is the 60th and has no nanoseconds of its own.
+    let nanoseconds = moment.nanosecond();
+    let (second, nanoseconds) = match nanoseconds.checked_sub(1_000_000_000) {
+        Some(leap) => (moment.second() + 1, leap),
+        None => (moment.second(), nanoseconds),
+    };
+    for (number, digits, after) in [
+        (year, 4, '-'),
+        (moment.month(), 2, '-'),
+        (moment.day(), 2, 'T'),
+        (moment.hour(), 2, ':'),
+        (moment.minute(), 2, ':'),
+        (second, 2, '.'),
+        (nanoseconds / 1000, 6, 'Z'),
+    ] {
+        push_digits(text, number, digits);
+        text.push(after);
+    }
+}
+
+/// Exactly so many digits.
+fn push_digits(text: &mut String, number: u32, digits: u32) {
+    for place in (0..digits).rev() {
+        let digit = number / 10_u32.pow(place) % 10;
+        text.push(char::from_digit(digit, 10).unwrap_or('0'));
+    }
 }
 
 /// Reads RFC 3339 with any offset.
@@ -196,6 +243,20 @@ mod tests {
         }
         assert_eq!(parse_rfc3339("2026-07-25"), None);
         assert_eq!(parse_rfc3339(""), None);
+    }
+
+    #[test]
+    fn times_are_written_as_chrono_writes_them() {
+        let far = 8_000_000_000_000;
+        let times = (-far..=far).step_by(7_777_777_777).chain(-3..3).chain(253_402_300_795..253_402_300_802);
+        for seconds in times {
+            for nanoseconds in [0, 1, 999, 1000, 123_456_789, 999_999_999] {
+                let moment = Timestamp::from_timestamp(seconds, nanoseconds).unwrap();
+                assert_eq!(rfc3339(moment), moment.to_rfc3339_opts(SecondsFormat::Micros, true));
+            }
+        }
+        let leap = parse_rfc3339("2016-12-31T23:59:60.25Z").unwrap();
+        assert_eq!(rfc3339(leap), leap.to_rfc3339_opts(SecondsFormat::Micros, true));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
+use super::input::Portion;
 use super::run::{self, Plan, World};
 use crate::connection::emulator_credentials;
 
@@ -41,6 +42,8 @@ pub(super) async fn run(
         hold: None,
         prefix: format!("redeliver-local-{:08x}", random_suffix()),
         wait: Duration::from_secs(2),
+        // Real queues hold it all.
+        portion: Portion::WHOLE,
         requests: &requests,
     };
     Ok(run::run(plan, world, output, interrupted()).await?)

@@ -18,6 +18,7 @@ use thiserror::Error;
 use super::topology::INVOCATION_TIMEOUT;
 use super::{FUNCTION_ARN, Input, Ledger, Topology};
 use crate::dead_letters::delete;
+use crate::files::FileError;
 use crate::polling::poll;
 
 /// Messages fed at once.
@@ -50,12 +51,21 @@ pub enum LoopError {
         /// All messages.
         total: usize,
     },
+    /// The input cannot be read on.
+    #[error("{0}")]
+    Input(String),
     /// The function could not be invoked.
     #[error("invoking the function: {0}")]
     Invoke(#[from] NotInvoked),
     /// The output file's answer.
     #[error("the final records cannot be written: {0}")]
     Output(#[from] std::io::Error),
+}
+
+impl From<FileError> for LoopError {
+    fn from(error: FileError) -> Self {
+        Self::Input(error.to_string())
+    }
 }
 
 impl LoopError {
@@ -256,7 +266,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_LOOKS {
             self.clock.sleep(BETWEEN_LOOKS).await;
-            empty = if matches!(self.topology.waiting().await, Ok(0)) { empty + 1 } else { 0 };
+            let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
+            empty = if is_empty { empty + 1 } else { 0 };
         }
     }
 

@@ -1,4 +1,5 @@
-//! The input: one message body a line, and anything may be on a line.
+//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those messages take
+//! memory that are in a queue.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -8,7 +9,7 @@ use redeliver_core::message::OutgoingMessage;
 use crate::files::FileError;
 use crate::lines::{Lines, open, unreadable};
 
-/// The lines of a file as messages, and those that SQS would refuse.
+/// Lines of a file as messages, and those that SQS would refuse.
 #[derive(Debug, Default)]
 pub struct Input {
     /// What is sent, in order.
@@ -26,33 +27,79 @@ pub struct RefusedLine {
     pub reason: String,
 }
 
-/// Reads a file, or standard input where the name is `-`.
-pub(crate) fn read(path: &Path) -> Result<Input, FileError> {
-    parse(open(path)?).map_err(|error| unreadable(path, &error))
+/// What is read at once at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Portion {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
 }
 
-fn parse(reader: impl BufRead) -> io::Result<Input> {
-    let mut input = Input::default();
-    for line in Lines::new(reader) {
-        let line = line?;
-        let number = line.number;
-        match line.message() {
-            Ok(message) => input.messages.push(message),
-            Err(reason) => input.refused.push(RefusedLine { line: number, reason }),
-        }
+impl Portion {
+    /// So few that they take little memory, and so many that nobody waits for the next ones.
+    pub(super) const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
+    /// Everything.
+    pub(super) const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
+}
+
+/// What has not been read yet of a file, or of standard input.
+pub(super) struct Portions {
+    path: Box<Path>,
+    lines: Lines<Box<dyn BufRead + Send>>,
+    check: fn(&OutgoingMessage) -> Result<(), String>,
+}
+
+impl Portions {
+    /// Nothing is read yet. `check` says what is wrong with a message besides what SQS would say.
+    pub(super) fn open(
+        path: &Path,
+        check: fn(&OutgoingMessage) -> Result<(), String>,
+    ) -> Result<Self, FileError> {
+        Ok(Self { path: path.into(), lines: Lines::new(open(path)?), check })
     }
-    Ok(input)
+
+    /// The next lines; `None` at the end.
+    pub(super) fn next(&mut self, portion: Portion) -> Result<Option<Input>, FileError> {
+        let input = self.read(portion).map_err(|error| unreadable(&self.path, &error))?;
+        Ok((input.messages.len() + input.refused.len() > 0).then_some(input))
+    }
+
+    fn read(&mut self, portion: Portion) -> io::Result<Input> {
+        let mut input = Input::default();
+        let mut bytes = 0;
+        while input.messages.len() < portion.messages && bytes < portion.bytes {
+            let Some(line) = self.lines.next().transpose()? else {
+                break;
+            };
+            let number = line.number;
+            let message = line.message().and_then(|message| (self.check)(&message).map(|()| message));
+            match message {
+                Ok(message) => {
+                    bytes += message.size();
+                    input.messages.push(message);
+                }
+                Err(reason) => input.refused.push(RefusedLine { line: number, reason }),
+            }
+        }
+        Ok(input)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn portions(text: &'static [u8]) -> Portions {
+        Portions { path: Path::new("-").into(), lines: Lines::new(Box::new(text)), check: |_| Ok(()) }
+    }
+
+    fn bodies(input: &Input) -> Vec<&str> {
+        input.messages.iter().map(|message| message.content().body.as_str()).collect()
+    }
+
     #[test]
     fn each_line_is_a_message_or_is_refused_with_its_number() {
-        let input = parse(&b"{}\r\n\nnot JSON\n\xFF\n\x07\n"[..]).unwrap();
-        let bodies: Vec<_> = input.messages.iter().map(|message| message.content().body.as_str()).collect();
-        assert_eq!(bodies, ["{}", "not JSON"]);
+        let input = portions(b"{}\r\n\nnot JSON\n\xFF\n\x07\n").next(Portion::WHOLE).unwrap().unwrap();
+        assert_eq!(bodies(&input), ["{}", "not JSON"]);
         let refused: Vec<_> =
             input.refused.iter().map(|refused| (refused.line, refused.reason.as_str())).collect();
         assert_eq!(
@@ -67,8 +114,25 @@ mod tests {
 
     #[test]
     fn a_last_line_needs_no_end_and_an_empty_file_has_no_lines() {
-        assert_eq!(parse(&b"{}"[..]).unwrap().messages.len(), 1);
-        let empty = parse(&b""[..]).unwrap();
-        assert_eq!(empty.messages.len() + empty.refused.len(), 0);
+        assert_eq!(portions(b"{}").next(Portion::WHOLE).unwrap().unwrap().messages.len(), 1);
+        assert!(portions(b"").next(Portion::WHOLE).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_portion_ends_with_so_many_messages_or_so_many_bytes() {
+        let mut input = portions(b"1\n\n22\n3\n44\n5");
+        let mut next = |messages, bytes| input.next(Portion { messages, bytes }).unwrap();
+        let two = next(2, 100).unwrap();
+        assert_eq!((bodies(&two), two.refused[0].line), (vec!["1", "22"], 2));
+        assert_eq!(bodies(&next(100, 3).unwrap()), ["3", "44"]);
+        assert_eq!(bodies(&next(100, 3).unwrap()), ["5"]);
+        assert!(next(100, 3).is_none());
+    }
+
+    #[test]
+    fn what_else_is_wrong_with_a_message_is_told_too() {
+        let mut input = Portions { check: |_| Err("too short".to_owned()), ..portions(b"1") };
+        let input = input.next(Portion::WHOLE).unwrap().unwrap();
+        assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }
 }

@@ -15,8 +15,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::{Input, RefusedLine};
-
 /// The function's ARN: there is one.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
 /// What the record of a payload takes besides, at most: of a larger one Lambda could not send any record.
@@ -108,27 +106,15 @@ fn hashed(payload: &str) -> String {
     Uuid::from_u64_pair(first, hasher.finish()).to_string()
 }
 
-/// The lines that Lambda takes as payloads.
-pub(super) fn payloads(input: Input) -> Input {
-    let Input { messages, mut refused } = input;
-    let known: Vec<_> = refused.iter().map(|refused| refused.line).collect();
-    let mut lines = (1..).filter(|line| !known.contains(line));
-    let mut kept = Vec::with_capacity(messages.len());
-    for message in messages {
-        let line = lines.next().unwrap_or_default();
-        let body = &message.content().body;
-        let reason = if serde_json::from_str::<&RawValue>(body).is_err() {
-            Some("not JSON; Lambda takes nothing else as a payload")
-        } else if body.len() > redeliver_core::limits::MESSAGE_BYTES_MAX - RECORD_BYTES {
-            Some("so large that the record of its failure would not fit into a message of 1 MiB")
-        } else {
-            None
-        };
-        match reason {
-            None => kept.push(message),
-            Some(reason) => refused.push(RefusedLine { line, reason: reason.to_owned() }),
-        }
-    }
-    refused.sort_by_key(|refused| refused.line);
-    Input { messages: kept, refused }
+/// What is wrong with a message as a payload, if anything is.
+pub(super) fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
+    let body = &message.content().body;
+    let reason = if serde_json::from_str::<&RawValue>(body).is_err() {
+        "not JSON; Lambda takes nothing else as a payload"
+    } else if body.len() > redeliver_core::limits::MESSAGE_BYTES_MAX - RECORD_BYTES {
+        "so large that the record of its failure would not fit into a message of 1 MiB"
+    } else {
+        return Ok(());
+    };
+    Err(reason.to_owned())
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::future::poll_fn;
 use std::io::{BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::pin_mut;
+use futures_util::{pin_mut, try_join};
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
@@ -17,19 +19,20 @@ use redeliver_core::decision::HidingQueue;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{Clock, QueueService};
+use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::VirtualClock;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
+use super::input::{Portion, Portions};
 use super::topology::{source_retention, visibility_timeout};
 use super::{
     Arguments, Counts, Engine, FUNCTION_ARN, Failing, Functions, Input, Layout, Ledger, LocalLambda,
-    LoopError, Recorded, Report, StrategyName, Tally, Target, Topology, payload_of,
+    LoopError, Recorded, RefusedLine, Report, StrategyName, Tally, Target, Topology, payload_of,
 };
-use super::{histogram, input, lambda};
+use super::{histogram, lambda};
 use crate::files::{FileError, read_policy, read_schema};
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
@@ -37,7 +40,7 @@ const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not z
 
 /// All that a run needs, read and checked before it begins.
 pub(super) struct Plan {
-    pub(super) input: Input,
+    input: Portions,
     pub(super) seed: u64,
     strategy: StrategyName,
     policy: Policy,
@@ -66,9 +69,12 @@ impl Plan {
                 seed: arguments.seed,
             }),
         };
-        let input = input::read(&arguments.file)?;
-        let input =
-            if arguments.strategy == StrategyName::AsyncRetry { lambda::payloads(input) } else { input };
+        let check = if arguments.strategy == StrategyName::AsyncRetry {
+            lambda::check_payload
+        } else {
+            |_: &_| Ok(())
+        };
+        let input = Portions::open(&arguments.file, check)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
                 let file = File::create(path);
@@ -113,6 +119,8 @@ pub(super) struct World<'a, S, C> {
     pub(super) prefix: String,
     /// Longest long poll.
     pub(super) wait: Duration,
+    /// How much of the input is sent at once.
+    pub(super) portion: Portion,
     /// Requests so far, by action.
     pub(super) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
@@ -146,9 +154,10 @@ async fn run_on<S: QueueService, C: Clock>(
 ) -> Result<Report, LoopError> {
     pin_mut!(stop);
     let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
-    let refused = input.refused.len() as u64;
-    let bar = progress_bar(input.messages.len() as u64);
+    let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
+    let mut feed = Feed { input, portion: world.portion, ledger: &ledger, bar: &bar, refused: 0, next: None };
+    feed.read()?;
     let tally = Tally::default();
     let started = world.clock.now();
     let handler = Recorded { target: &target, ledger: &ledger, clock: world.clock, hold: world.hold.clone() };
@@ -180,7 +189,9 @@ async fn run_on<S: QueueService, C: Clock>(
         });
     if strategy == StrategyName::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
-        engine.invoke(input, &invoker, stop.as_mut()).await?;
+        while let Some(portion) = feed.next()? {
+            engine.invoke(portion, &invoker, stop.as_mut()).await?;
+        }
         let async_retry_handler = AsyncRetryHandler {
             invoker: &invoker,
             retry_queue: topology.source.clone(),
@@ -213,11 +224,21 @@ async fn run_on<S: QueueService, C: Clock>(
             schema,
             max_concurrency: MAX_CONCURRENCY,
         };
-        engine.feed(input, stop.as_mut()).await?;
+        if let Some(portion) = feed.next()? {
+            engine.feed(portion, stop.as_mut()).await?;
+        }
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
-        engine.run(&functions, output, stop).await?;
+        let others = async {
+            while let Some(portion) = feed.next()? {
+                drained(&topology.source, world.clock).await?;
+                engine.feed(portion, std::future::pending()).await?;
+            }
+            Ok(())
+        };
+        try_join!(others, engine.run(&functions, output, stop))?;
     }
+    let refused = feed.refused;
     bar.finish_and_clear();
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
     // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
@@ -226,6 +247,68 @@ async fn run_on<S: QueueService, C: Clock>(
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
     Ok(report(&ledger, &tally.counts(), refused, waiting, started, (world.requests)()))
+}
+
+/// The input on its way into the queues. The next portion is read before one is sent, so that the ledger knows of it: until
+/// the last one is sent nothing is settled.
+struct Feed<'a> {
+    input: Portions,
+    portion: Portion,
+    ledger: &'a Mutex<Ledger>,
+    bar: &'a ProgressBar,
+    refused: u64,
+    next: Option<Input>,
+}
+
+impl Feed<'_> {
+    /// The portion to be sent now; `None` when all is sent.
+    fn next(&mut self) -> Result<Option<Input>, LoopError> {
+        let portion = self.next.take();
+        if portion.is_some() {
+            self.read()?;
+        }
+        Ok(portion)
+    }
+
+    fn read(&mut self) -> Result<(), LoopError> {
+        let Some(portion) = self.input.next(self.portion)? else {
+            return Ok(());
+        };
+        for RefusedLine { line, reason } in &portion.refused {
+            eprintln!("line {line}: refused: {reason}");
+        }
+        self.refused += portion.refused.len() as u64;
+        let messages = portion.messages.len() as u64;
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).expect(messages);
+        self.bar.inc_length(messages);
+        self.next = Some(portion);
+        Ok(())
+    }
+}
+
+/// Completes when no message can be received any more. First the functions have their turn at this very moment; only where
+/// they wait for something real time passes.
+async fn drained<Q: Queue>(queue: &Q, clock: &impl Clock) -> Result<(), LoopError> {
+    loop {
+        yield_now().await;
+        if queue.depth().await.map_err(LoopError::sqs("counting what waits"))?.visible == 0 {
+            return Ok(());
+        }
+        clock.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Lets everything else that is ready run once.
+async fn yield_now() {
+    let mut had_its_turn = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut had_its_turn, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn report(

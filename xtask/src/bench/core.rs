@@ -1,0 +1,125 @@
+//! `cargo xtask bench core`: what a message costs in the core, as messages and bytes a second and as a share of the speed at
+//! which `serde_json` skims the same body.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::{bytes_a_second, median};
+use crate::tools::{Failure, cargo, run, target_dir};
+
+/// Each round measures everything once: what disturbs the machine disturbs what is compared.
+const ROUNDS: usize = 7;
+/// Many short samples: the median one has the processor for itself even where others want it too.
+const ARGUMENTS: [&str; 7] =
+    ["--noplot", "--warm-up-time", "0.1", "--measurement-time", "0.25", "--sample-size", "60"];
+/// The case that the others are compared with.
+const SKIM: &str = "serde_json skims";
+
+/// What Criterion writes of a case.
+#[derive(Deserialize)]
+struct Benchmark {
+    function_id: String,
+    throughput: Throughput,
+}
+
+#[derive(Deserialize)]
+struct Throughput {
+    #[serde(rename = "Bytes")]
+    bytes: u64,
+}
+
+#[derive(Deserialize)]
+struct Estimates {
+    median: Estimate,
+}
+
+#[derive(Deserialize)]
+struct Estimate {
+    /// Nanoseconds of one run.
+    point_estimate: f64,
+}
+
+/// One case: what is done, of which message, and how long each round took.
+#[derive(Debug, Default, PartialEq)]
+struct Measured {
+    bytes: u64,
+    nanoseconds: Vec<f64>,
+}
+
+pub(super) fn core() -> Result<(), Failure> {
+    let home = target_dir().join("criterion-core");
+    let mut cases: BTreeMap<String, Measured> = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        let mut round = cargo(&["bench", "--quiet", "--package", "redeliver-core", "--bench", "core", "--"]);
+        run(round.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
+        read_round(&home.join("core"), &mut cases)?;
+    }
+    print!("{}", table(&cases));
+    Ok(())
+}
+
+fn read_round(directory: &Path, cases: &mut BTreeMap<String, Measured>) -> Result<(), Failure> {
+    let failure = |error: std::io::Error| Failure(format!("{}: {error}", directory.display()));
+    for case in fs::read_dir(directory).map_err(failure)? {
+        let new = case.map_err(failure)?.path().join("new");
+        if !new.exists() {
+            continue; // Criterion's own summary
+        }
+        let benchmark: Benchmark = read_json(&new.join("benchmark.json"))?;
+        let estimates: Estimates = read_json(&new.join("estimates.json"))?;
+        let measured = cases.entry(benchmark.function_id).or_default();
+        measured.bytes = benchmark.throughput.bytes;
+        measured.nanoseconds.push(estimates.median.point_estimate);
+    }
+    Ok(())
+}
+
+fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, Failure> {
+    let failure = |error: &dyn std::fmt::Display| Failure(format!("{}: {error}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| failure(&error))?;
+    serde_json::from_str(&text).map_err(|error| failure(&error))
+}
+
+/// A line for each case; cases are named `OPERATION, MESSAGE`.
+fn table(cases: &BTreeMap<String, Measured>) -> String {
+    let mut table =
+        format!("\n{:<46} {:>12} {:>12} {:>16}\n", "", "messages/s", "bytes/s", "of skim's speed");
+    for (name, case) in cases {
+        let message = name.split_once(", ").map_or("", |(_, message)| message);
+        let skimmed = cases.get(&format!("{SKIM}, {message}"));
+        let shares = skimmed.map(|skimmed| {
+            let rounds = skimmed.nanoseconds.iter().zip(&case.nanoseconds);
+            median(rounds.map(|(skimmed, case)| skimmed / case).collect())
+        });
+        let per_second = 1e9 / median(case.nanoseconds.clone());
+        let share = shares.map_or(String::new(), |share| format!("{:.0} %", share * 100.0));
+        #[expect(clippy::cast_precision_loss, reason = "a body has a mebibyte at most")]
+        let bytes = bytes_a_second(per_second * case.bytes as f64);
+        table += &format!("{name:<46} {per_second:>12.0} {bytes:>12} {share:>16}\n");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_the_median_of_each_rounds_own() {
+        let measured = |nanoseconds: &[f64]| Measured { bytes: 1000, nanoseconds: nanoseconds.to_vec() };
+        let cases = BTreeMap::from([
+            ("serde_json skims, small".to_owned(), measured(&[1000.0, 3000.0, 1000.0])),
+            ("re-send, small".to_owned(), measured(&[2000.0, 6000.0, 4000.0])),
+        ]);
+        let table = table(&cases);
+        let line = |name: &str| {
+            let line = table.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().rev().take(5).collect::<Vec<_>>()
+        };
+        assert_eq!(line("re-send, small"), ["%", "50", "MB/s", "250", "250000"]);
+        assert_eq!(line("serde_json skims, small"), ["%", "100", "MB/s", "1000", "1000000"]);
+    }
+}

@@ -1,0 +1,148 @@
+//! What the core costs in instructions, counted by callgrind and compared with committed figures. Unlike time they are the
+//! same in every run, so that more of them is a failure.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::tools::{Failure, cargo, output, root};
+
+/// The figures, by case.
+const FIGURES: &str = "crates/core/benches/core/instructions.toml";
+/// Runs of a case that are counted, after one that is not.
+const TIMES: u64 = 20;
+/// What is counted: the function of the benchmark with this in its name, and all that it calls.
+const COUNTED: &str = "--toggle-collect=core::counted*";
+
+#[derive(Deserialize)]
+struct Figures {
+    /// What is neither a failure nor worth a word.
+    tolerance_percent: u64,
+    /// The compiler that they were counted with.
+    rustc: String,
+    instructions: BTreeMap<String, u64>,
+}
+
+/// Whether instructions can be counted here; if not, what to do about it.
+pub(crate) fn tools() -> Result<(), Failure> {
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
+        return Err(Failure("the figures are those of x86-64 Linux; run it there".to_owned()));
+    }
+    let version = output(Command::new("valgrind").arg("--version"));
+    version.map(drop).map_err(|_| Failure("install Valgrind (the command `valgrind`)".to_owned()))
+}
+
+/// Counts, prints and compares.
+pub(crate) fn check() -> Result<(), Failure> {
+    let figures = figures()?;
+    let program = program()?;
+    let mut worse = Vec::new();
+    for (case, figure) in &figures.instructions {
+        let counted = count(&program, case)?;
+        let verdict = Verdict::of(counted, *figure, figures.tolerance_percent);
+        println!("{counted:>12} for {figure:>12}  {case}{}", verdict.words());
+        if verdict == Verdict::More {
+            worse.push(case.as_str());
+        }
+    }
+    if worse.is_empty() {
+        return Ok(());
+    }
+    let rustc = output(Command::new("rustc").arg("--version"))?;
+    Err(Failure(format!(
+        "more instructions than {FIGURES} has (counted with {}, this is {}): {}; find what costs, or raise the figure and say why",
+        figures.rustc,
+        rustc.trim(),
+        worse.join("; ")
+    )))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    Same,
+    More,
+    Less,
+}
+
+impl Verdict {
+    fn of(counted: u64, figure: u64, tolerance_percent: u64) -> Self {
+        let tolerance = figure * tolerance_percent / 100;
+        if counted > figure + tolerance {
+            Self::More
+        } else if counted < figure - tolerance {
+            Self::Less
+        } else {
+            Self::Same
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Same => "",
+            Self::More => "  MORE",
+            Self::Less => "  less: lower the figure",
+        }
+    }
+}
+
+fn figures() -> Result<Figures, Failure> {
+    let failure = |error: &dyn std::fmt::Display| Failure(format!("{FIGURES}: {error}"));
+    let text = fs::read_to_string(root().join(FIGURES)).map_err(|error| failure(&error))?;
+    toml::from_str(&text).map_err(|error| failure(&error))
+}
+
+/// Builds the benchmark; where it is.
+fn program() -> Result<PathBuf, Failure> {
+    #[derive(Deserialize)]
+    struct Message {
+        executable: Option<PathBuf>,
+    }
+    let mut build = cargo(&["bench", "--package", "redeliver-core", "--bench", "core", "--no-run"]);
+    let messages = output(build.args(["--message-format", "json"]))?;
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
+    let built = messages.filter_map(|message| message.executable).next_back();
+    built.ok_or_else(|| Failure("cargo bench has built no program".to_owned()))
+}
+
+fn count(program: &PathBuf, case: &str) -> Result<u64, Failure> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);
+    let report = output(valgrind.arg(program).args(["count", case, &TIMES.to_string()]))?;
+    match collected(&report) {
+        Some(count) if count > 0 => Ok(count / TIMES),
+        _ => Err(Failure(format!("callgrind has counted nothing of `{case}`:\n{report}"))),
+    }
+}
+
+/// `==PID== Collected : 4665597`.
+fn collected(report: &str) -> Option<u64> {
+    let (_, count) = report.lines().find_map(|line| line.split_once("Collected : "))?;
+    count.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_more_than_the_tolerance_is_a_failure() {
+        assert_eq!(Verdict::of(1030, 1000, 3), Verdict::Same);
+        assert_eq!(Verdict::of(1031, 1000, 3), Verdict::More);
+        assert_eq!(Verdict::of(970, 1000, 3), Verdict::Same);
+        assert_eq!(Verdict::of(969, 1000, 3), Verdict::Less);
+    }
+
+    #[test]
+    fn the_count_is_read_from_callgrinds_report() {
+        assert_eq!(collected("==7== Events    : Ir\n==7== Collected : 4665597\n==7== \n"), Some(4_665_597));
+        assert_eq!(collected("==7== Collected :\n"), None);
+    }
+
+    #[test]
+    fn the_committed_figures_can_be_read() {
+        assert!(!figures().unwrap().instructions.is_empty());
+    }
+}
