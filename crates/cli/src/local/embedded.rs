@@ -11,7 +11,7 @@ use super::run::{self, Plan, World};
 use super::{Report, Target};
 
 /// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
-const START_SECONDS: i64 = 1_767_225_600;
+pub(crate) const START_SECONDS: i64 = 1_767_225_600;
 
 pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
     let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
