@@ -4,6 +4,7 @@ pub mod audit;
 pub mod check;
 pub mod completions;
 pub mod connection;
+pub mod cost;
 pub mod dead_letters;
 #[cfg(test)]
 mod dying;
@@ -16,11 +17,13 @@ pub mod local;
 #[cfg(test)]
 mod loopback;
 pub mod man;
+mod markup;
 pub mod pause;
 pub mod polling;
 pub mod purge;
 pub mod redrive;
 pub mod send;
+pub mod simulate;
 pub mod status;
 mod text;
 pub mod work;

@@ -4,6 +4,7 @@ mod arguments;
 mod embedded;
 mod endpoint;
 mod engine;
+mod functions;
 mod input;
 mod lambda;
 mod ledger;
@@ -15,8 +16,11 @@ mod topology;
 
 use std::process::ExitCode;
 
+pub(crate) use arguments::probability;
 pub use arguments::{Arguments, StrategyName};
+pub(crate) use embedded::START_SECONDS;
 pub use engine::{Engine, Functions, LoopError};
+pub(crate) use functions::{failed_message_processor, final_dlq_annotator, message_processor};
 pub use input::{Input, RefusedLine};
 pub use lambda::{FUNCTION_ARN, LocalLambda, payload_of};
 pub use ledger::Ledger;
@@ -26,6 +30,7 @@ pub use target::{Failing, Recorded, Target};
 pub use topology::{Layout, Topology};
 
 use run::Plan;
+pub(crate) use run::progress_bar;
 
 use crate::format::Format;
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
-use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, status, work};
+use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, simulate, status, work};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
@@ -16,6 +16,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Local(Box<local::Arguments>),
+    Simulate(Box<simulate::Arguments>),
     Check(check::Arguments),
     Audit(Box<audit::Arguments>),
     Redrive(Box<redrive::Arguments>),
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     redeliver_aws::telemetry::panics_without_text();
     match Arguments::parse().command {
         Command::Local(arguments) => local::main(&arguments),
+        Command::Simulate(arguments) => simulate::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
         Command::Audit(arguments) => audit::main(&arguments),
         Command::Redrive(arguments) => redrive::main(&arguments),

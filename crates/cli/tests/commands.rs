@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Those that have examples and exit codes in their help.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "local",
+    "simulate",
     "check",
     "audit",
     "redrive",

@@ -6,6 +6,8 @@
 //! first 64-bit word `x` (little-endian) spreads the backoff and its pacing, its second one the target's own delay. A word becomes a
 //! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
+use std::ops::RangeInclusive;
+
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
@@ -27,14 +29,22 @@ pub struct Key {
 /// The delay before retry `key.attempt` by the policy's backoff.
 #[must_use]
 pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
+    let (low, high) = bounds(policy, key.attempt).into_inner();
+    let (low, high) = (low.get().into(), high.get().into());
+    RetryDelay::saturating(spread(key, low, high))
+}
+
+/// The shortest and the longest delay before retry `attempt`, in which each whole second is as likely.
+#[must_use]
+pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
         Backoff::Uniform { max_delay } => (*max_delay, *max_delay, Jitter::Full),
         Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter } => {
-            (exponential(*initial_delay, *rate, *offset, *max_delay, key.attempt), *max_delay, *jitter)
+            (exponential(*initial_delay, *rate, *offset, *max_delay, attempt), *max_delay, *jitter)
         }
         Backoff::Fixed { delay, jitter } => (*delay, policy.delay_limit(), *jitter),
         Backoff::Schedule { first, last, jitter } => {
-            let index = usize::try_from(key.attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+            let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
             (*first.get(index).unwrap_or(last), policy.delay_limit(), *jitter)
         }
     };
@@ -49,7 +59,7 @@ pub fn delay(policy: &Policy, key: Key) -> RetryDelay {
             (low, low + max)
         }
     };
-    RetryDelay::saturating(spread(key, low, high))
+    RetryDelay::saturating(low)..=RetryDelay::saturating(high)
 }
 
 /// A number in `low..=high` by the word of this key that spreads the backoff.

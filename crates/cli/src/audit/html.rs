@@ -2,7 +2,6 @@
 
 mod charts;
 mod groups;
-mod markup;
 mod messages;
 mod story;
 
@@ -13,8 +12,8 @@ use super::groups::written;
 use super::report::Report;
 use super::view::View;
 use crate::dead_letters::DeadLetterRecord;
+use crate::markup::escape;
 use crate::text::{counted, duration, grouped};
-use markup::escape;
 use messages::Messages;
 
 const STYLE: &str = include_str!("html/page.css");

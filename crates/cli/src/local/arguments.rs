@@ -74,7 +74,7 @@ pub enum StrategyName {
     AsyncRetry,
 }
 
-fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
         _ => Err("a chance is a number from 0 to 1, such as 0.3".to_owned()),

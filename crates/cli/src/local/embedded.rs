@@ -12,7 +12,7 @@ use super::run::{self, Plan, World};
 use super::{Report, Target};
 
 /// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
-const START_SECONDS: i64 = 1_767_225_600;
+pub(crate) const START_SECONDS: i64 = 1_767_225_600;
 
 /// As old as SQS's own counts may be, so that what is paced here is paced so there.
 const COUNTS_LAG: Duration = Duration::from_secs(60);
@@ -20,7 +20,9 @@ const COUNTS_LAG: Duration = Duration::from_secs(60);
 pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
     let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
     let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
-    sqs.set_counts_lag(COUNTS_LAG);
+    if plan.paces() {
+        sqs.set_counts_lag(COUNTS_LAG);
+    }
     let hold = matches!(plan.target(), Target::Http(_)).then(|| clock.clone());
     let requests = || {
         sqs.requests()

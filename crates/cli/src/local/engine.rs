@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use futures_util::{join, pin_mut};
 use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::delivery::deliver;
@@ -97,6 +97,8 @@ pub struct Engine<'a, Q, C> {
     pub progress: &'a dyn Fn(u64),
     /// Longest long poll.
     pub wait: Duration,
+    /// Invocations of the function on the source queue at the same time.
+    pub pollers: usize,
     /// The message, of a final record's body.
     pub what_went_in: fn(&str) -> &str,
 }
@@ -177,7 +179,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
             let (messages, failed, annotated, collected) = join!(
-                self.pump(source, &functions.on_source, &over),
+                self.pump_side_by_side(source, &functions.on_source, &over),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
                         (Some(queue), Some(function)) => self.pump(queue, function, &over).await,
@@ -204,6 +206,16 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 work.await
             }
         }
+    }
+
+    async fn pump_side_by_side(
+        &self,
+        queue: &Q,
+        function: &impl Function,
+        over: &Cell<bool>,
+    ) -> Result<(), LoopError> {
+        let pumps = (0..self.pollers).map(|_| self.pump(queue, function, over));
+        join_all(pumps).await.into_iter().collect()
     }
 
     async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{BufWriter, Write};
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
@@ -15,28 +14,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
 use redeliver_core::async_retry::DEFAULT_POLICY;
-use redeliver_core::decision::HidingQueue;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::VirtualClock;
-use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
-use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, Strategy};
 
+use super::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 use super::input::{Portion, Portions};
-use super::topology::{source_retention, visibility_timeout};
 use super::{
     Arguments, Counts, Engine, FUNCTION_ARN, Failing, Functions, Input, Layout, Ledger, LocalLambda,
     LoopError, Recorded, RefusedLine, Report, StrategyName, Tally, Target, Topology, payload_of,
 };
 use super::{histogram, lambda};
 use crate::files::{FileError, read_policy, read_schema};
-
-/// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
-const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
 /// All that a run needs, read and checked before it begins.
 pub(super) struct Plan {
@@ -85,6 +77,11 @@ impl Plan {
             None => Box::new(std::io::sink()),
         };
         Ok(Self { input, seed: arguments.seed, strategy: arguments.strategy, policy, schema, target, output })
+    }
+
+    /// Whether the policy paces re-sends.
+    pub(super) fn paces(&self) -> bool {
+        self.policy.max_redelivery_per_second.is_some()
     }
 
     pub(super) fn target(&self) -> &Target {
@@ -161,12 +158,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let tally = Tally::default();
     let started = world.clock.now();
     let handler = Recorded { target: &target, ledger: &ledger, clock: world.clock, hold: world.hold.clone() };
-    let final_dlq_annotator = FinalDlqAnnotator {
-        final_dlq: topology.final_dlq.clone(),
-        clock: world.clock,
-        observer: &tally,
-        schema: schema.clone(),
-    };
+    let final_dlq_annotator = final_dlq_annotator(topology, world.clock, &tally, schema.clone());
     let progress = |settled| bar.set_position(settled);
     let engine = Engine {
         topology,
@@ -174,19 +166,11 @@ async fn run_on<S: QueueService, C: Clock>(
         ledger: &ledger,
         progress: &progress,
         wait: world.wait,
+        pollers: 1,
         what_went_in: if strategy == StrategyName::AsyncRetry { payload_of } else { |body| body },
     };
     let failed_message_processor =
-        topology.intermediate.clone().map(|intermediate_dlq| FailedMessageProcessor {
-            source_queue: topology.source.clone(),
-            intermediate_dlq,
-            annotation_queue: topology.annotation.clone(),
-            clock: world.clock,
-            observer: &tally,
-            schema: schema.clone(),
-            policy: policy.clone(),
-            pacer: Pacer::default(),
-        });
+        failed_message_processor(topology, world.clock, &tally, schema.clone(), policy.clone());
     if strategy == StrategyName::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
@@ -205,25 +189,7 @@ async fn run_on<S: QueueService, C: Clock>(
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
         engine.run(&functions, output, stop).await?;
     } else {
-        let message_processor = MessageProcessor {
-            handler,
-            strategy: match topology.intermediate.clone() {
-                Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
-                None => Strategy::Visibility {
-                    source_queue: topology.source.clone(),
-                    settings: HidingQueue {
-                        visibility_timeout: visibility_timeout(),
-                        retention: source_retention(),
-                    },
-                },
-            },
-            policy,
-            annotation_queue: topology.annotation.clone(),
-            clock: world.clock,
-            observer: &tally,
-            schema,
-            max_concurrency: MAX_CONCURRENCY,
-        };
+        let message_processor = message_processor(topology, handler, world.clock, &tally, schema, policy);
         if let Some(portion) = feed.next()? {
             engine.feed(portion, stop.as_mut()).await?;
         }
@@ -342,7 +308,7 @@ fn report(
 }
 
 /// On standard error, and only where that is a terminal.
-fn progress_bar(messages: u64) -> ProgressBar {
+pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} messages settled, {elapsed}");
     ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

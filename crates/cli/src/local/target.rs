@@ -25,7 +25,11 @@ pub struct Failing {
 }
 
 impl Failing {
-    fn answer(&self, message: &Message) -> Result<(), HandlerError> {
+    /// What it answers.
+    ///
+    /// # Errors
+    /// As it is told to.
+    pub fn answer(&self, message: &Message) -> Result<(), HandlerError> {
         if self.draw(message, 0) < self.permanently {
             return Err(HandlerError::permanent(
                 "Simulated.Permanent",

@@ -183,7 +183,7 @@ impl Workload {
     ) -> Resend {
         let envelope = schema.parse(black_box(body)).expect("the bodies are valid");
         let failed = Failed { envelope: &envelope, failure, sent_at: self.now, attributes_bytes };
-        match decide(&self.policy, failed, self.now) {
+        match decide(&self.policy, failed, None, self.now) {
             Decision::Resend(resend) => resend,
             other => panic!("a first failure is sent again, not {other:?}"),
         }

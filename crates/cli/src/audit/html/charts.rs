@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use redeliver_core::reason::DeadLetterReason;
 
-use super::markup::escape;
 use crate::audit::over_time::OverTime;
+use crate::markup::escape;
 use crate::text::grouped;
 
 /// Rows of a bar chart.

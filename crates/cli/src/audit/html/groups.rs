@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::charts::class_of;
-use super::markup::escape;
 use super::moment;
 use crate::audit::groups::Group;
+use crate::markup::escape;
 use crate::text::{counted, grouped};
 
 /// Groups with a row of their own.

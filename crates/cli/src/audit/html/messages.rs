@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use redeliver_core::message::Timestamp;
 
 use super::groups::{ROWS_MAX, badge};
-use super::markup::escape;
 use super::story::story;
 use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
 use crate::dead_letters::DeadLetterRecord;
+use crate::markup::escape;
 use crate::text::{counted, grouped, shortened};
 
 /// Messages that are shown, the last thousand of them only of groups that have few.

@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::markup::escape;
 use super::moment;
 use crate::audit::body::body_for_people;
 use crate::audit::timeline::{Kind, Timeline};
 use crate::dead_letters::{DeadLetterRecord, plain};
+use crate::markup::escape;
 use crate::text::{counted, duration, shortened};
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 

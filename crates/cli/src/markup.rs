@@ -3,7 +3,7 @@
 use crate::text::escaped_lines;
 
 /// Markup characters and control characters written out, for text and for quoted attributes.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let safe = escaped_lines(text);
     let mut escaped = String::with_capacity(safe.len());
     for character in safe.chars() {

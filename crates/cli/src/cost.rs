@@ -1,0 +1,10 @@
+//! What AWS asks for it: list prices as data, and the arithmetic that the docs and `redeliver simulate` share.
+
+mod prices;
+mod usage;
+
+#[cfg(test)]
+mod docs;
+
+pub use prices::{Price, PriceList, Prices, PricesError};
+pub use usage::{Architecture, Bill, CALL_SECONDS, DECISION_SECONDS, Invocations, MEMORY_GB, Usage};

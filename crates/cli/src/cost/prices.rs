@@ -1,0 +1,187 @@
+//! The prices: AWS's list, and what a user puts in the place of single ones.
+
+use redeliver_core::schema::{Violation, list};
+use serde::Deserialize;
+use serde_json::Value;
+use thiserror::Error;
+
+/// The list as it is shipped.
+const SHIPPED: &str = include_str!("prices.json");
+
+/// List prices of one region, the first tier of each; free tiers are not counted.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Where they hold.
+    pub region: String,
+    /// When the pages were read: `YYYY-MM-DD`.
+    pub read_on: String,
+    /// The prices.
+    pub prices: PriceList,
+}
+
+/// By what is paid for.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriceList {
+    /// Requests to standard queues.
+    pub sqs_million_requests: Price,
+    /// Invocations.
+    pub lambda_million_requests: Price,
+    /// Memory × time on arm64.
+    pub lambda_gb_second_arm64: Price,
+    /// Memory × time on x86-64.
+    pub lambda_gb_second_x86_64: Price,
+    /// Logs taken in.
+    pub logs_gb: Price,
+    /// A custom metric.
+    pub metric_month: Price,
+    /// An alarm.
+    pub alarm_month: Price,
+    /// A dashboard.
+    pub dashboard_month: Price,
+    /// Traces recorded.
+    pub traces_million: Price,
+}
+
+/// One price.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// US dollars.
+    pub dollars: f64,
+    /// The unit.
+    pub per: String,
+    /// The title of AWS's page that says so.
+    pub page: String,
+}
+
+/// Why a file of prices is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PricesError {
+    /// The JSON parser's own words.
+    #[error("the prices are not JSON: {0}")]
+    NotJson(String),
+    /// Each culprit with its JSON Pointer.
+    #[error("the prices are refused: {}", list(.0))]
+    Refused(Vec<Violation>),
+}
+
+impl Prices {
+    /// AWS's list.
+    #[must_use]
+    pub fn list() -> Self {
+        serde_json::from_str(SHIPPED).expect("our own file is in this form: a test reads it")
+    }
+
+    /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
+    ///
+    /// # Errors
+    /// Not JSON, no object, an unknown name, or no amount: each with its JSON Pointer.
+    pub fn list_with(overrides: &str) -> Result<Self, PricesError> {
+        let overrides = redeliver_core::value::read(overrides)
+            .map_err(|error| PricesError::NotJson(error.to_string()))?;
+        let Value::Object(overrides) = overrides else {
+            let rule = "is not an object of prices by name";
+            return Err(PricesError::Refused(vec![Violation::new("", rule)]));
+        };
+        let mut prices = Self::list();
+        let mut wrong = Vec::new();
+        for (name, value) in overrides {
+            let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+            let amount =
+                value.as_f64().filter(|amount| value.is_number() && amount.is_finite() && *amount >= 0.0);
+            match (prices.prices.named(&name), amount) {
+                (None, _) => {
+                    let names = PriceList::NAMES.join(", ");
+                    wrong.push(Violation::new(pointer, format!("is no price; there are {names}")));
+                }
+                (_, None) => wrong.push(Violation::new(pointer, "is not an amount of dollars, 0 or more")),
+                (Some(price), Some(amount)) => price.dollars = amount,
+            }
+        }
+        if wrong.is_empty() { Ok(prices) } else { Err(PricesError::Refused(wrong)) }
+    }
+}
+
+impl PriceList {
+    /// The names that a user may give.
+    const NAMES: [&str; 9] = [
+        "sqs_million_requests",
+        "lambda_million_requests",
+        "lambda_gb_second_arm64",
+        "lambda_gb_second_x86_64",
+        "logs_gb",
+        "metric_month",
+        "alarm_month",
+        "dashboard_month",
+        "traces_million",
+    ];
+
+    fn named(&mut self, name: &str) -> Option<&mut Price> {
+        let prices = [
+            &mut self.sqs_million_requests,
+            &mut self.lambda_million_requests,
+            &mut self.lambda_gb_second_arm64,
+            &mut self.lambda_gb_second_x86_64,
+            &mut self.logs_gb,
+            &mut self.metric_month,
+            &mut self.alarm_month,
+            &mut self.dashboard_month,
+            &mut self.traces_million,
+        ];
+        Self::NAMES.into_iter().zip(prices).find(|(known, _)| *known == name).map(|(_, price)| price)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(overrides: &str) -> String {
+        Prices::list_with(overrides).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_shipped_list_is_whole_and_says_where_each_price_is_from() {
+        let Prices { region, read_on, mut prices } = Prices::list();
+        assert_eq!(region, "us-east-1");
+        assert_eq!(read_on.len(), "2026-01-01".len());
+        let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
+        assert_eq!(shipped["prices"].as_object().unwrap().len(), PriceList::NAMES.len());
+        for name in PriceList::NAMES {
+            let price = prices.named(name).unwrap();
+            assert_eq!(shipped["prices"][name]["dollars"].as_f64(), Some(price.dollars), "{name}");
+            assert!(
+                price.dollars > 0.0 && !price.per.is_empty() && price.page.ends_with("pricing"),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_member_replaces_one_price_and_no_other() {
+        let changed = Prices::list_with(r#"{"logs_gb": 0.63, "alarm_month": 0}"#).unwrap();
+        assert_eq!((changed.prices.logs_gb.dollars, changed.prices.alarm_month.dollars), (0.63, 0.0));
+        assert_eq!(changed.prices.sqs_million_requests, Prices::list().prices.sqs_million_requests);
+        assert_eq!(Prices::list_with("{}"), Ok(Prices::list()));
+    }
+
+    #[test]
+    fn what_is_wrong_or_unknown_is_refused_with_its_pointer() {
+        let wrong = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
+        for pointer in [
+            "/a~1b~0 is no price; there are sqs_million_requests, ",
+            "/logs_gb is not",
+            "/alarm_month is not",
+            "/metric_month is not",
+        ] {
+            assert!(wrong.contains(pointer), "{pointer} in {wrong}");
+        }
+        assert_eq!(
+            refused("[]"),
+            "the prices are refused: (whole document) is not an object of prices by name"
+        );
+        assert!(refused("{").starts_with("the prices are not JSON: "));
+    }
+}

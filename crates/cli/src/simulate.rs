@@ -1,0 +1,87 @@
+//! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a target
+//! that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
+//!
+//! Not to be confused with `cargo xtask simulate`, which looks for bugs with faults.
+
+mod arguments;
+mod counted;
+mod error;
+mod events;
+mod load;
+mod page;
+mod plot;
+mod report;
+mod run;
+mod schedule;
+mod survival;
+mod tables;
+mod target;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+pub use arguments::Arguments;
+pub use load::{AfterReturn, Load, Second};
+pub use report::{PolicyReport, Report};
+pub use run::{Measured, RunError, Scenario, Trouble, run};
+pub use schedule::{Attempt, Schedule};
+pub use survival::Survival;
+
+use crate::cost::Prices;
+use crate::files::{read_policy, read_text};
+use crate::format::Format;
+use crate::local::progress_bar;
+use error::SimulateError;
+use plot::{POLICIES_MAX, Picture};
+
+/// Runs the scenario with each policy and prints what came of it.
+#[must_use]
+#[expect(clippy::print_stdout, reason = "the report is this command's output")]
+pub fn main(arguments: &Arguments) -> ExitCode {
+    let report = match simulate(arguments) {
+        Ok(report) => report,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match arguments.format {
+        Format::Table => print!("{}", tables::text(&report)),
+        Format::Json => println!("{}", report.json()),
+    }
+    let lost: u64 =
+        report.policies.iter().map(|policy| policy.measured.waiting + policy.measured.unaccounted).sum();
+    if lost == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("error: {lost} messages did not come to an end: a queue's retention ended before");
+    ExitCode::from(1)
+}
+
+fn simulate(arguments: &Arguments) -> Result<Report, SimulateError> {
+    let picture = arguments.plot.as_deref().map(Picture::at).transpose()?;
+    let prices = match &arguments.prices {
+        Some(path) => {
+            Prices::list_with(&read_text(path)?).map_err(|error| SimulateError::prices(path, error))?
+        }
+        None => Prices::list(),
+    };
+    let files: Vec<&Path> = arguments.policies().collect();
+    if files.len() > POLICIES_MAX {
+        return Err(SimulateError::TooManyPolicies(POLICIES_MAX - 1));
+    }
+    let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(Some(path), "{}")).collect();
+    let scenario = arguments.scenario();
+    let bar = progress_bar(scenario.messages * files.len() as u64);
+    let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
+    for (path, policy) in files.iter().zip(policies?) {
+        let before = bar.position();
+        let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
+        report.add(arguments::name_of(path), &policy, measured);
+    }
+    bar.finish_and_clear();
+    if let Some(picture) = picture {
+        picture.write(&report)?;
+    }
+    Ok(report)
+}

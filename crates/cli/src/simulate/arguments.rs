@@ -1,0 +1,149 @@
+//! The arguments of `redeliver simulate`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+
+use super::{Scenario, Trouble};
+use crate::cost::Architecture;
+use crate::format::Format;
+use crate::local::probability;
+
+/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what it costs.
+///
+/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three functions' own code
+/// runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails by chance.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver simulate policy.json --outage 10m
+  redeliver simulate policy.json --messages 100000 --outage 30m --capacity 500 --plot outage.svg
+  redeliver simulate policy.json --compare other.json --plot both.html
+  redeliver simulate policy.json --failure-rate 0.05 --over 1h --max-concurrency 10
+  redeliver simulate policy.json --prices frankfurt.json --format json
+
+Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say
+otherwise. A call takes no time, and as many are made at once as are due; with --max-concurrency a call takes 0.3 s.
+
+Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces single ones:
+{\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334,
+\"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
+
+Exit codes:
+  0  every message was processed or dead-lettered
+  1  a message was not: a queue's retention ended before
+  2  bad usage, a refused policy, or a file that cannot be read or written")]
+pub struct Arguments {
+    /// The retry policy (JSON)
+    #[arg(value_name = "POLICY.json")]
+    pub policy: PathBuf,
+    /// Another policy beside it, in the tables and in the picture; may be given up to five times
+    #[arg(long, value_name = "OTHER.json", num_args = 1)]
+    pub compare: Vec<PathBuf>,
+    /// How many messages are sent
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub messages: u64,
+    /// The target is down for so long, from the first message on
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span, conflicts_with = "failure_rate")]
+    pub outage: Duration,
+    /// The target is up, and each call fails with this chance, 0 to 1
+    #[arg(long, value_name = "P", value_parser = probability)]
+    pub failure_rate: Option<f64>,
+    /// Calls that the target can do in a second; those beyond it get HTTP status 429
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub capacity: Option<u32>,
+    /// The messages come evenly over this span [default: that of the outage; with --failure-rate 10m]
+    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "arrival_rate")]
+    pub over: Option<Duration>,
+    /// So many messages come in a second
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub arrival_rate: Option<u32>,
+    /// Invocations of the message-processor at the same time, as an event source mapping limits them
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1000))]
+    pub max_concurrency: Option<u16>,
+    /// The same seed gives the same run, byte for byte
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// How long the source queue keeps a message
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = retention)]
+    pub retention: Duration,
+    /// The functions' processor
+    #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
+    pub architecture: Architecture,
+    /// Prices of your own, in dollars
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Draw it: load, schedule and survival. The name ends in .svg or .html
+    #[arg(long, value_name = "OUT.svg")]
+    pub plot: Option<PathBuf>,
+    /// How to print the report
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+}
+
+impl Arguments {
+    pub(super) fn policies(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&self.policy).chain(&self.compare).map(PathBuf::as_path)
+    }
+
+    pub(super) fn scenario(&self) -> Scenario {
+        let trouble = self.failure_rate.map_or(Trouble::Outage(self.outage), Trouble::FailureRate);
+        let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
+        Scenario {
+            messages: self.messages,
+            trouble,
+            capacity: self.capacity,
+            over: self.over.or(at_rate).unwrap_or(self.outage),
+            max_concurrency: self.max_concurrency,
+            seed: self.seed,
+        }
+    }
+}
+
+/// What a policy is called: its file's name without the ending.
+pub(super) fn name_of(path: &Path) -> String {
+    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// At least a second, at most 30 days.
+fn span(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_secs(1), Duration::from_secs(30 * 86_400))
+}
+
+/// "Amazon SQS message quotas": 60 s to 14 days.
+fn retention(text: &str) -> Result<Duration, String> {
+    between(text, Duration::from_secs(60), Duration::from_secs(14 * 86_400))
+}
+
+fn between(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
+    let span = humantime::parse_duration(text)
+        .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
+    if (least..=most).contains(&span) && span.subsec_nanos() == 0 {
+        return Ok(span);
+    }
+    let [least, most] = [least, most].map(humantime::format_duration);
+    Err(format!("whole seconds from {least} to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_a_unit_and_limits() {
+        assert_eq!(span("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(span("1h 30m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "10", "m", "-1s", "ten minutes"] {
+            assert!(span(wrong).unwrap_err().contains("such as 90s"), "{wrong}");
+        }
+        assert_eq!(span("31d").unwrap_err(), "whole seconds from 1s to 30days");
+        assert_eq!(span("1500ms").unwrap_err(), "whole seconds from 1s to 30days");
+        assert_eq!(retention("15d").unwrap_err(), "whole seconds from 1m to 14days");
+    }
+
+    #[test]
+    fn a_policy_is_called_by_its_file() {
+        assert_eq!(name_of(Path::new("policies/fixed.json")), "fixed");
+    }
+}

@@ -1,0 +1,43 @@
+//! The picture and the tables as one web page that needs nothing else.
+
+use std::fmt::Write as _;
+
+use super::report::Report;
+use super::tables::{Section, scenario, sections};
+use crate::markup::escape;
+
+const STYLE: &str = include_str!("page/page.css");
+
+/// The page.
+pub(super) fn of(report: &Report, svg: &str) -> String {
+    let names: Vec<_> = report.policies.iter().map(|policy| escape(&policy.name)).collect();
+    let title = names.join(" and ");
+    let tables: String = sections(report).iter().map(table).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light\">\n\
+         <title>Plan of {title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header>\n<h1>{title}</h1>\n<p>{}</p>\n</header>\n<figure>\n{svg}\n</figure>\n\
+         <section class=\"tables\">\n{tables}</section>\n\
+         <footer>Made by <code>redeliver simulate</code>. Prices are AWS's list prices of {} as of {}, or those given with \
+         <code>--prices</code>, without free tiers.</footer>\n</body>\n</html>\n",
+        escape(&scenario(report)),
+        escape(&report.prices.region),
+        escape(&report.prices.read_on),
+    )
+}
+
+fn table(section: &Section) -> String {
+    let mut html = format!("<div>\n<h2>{}</h2>\n<table>\n<tr>", escape(&section.title));
+    for column in &section.columns {
+        let _ = write!(html, "<th>{}</th>", escape(column));
+    }
+    html += "</tr>\n";
+    for row in &section.rows {
+        let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escape(cell))).collect();
+        let _ = writeln!(html, "<tr>{cells}</tr>");
+    }
+    html + "</table>\n</div>\n"
+}

@@ -1,0 +1,248 @@
+//! What a simulation tells of each policy: computed, measured, and paid for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use redeliver_core::policy::Policy;
+use serde::Serialize;
+
+use super::load::Wasted;
+use super::survival::LENGTHS;
+use super::{AfterReturn, Attempt, Load, Measured, Scenario, Schedule, Survival, Trouble};
+use crate::cost::{Architecture, Bill, Prices};
+
+/// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the retention.
+const RETENTION_SHARE: f64 = 0.8;
+/// The stack's default timeout of the message-processor, which a call takes at worst.
+const CALL_SECONDS_WORST: u64 = 60;
+const MILLION: f64 = 1e6;
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was simulated.
+    pub scenario: ScenarioReport,
+    /// Whose prices they are, and of when.
+    pub prices: PricesReport,
+    /// The policies, in the order of the command line.
+    pub policies: Vec<PolicyReport>,
+    #[serde(skip)]
+    pub(super) given: Scenario,
+    #[serde(skip)]
+    architecture: Architecture,
+    #[serde(skip)]
+    list: Prices,
+    #[serde(skip)]
+    retention_seconds: u64,
+}
+
+/// The scenario, as given or by default.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScenarioReport {
+    /// Messages sent.
+    pub messages: u64,
+    /// How long the target is down.
+    pub outage_seconds: Option<u64>,
+    /// The chance of each call to fail.
+    pub failure_rate: Option<f64>,
+    /// What the target takes in a second.
+    pub capacity_per_second: Option<u32>,
+    /// The messages come evenly over so long.
+    pub over_seconds: u64,
+    /// Invocations at the same time.
+    pub max_concurrency: Option<u16>,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Where the prices are from.
+#[derive(Clone, Debug, Serialize)]
+pub struct PricesReport {
+    /// The region of the list.
+    pub region: String,
+    /// When it was read.
+    pub read_on: String,
+}
+
+/// One policy.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyReport {
+    /// Its file's name, without the ending.
+    pub name: String,
+    /// The attempts of one message, if all fail.
+    pub schedule: Vec<Attempt>,
+    /// Which outages a message survives.
+    pub survival: Vec<Survival>,
+    /// How long a message can be on its way.
+    pub span: Span,
+    /// What was measured.
+    pub measured: MeasuredReport,
+    /// What a million such messages need.
+    pub per_million: PerMillion,
+    #[serde(skip)]
+    pub(super) load: Load,
+    #[serde(skip)]
+    pub(super) distribution: Schedule,
+}
+
+/// The worst case against the retention, as the stack checks it when it is deployed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the function's
+    /// default timeout of 60 s; at most `max_age_seconds`.
+    pub worst_case_seconds: u64,
+    /// How long the source queue keeps a message.
+    pub retention_seconds: u64,
+    /// Whether the stack takes it: within 80 % of the retention, or with long delays, where more is meant.
+    pub fits: bool,
+}
+
+/// See [`Measured`].
+#[derive(Clone, Debug, Serialize)]
+pub struct MeasuredReport {
+    /// Messages sent.
+    pub sent: u64,
+    /// Successes of the target.
+    pub processed: u64,
+    /// Final records by `ErrorType`.
+    pub dead_lettered: BTreeMap<String, u64>,
+    /// Messages that are still in a queue.
+    pub waiting: u64,
+    /// Messages that are nowhere: their queue's retention ended.
+    pub unaccounted: u64,
+    /// Re-sends with a delay.
+    pub retries: u64,
+    /// Hops of delays above 900 s.
+    pub hops: u64,
+    /// Calls of the target.
+    pub calls: u64,
+    /// Calls that failed.
+    pub wasted: Wasted,
+    /// The load after the target's return.
+    pub after_return: AfterReturn,
+    /// From the return, or from the last message's sending where that is later, to the last message's end.
+    pub drain_seconds: u64,
+}
+
+/// What a million such messages need, and what it costs in dollars.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PerMillion {
+    /// Requests to SQS.
+    pub sqs_requests: f64,
+    /// Invocations of the functions.
+    pub invocations: f64,
+    /// Memory × time.
+    pub gb_seconds: f64,
+    /// Logs.
+    pub log_gb: f64,
+    /// US dollars.
+    pub dollars: Bill,
+    /// US dollars together.
+    pub total_dollars: f64,
+}
+
+impl Report {
+    /// Without a policy yet.
+    #[must_use]
+    pub fn new(given: Scenario, retention_seconds: u64, architecture: Architecture, list: Prices) -> Self {
+        let (outage, failure_rate) = match given.trouble {
+            Trouble::Outage(length) => (Some(length), None),
+            Trouble::FailureRate(rate) => (None, Some(rate)),
+        };
+        let scenario = ScenarioReport {
+            messages: given.messages,
+            outage_seconds: outage.as_ref().map(Duration::as_secs),
+            failure_rate,
+            capacity_per_second: given.capacity,
+            over_seconds: given.over.as_secs(),
+            max_concurrency: given.max_concurrency,
+            seed: given.seed,
+        };
+        let prices = PricesReport { region: list.region.clone(), read_on: list.read_on.clone() };
+        Self { scenario, prices, policies: Vec::new(), given, architecture, list, retention_seconds }
+    }
+
+    /// Adds what a policy came to.
+    pub fn add(&mut self, name: String, policy: &Policy, measured: Measured) {
+        let distribution = Schedule::of(policy);
+        let lengths: BTreeSet<_> = LENGTHS.into_iter().chain(self.scenario.outage_seconds).collect();
+        let per_message = MILLION / f64::from(u32::try_from(measured.sent.max(1)).unwrap_or(u32::MAX));
+        let usage = measured.usage.times(per_message);
+        let dollars = usage.bill(&self.list.prices, self.architecture);
+        self.policies.push(PolicyReport {
+            name,
+            schedule: distribution.attempts.clone(),
+            survival: Survival::of_each(&distribution, lengths),
+            span: Span::of(policy, distribution.longest_seconds, self.retention_seconds),
+            per_million: PerMillion {
+                sqs_requests: usage.sqs_requests,
+                invocations: usage.invocations.total(),
+                gb_seconds: usage.invocations.gb_seconds(),
+                log_gb: usage.log_gb(),
+                dollars,
+                total_dollars: dollars.total(),
+            },
+            load: measured.load.clone(),
+            measured: MeasuredReport::of(measured, self.given.return_second()),
+            distribution,
+        });
+    }
+
+    /// One line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("text and finite numbers always serialise")
+    }
+}
+
+impl Span {
+    fn of(policy: &Policy, longest_seconds: u64, retention_seconds: u64) -> Self {
+        let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_WORST;
+        let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
+        let worst_case_seconds = (longest_seconds + calls).min(age);
+        let is_within = super::schedule::float(worst_case_seconds)
+            <= RETENTION_SHARE * super::schedule::float(retention_seconds);
+        let fits = is_within || policy.long_delays || policy.max_attempts == 0;
+        Self { worst_case_seconds, retention_seconds, fits }
+    }
+}
+
+impl MeasuredReport {
+    fn of(measured: Measured, return_second: u64) -> Self {
+        Self {
+            sent: measured.sent,
+            processed: measured.processed,
+            dead_lettered: measured.dead_lettered,
+            waiting: measured.waiting,
+            unaccounted: measured.unaccounted,
+            retries: measured.retries,
+            hops: measured.hops,
+            calls: measured.load.calls(),
+            wasted: measured.load.wasted,
+            after_return: measured.load.after(return_second),
+            drain_seconds: measured.drain_seconds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(policy: &str, retention_seconds: u64) -> Span {
+        let policy = Policy::from_json(policy).unwrap();
+        Span::of(&policy, Schedule::of(&policy).longest_seconds, retention_seconds)
+    }
+
+    #[test]
+    fn retries_fit_into_four_fifths_of_the_retention_as_the_stack_has_it() {
+        // 5 × 900 s of delays and 6 calls of 60 s
+        let default = span("{}", 7 * 86_400);
+        assert_eq!((default.worst_case_seconds, default.fits), (4860, true));
+        assert!(span("{}", 6075).fits && !span("{}", 6074).fits, "4860 is 80 % of 6075");
+        assert_eq!(span(r#"{"max_age_seconds":4000}"#, 5000).worst_case_seconds, 4000);
+        assert!(span(r#"{"max_age_seconds":4000}"#, 5000).fits);
+        assert!(span(r#"{"long_delays":true}"#, 60).fits, "with long delays more is meant");
+        assert!(span(r#"{"max_attempts":0}"#, 60).fits);
+    }
+}

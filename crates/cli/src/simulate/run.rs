@@ -1,0 +1,230 @@
+//! One run of the real functions in virtual time.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::try_join;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::Clock;
+use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
+use thiserror::Error;
+use uuid::Builder;
+
+use super::counted::Counted;
+use super::events::Events;
+use super::load::Load;
+use super::target::SimulatedTarget;
+use crate::cost::{CALL_SECONDS, Invocations, Usage};
+use crate::local::{
+    Engine, Functions, Input, Layout, Ledger, LoopError, START_SECONDS, Topology, failed_message_processor,
+    final_dlq_annotator, message_processor,
+};
+
+/// What happens to the policy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scenario {
+    /// How many messages are sent.
+    pub messages: u64,
+    /// What is wrong with the target.
+    pub trouble: Trouble,
+    /// Calls that it takes in a second.
+    pub capacity: Option<u32>,
+    /// The messages come evenly over this.
+    pub over: Duration,
+    /// Invocations of the message-processor at the same time; calls take time then.
+    pub max_concurrency: Option<u16>,
+    /// Of the messages' ids, and of failures by chance.
+    pub seed: u64,
+}
+
+/// What is wrong with the target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trouble {
+    /// It is down for so long, from the first message on.
+    Outage(Duration),
+    /// Each call fails with this chance.
+    FailureRate(f64),
+}
+
+/// Why a run cannot go on: only a bug can make it so.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The loop of the functions.
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+    /// The loop of the functions waits for what never comes.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+    /// The operating system gives no runtime.
+    #[error("the run cannot begin: {0}")]
+    Runtime(#[from] std::io::Error),
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// Messages sent.
+    pub sent: u64,
+    /// Successes of the target.
+    pub processed: u64,
+    /// Final records by `ErrorType`.
+    pub dead_lettered: BTreeMap<String, u64>,
+    /// Messages that did not come out and are in a queue.
+    pub waiting: u64,
+    /// Messages that did not come out and are in no queue.
+    pub unaccounted: u64,
+    /// Re-sends with a delay.
+    pub retries: u64,
+    /// Hops of messages whose delay is above 900 s.
+    pub hops: u64,
+    /// What hit the target.
+    pub load: Load,
+    /// From the target's return, or from the last message's sending where that is later, to the last message's end.
+    pub drain_seconds: u64,
+    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls and the
+    /// reading of the final DLQ.
+    pub usage: Usage,
+}
+
+impl Scenario {
+    /// When the target is there again, in seconds since the first message; 0 where it was never away.
+    #[must_use]
+    pub const fn return_second(&self) -> u64 {
+        match self.trouble {
+            Trouble::Outage(length) => length.as_secs(),
+            Trouble::FailureRate(_) => 0,
+        }
+    }
+
+    /// When message `number` is sent, in seconds since the first.
+    fn second_of(&self, number: u64) -> u64 {
+        let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
+        u64::try_from(second).unwrap_or(u64::MAX)
+    }
+}
+
+/// Runs a scenario with a policy. `progress` is told how many messages have come out.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
+    let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
+    let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let measured = runtime.block_on(clock.run(measure(policy, scenario, &sqs, progress)))?;
+    Ok(measured?)
+}
+
+async fn measure(
+    policy: &Policy,
+    scenario: &Scenario,
+    sqs: &EmbeddedSqs,
+    progress: &dyn Fn(u64),
+) -> Result<Measured, LoopError> {
+    let clock = sqs.clock();
+    let start = clock.now();
+    let topology = Topology::create(sqs, "simulated", Layout::DelayedResend)
+        .await
+        .map_err(LoopError::sqs("creating the queues"))?;
+    let mut expected = Ledger::default();
+    expected.expect(scenario.messages);
+    let (load, ledger, events) = (Mutex::default(), Mutex::new(expected), Events::new(clock.clone()));
+    let handler = SimulatedTarget {
+        clock,
+        start,
+        scenario,
+        call: scenario.max_concurrency.map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS)),
+        load: &load,
+        ledger: &ledger,
+    };
+    let schema = MessageSchema::default;
+    let retrying = failed_message_processor(&topology, clock, &events, schema(), policy.clone());
+    let functions = Functions {
+        on_source: Counted::new(
+            message_processor(&topology, handler, clock, &events, schema(), policy.clone()),
+            sqs,
+        ),
+        failed_message_processor: retrying.map(|function| Counted::new(function, sqs)),
+        final_dlq_annotator: Counted::new(final_dlq_annotator(&topology, clock, &events, schema()), sqs),
+    };
+    let engine = Engine {
+        topology: &topology,
+        clock,
+        ledger: &ledger,
+        progress,
+        wait: Duration::from_secs(20),
+        pollers: scenario.max_concurrency.unwrap_or(1).into(),
+        what_went_in: |body| body,
+    };
+    let mut output = std::io::sink();
+    try_join!(feed(&engine, scenario, start), engine.run(&functions, &mut output, pending()))?;
+    let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
+    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let missing = ledger.total_sent() - ledger.settled();
+    let quiet_from = scenario.return_second().max(scenario.second_of(scenario.messages - 1));
+    let ended = ledger.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
+    let invocations = Invocations {
+        calling: float(functions.on_source.invocations()),
+        deciding: float(
+            functions.failed_message_processor.as_ref().map_or(0, Counted::invocations)
+                + functions.final_dlq_annotator.invocations(),
+        ),
+    };
+    let looks = functions.failed_message_processor.as_ref().map_or(0, Counted::looks);
+    let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
+    let counts = events.tally.counts();
+    Ok(Measured {
+        sent: ledger.total_sent(),
+        processed: ledger.total_processed(),
+        dead_lettered: ledger.dead_letters().clone(),
+        waiting: waiting.min(missing),
+        unaccounted: missing - waiting.min(missing),
+        retries: counts.delays.iter().sum(),
+        hops: counts.hops,
+        load: load.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        drain_seconds: ended.saturating_sub(quiet_from),
+        usage: Usage {
+            sqs_requests: float(sends + looks) + 2.0 * invocations.total(),
+            invocations,
+            log_bytes: float(events.log_bytes()),
+        },
+    })
+}
+
+/// Sends the messages, each in its second.
+async fn feed(
+    engine: &Engine<'_, EmbeddedQueue, VirtualClock>,
+    scenario: &Scenario,
+    start: Timestamp,
+) -> Result<(), LoopError> {
+    let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
+    let mut numbers = (0..scenario.messages).peekable();
+    while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
+        engine.clock.sleep_until(start + Duration::from_secs(second)).await;
+        let mut input = Input::default();
+        while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
+            input.messages.push(message(number, &mut ids));
+        }
+        engine.feed(input, pending()).await?;
+    }
+    Ok(())
+}
+
+fn message(number: u64, ids: &mut ChaCha8Rng) -> OutgoingMessage {
+    let mut bytes = [0; 16];
+    ids.fill_bytes(&mut bytes);
+    let id = Builder::from_random_bytes(bytes).into_uuid();
+    let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"number":{number}}}}}"#);
+    OutgoingMessage::new(Content { body, ..Content::default() }).expect("a hundred legal bytes are a message")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

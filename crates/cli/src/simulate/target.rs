@@ -1,0 +1,68 @@
+//! The target of a simulation: down for a while, or failing by chance, and with a capacity.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock;
+use redeliver_embedded::VirtualClock;
+
+use super::load::{Failed, Load};
+use super::{Scenario, Trouble};
+use crate::local::{Failing, Ledger};
+
+/// The target. It decides when a call reaches it, and answers when the call's time has passed.
+pub(super) struct SimulatedTarget<'a> {
+    pub(super) clock: &'a VirtualClock,
+    pub(super) start: Timestamp,
+    pub(super) scenario: &'a Scenario,
+    /// How long a call takes.
+    pub(super) call: Duration,
+    pub(super) load: &'a Mutex<Load>,
+    pub(super) ledger: &'a Mutex<Ledger>,
+}
+
+impl Handler for SimulatedTarget<'_> {
+    async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+        let answer = self.take(message);
+        if !self.call.is_zero() {
+            self.clock.sleep(self.call).await;
+        }
+        answer.map_err(error_of)?;
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).processed(&message.body, self.clock.now());
+        Ok(())
+    }
+}
+
+impl SimulatedTarget<'_> {
+    fn take(&self, message: &Message) -> Result<(), Failed> {
+        let second = (self.clock.now() - self.start).num_seconds().unsigned_abs();
+        let mut load = self.load();
+        let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
+        let answer = match self.scenario.trouble {
+            Trouble::Outage(length) if second < length.as_secs() => Err(Failed::WhileDown),
+            _ if is_full => Err(Failed::OverCapacity),
+            Trouble::FailureRate(rate) => {
+                let failing = Failing { rate, seed: self.scenario.seed, ..Failing::default() };
+                failing.answer(message).map_err(|_| Failed::ByChance)
+            }
+            Trouble::Outage(_) => Ok(()),
+        };
+        load.record(second, answer);
+        answer
+    }
+
+    fn load(&self) -> MutexGuard<'_, Load> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn error_of(failed: Failed) -> HandlerError {
+    let (status, details) = match failed {
+        Failed::WhileDown => (503, "the simulated target is down"),
+        Failed::OverCapacity => (429, "the simulated target takes no more in this second"),
+        Failed::ByChance => (500, "the simulated target failed by chance"),
+    };
+    HandlerError::transient(ErrorType::HttpStatus(status), details)
+}
