@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 pub(crate) use arguments::probability;
 pub use arguments::{Arguments, StrategyName};
-pub(crate) use embedded::START_SECONDS;
+pub(crate) use embedded::{COUNTS_LAG, START_SECONDS};
 pub use engine::{Engine, Functions, LoopError};
 pub(crate) use functions::{failed_message_processor, final_dlq_annotator, message_processor};
 pub use input::{Input, RefusedLine};

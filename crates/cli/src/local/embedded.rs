@@ -15,7 +15,7 @@ use super::{Report, Target};
 pub(crate) const START_SECONDS: i64 = 1_767_225_600;
 
 /// As old as SQS's own counts may be, so that what is paced here is paced so there.
-const COUNTS_LAG: Duration = Duration::from_secs(60);
+pub(crate) const COUNTS_LAG: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
     let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());

@@ -22,8 +22,8 @@ use super::load::Load;
 use super::target::SimulatedTarget;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
 use crate::local::{
-    Engine, Functions, Input, Layout, Ledger, LoopError, START_SECONDS, Topology, failed_message_processor,
-    final_dlq_annotator, message_processor,
+    COUNTS_LAG, Engine, Functions, Input, Layout, Ledger, LoopError, START_SECONDS, Topology,
+    failed_message_processor, final_dlq_annotator, message_processor,
 };
 
 /// What happens to the policy.
@@ -116,6 +116,7 @@ impl Scenario {
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
     let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
+    sqs.set_counts_lag(COUNTS_LAG);
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let measured = runtime.block_on(clock.run(measure(policy, scenario, &sqs, progress)))?;
     Ok(measured?)
