@@ -1,6 +1,7 @@
 //! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
 
 mod members;
+mod nesting;
 
 use std::ops::Range;
 
@@ -8,6 +9,7 @@ use thiserror::Error;
 
 use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 pub(crate) use members::{Member, members, unchecked_members};
+use nesting::check_nesting;
 
 /// Objects and arrays inside one another, the body's own object included.
 pub const NESTING_MAX: usize = 128;
@@ -131,74 +133,6 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
     Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
-}
-
-/// A stack-free look at the brackets outside strings; whether they match is the parser's business.
-fn check_nesting(body: &str) -> Result<(), Malformed> {
-    let bytes = body.as_bytes();
-    if has_few_brackets(bytes) {
-        return Ok(());
-    }
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => at = end_of_string(bytes, at + 1),
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > NESTING_MAX {
-                    return Err(Malformed::TooDeep(at));
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        at += 1;
-    }
-    Ok(())
-}
-
-/// Most small bodies have so few brackets that they need not be told from those in strings. Counted in blocks whose count fits in
-/// a byte: the compiler makes vector instructions of that.
-fn has_few_brackets(bytes: &[u8]) -> bool {
-    let blocks = bytes.chunks(128);
-    let counts =
-        blocks.map(|block| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>());
-    counts.map(usize::from).sum::<usize>() <= NESTING_MAX
-}
-
-/// Where the quote is that ends the string whose inside begins at `at`; beyond the text where there is none.
-fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
-    loop {
-        at += until_quote_or_backslash(bytes.get(at..).unwrap_or_default());
-        match bytes.get(at) {
-            Some(b'\\') => at += 2,
-            _ => return at,
-        }
-    }
-}
-
-/// How many bytes stand before the first quote or backslash. Strings take up most of a body: eight bytes at a time.
-fn until_quote_or_backslash(bytes: &[u8]) -> usize {
-    let mut before = 0;
-    while let Some(eight) = bytes[before..].first_chunk() {
-        let word = u64::from_le_bytes(*eight);
-        let found = marks(word, b'"') | marks(word, b'\\');
-        if found != 0 {
-            return before + found.trailing_zeros() as usize / 8;
-        }
-        before += eight.len();
-    }
-    let rest = &bytes[before..];
-    before + rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).unwrap_or(rest.len())
-}
-
-/// The high bit of each byte that is `byte`, and perhaps of bytes after the first such one ("Bit Twiddling Hacks": determine if
-/// a word has a byte equal to n).
-fn marks(word: u64, byte: u8) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let zero_where_equal = word ^ (ONES * u64::from(byte));
-    zero_where_equal.wrapping_sub(ONES) & !zero_where_equal & (ONES << 7)
 }
 
 #[cfg(test)]

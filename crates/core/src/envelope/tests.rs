@@ -1,7 +1,6 @@
 mod splicing;
 
 use chrono::TimeZone;
-use proptest::prelude::*;
 
 use super::*;
 use crate::message::Timestamp;
@@ -242,37 +241,4 @@ fn a_resend_keeps_the_history_that_a_producer_made_up_legal_for_sqs() {
     let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry() };
     let resent = envelope.with_retry_metadata(&retry);
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");
-}
-
-/// Byte by byte, as anybody would write it down.
-fn first_too_deep(body: &str) -> Option<usize> {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    body.bytes().position(|byte| {
-        match (in_string, byte) {
-            (true, _) if is_escaped => is_escaped = false,
-            (true, b'\\') => is_escaped = true,
-            (_, b'"') => in_string = !in_string,
-            (false, b'{' | b'[') => depth += 1,
-            (false, b'}' | b']') => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth > NESTING_MAX
-    })
-}
-
-proptest! {
-    #[test]
-    fn nesting_is_what_the_brackets_outside_strings_say(
-        parts in prop::collection::vec(
-            (
-                prop::sample::select(vec!["[", "{", "]", "}", "\"", "\\", "\\\"", "\"[[[[\"", "\"text of some length\"", "é", "[[[[[[[["]),
-                1..40_usize,
-            ),
-            0..40,
-        ),
-    ) {
-        let body: String = parts.into_iter().map(|(part, times)| part.repeat(times)).collect();
-        let expected = first_too_deep(&body).map_or(Ok(()), |at| Err(Malformed::TooDeep(at)));
-        prop_assert_eq!(check_nesting(&body), expected);
-    }
 }
