@@ -1,14 +1,15 @@
 //! The message body `{"metadata":{…},"data":{…}}`, taken apart without touching its bytes.
 
 mod members;
+mod nesting;
 
 use std::ops::Range;
 
-use memchr::memchr2;
 use thiserror::Error;
 
 use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 pub(crate) use members::{Member, members, unchecked_members};
+use nesting::check_nesting;
 
 /// Objects and arrays inside one another, the body's own object included.
 pub const NESTING_MAX: usize = 128;
@@ -132,44 +133,6 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
     };
     let data_text = find("data").map(|member| &body[member.value.clone()]);
     Ok(Skimmed { body, metadata, inside, metadata_text, data_text })
-}
-
-/// A stack-free look at the brackets outside strings; whether they match is the parser's business.
-fn check_nesting(body: &str) -> Result<(), Malformed> {
-    let bytes = body.as_bytes();
-    // Most bodies have so few brackets that they need not be told from those in strings.
-    if bytes.iter().map(|byte| usize::from(matches!(byte, b'{' | b'['))).sum::<usize>() <= NESTING_MAX {
-        return Ok(());
-    }
-    let mut depth = 0_usize;
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => at = end_of_string(bytes, at + 1),
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > NESTING_MAX {
-                    return Err(Malformed::TooDeep(at));
-                }
-            }
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        at += 1;
-    }
-    Ok(())
-}
-
-/// Where the quote is that ends the string whose inside begins at `at`; the end of the text where there is none.
-fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(found) = bytes.get(at..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        at += found;
-        if bytes[at] == b'"' {
-            return at;
-        }
-        at += 2;
-    }
-    bytes.len()
 }
 
 #[cfg(test)]

@@ -162,7 +162,23 @@ impl From<RetryDelay> for VisibilitySeconds {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_illegal_character_is_found_wherever_it_stands(
+            parts in prop::collection::vec(
+                (prop::sample::select(vec!["x", "é", "\n", "\u{FF21}", "\u{FFFD}", "😀", "\u{FFFE}", "\u{1}"]), 0..70_usize),
+                0..8,
+            ),
+        ) {
+            let text: String = parts.into_iter().map(|(part, times)| part.repeat(times)).collect();
+            let expected = text.char_indices().find(|(_, character)| !is_legal(*character));
+            prop_assert_eq!(first_illegal(&text), expected);
+        }
+    }
 
     #[test]
     fn delay_seconds_cannot_hold_901() {

@@ -194,31 +194,28 @@ fn push_rfc3339(text: &mut String, moment: Timestamp) {
         text.push_str(&moment.to_rfc3339_opts(SecondsFormat::Micros, true));
         return;
     };
-    // A leap second is the 60th and has no nanoseconds of its own.
-    let nanoseconds = moment.nanosecond();
-    let (second, nanoseconds) = match nanoseconds.checked_sub(1_000_000_000) {
-        Some(leap) => (moment.second() + 1, leap),
-        None => (moment.second(), nanoseconds),
-    };
-    for (number, digits, after) in [
-        (year, 4, '-'),
-        (moment.month(), 2, '-'),
-        (moment.day(), 2, 'T'),
-        (moment.hour(), 2, ':'),
-        (moment.minute(), 2, ':'),
-        (second, 2, '.'),
-        (nanoseconds / 1000, 6, 'Z'),
+    // A leap second is the 60th, whose nanoseconds begin at a thousand million.
+    let leap = moment.nanosecond() / 1_000_000_000;
+    let mut ascii = *b"0000-00-00T00:00:00.000000Z";
+    for (places, number) in [
+        (0..4, year),
+        (5..7, moment.month()),
+        (8..10, moment.day()),
+        (11..13, moment.hour()),
+        (14..16, moment.minute()),
+        (17..19, moment.second() + leap),
+        (20..26, moment.nanosecond() % 1_000_000_000 / 1000),
     ] {
-        push_digits(text, number, digits);
-        text.push(after);
+        put_digits(&mut ascii[places], number);
     }
+    text.push_str(std::str::from_utf8(&ascii).expect("digits are ASCII"));
 }
 
-/// Exactly so many digits.
-fn push_digits(text: &mut String, number: u32, digits: u32) {
-    for place in (0..digits).rev() {
-        let digit = number / 10_u32.pow(place) % 10;
-        text.push(char::from_digit(digit, 10).unwrap_or('0'));
+/// As many digits as there are places, from the last to the first.
+fn put_digits(places: &mut [u8], mut number: u32) {
+    for place in places.iter_mut().rev() {
+        *place += u8::try_from(number % 10).unwrap_or_default();
+        number /= 10;
     }
 }
 

@@ -71,7 +71,8 @@ pub(crate) struct QueueState {
     arn: String,
     number: u32,
     settings: QueueSettings,
-    messages: BTreeMap<Key, Stored>,
+    /// Boxed: a node of the tree has room for twice as many as are in it.
+    messages: BTreeMap<Key, Box<Stored>>,
     visible: BTreeSet<(Timestamp, Key)>,
     hidden: BTreeSet<(Timestamp, Key)>,
     expiries: BTreeSet<(Timestamp, Key)>,
@@ -273,7 +274,7 @@ impl QueueState {
         self.hidden.insert((message.visible_at, message.key));
         self.expiries.insert((self.expiry(&message), message.key));
         self.delayed += usize::from(message.lease.is_none());
-        self.messages.insert(message.key, message);
+        self.messages.insert(message.key, Box::new(message));
     }
 
     /// Takes a message out, wherever it is.
@@ -285,7 +286,7 @@ impl QueueState {
         }
         self.visible.remove(&place);
         self.expiries.remove(&(self.expiry(&message), key));
-        Some(message)
+        Some(*message)
     }
 
     /// "Amazon SQS dead-letter queues": retention counts from the original enqueue time, also after a redrive.
