@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: figures as ratios, measured in one run.
 
+mod storms;
+
 use clap::ValueEnum;
 
 use crate::tools::{Failure, cargo, run};
@@ -10,12 +12,15 @@ use crate::venv;
 pub(crate) enum Bench {
     /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
     Audit,
+    /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
+    Storms,
 }
 
 /// Measures and prints.
 pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
     match what {
         Bench::Audit => audit(),
+        Bench::Storms => storms::storms(),
     }
 }
 
