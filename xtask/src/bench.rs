@@ -2,6 +2,7 @@
 
 mod core;
 mod local;
+mod storms;
 
 use clap::ValueEnum;
 
@@ -17,6 +18,8 @@ pub(crate) enum Bench {
     Core,
     /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
     Local,
+    /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
+    Storms,
 }
 
 /// Measures and prints.
@@ -25,6 +28,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
         Bench::Audit => audit(),
         Bench::Core => core::core(),
         Bench::Local => local::local(),
+        Bench::Storms => storms::storms(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `redeliver` program as a person or a pipeline uses it: output, files, exit codes.
 
+mod simulate;
 mod strategies;
 
 use std::collections::BTreeMap;

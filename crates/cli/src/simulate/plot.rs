@@ -3,6 +3,7 @@
 //! Colours are Okabe and Ito's, which people see apart whatever their colour vision; the background is always light.
 
 mod axis;
+mod legend;
 mod load;
 mod schedule;
 mod survival;
@@ -18,8 +19,8 @@ use super::page;
 use super::report::Report;
 use crate::files::FileError;
 
-const WIDTH: u32 = 1000;
-const LOAD_HEIGHT: u32 = 250;
+const WIDTH: u32 = 1080;
+const LOAD_HEIGHT: u32 = 240;
 const SURVIVAL_HEIGHT: u32 = 320;
 
 const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
@@ -94,12 +95,17 @@ fn draw(root: &Area<'_>, report: &Report, schedule_height: u32) -> Drawn {
     Ok(())
 }
 
+/// The part for a chart, and that for its legend.
+fn beside_legend<'a>(area: &Area<'a>) -> (Area<'a>, Area<'a>) {
+    area.split_horizontally(i32::try_from(WIDTH).unwrap_or(i32::MAX) - legend::WIDTH)
+}
+
 /// Frame and margins that all charts have.
 fn chart<'a, 'b>(area: &'a Area<'b>, title: impl Display) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
     let mut builder = ChartBuilder::on(area);
     builder
         .margin(10)
-        .margin_right(30)
+        .margin_right(24)
         .x_label_area_size(46)
         .y_label_area_size(76)
         .caption(title.to_string(), ("sans-serif", 20, &INK));

@@ -55,6 +55,11 @@ impl Unit {
     }
 }
 
+/// `7.5`, `20`: marks are round numbers, but for what adding them up left.
+pub(super) fn short(mark: f64) -> String {
+    format!("{}", (mark * 100.0).round() / 100.0)
+}
+
 /// `1 min`, `24 h`.
 pub(super) fn label(seconds: f64) -> String {
     if seconds < 3600.0 { format!("{:.0} min", seconds / 60.0) } else { format!("{:.0} h", seconds / 3600.0) }

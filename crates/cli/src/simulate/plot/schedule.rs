@@ -2,20 +2,21 @@
 
 use plotters::prelude::*;
 
-use super::axis::{Marked, Unit};
-use super::{Area, Drawn, INK, POLICIES, QUIET, chart, small};
+use super::axis::{self, Marked, Unit};
+use super::legend::{self, Mark};
+use super::{Area, Drawn, INK, POLICIES, QUIET, beside_legend, chart, small};
 use crate::simulate::report::Report;
 use crate::simulate::schedule::float;
 
 /// Attempts that are drawn.
 const ATTEMPTS: usize = 12;
-const ROW: u32 = 20;
-/// Title, axis and legend.
-const AROUND: u32 = 130;
+/// Pixels of a band, and of what is around all bands: title and axis.
+const BAND: u32 = 18;
+const AROUND: u32 = 120;
 
 pub(super) fn height(report: &Report) -> u32 {
-    let rows = u32::try_from(attempts(report) * report.policies.len().max(1)).unwrap_or(u32::MAX);
-    AROUND + ROW * rows.max(3)
+    let bands = u32::try_from(attempts(report) * report.policies.len()).unwrap_or(u32::MAX);
+    AROUND + BAND * bands.max(8)
 }
 
 fn attempts(report: &Report) -> usize {
@@ -23,20 +24,18 @@ fn attempts(report: &Report) -> usize {
 }
 
 pub(super) fn draw(area: &Area<'_>, report: &Report) -> Drawn {
-    let rows = attempts(report);
-    let latest =
-        report.policies.iter().filter_map(|policy| policy.schedule[..policy.schedule.len().min(rows)].last());
-    let end = latest.map(|attempt| attempt.latest_seconds).max().unwrap_or(0).max(1);
+    let drawn = attempts(report);
+    let shown = || report.policies.iter().map(|policy| policy.schedule.iter().take(drawn));
+    let end = shown().flatten().map(|attempt| attempt.latest_seconds).max().unwrap_or(0).max(1);
     let unit = Unit::of(end);
-    let is_all = report.policies.iter().all(|policy| policy.schedule.len() <= rows);
-    let which = if is_all { String::new() } else { format!("the first {rows} ") };
-    let rows = float(rows as u64);
-    let mut chart = chart(area, format_args!("When {which}attempts of one message come, if all fail"))
+    let is_all = report.policies.iter().all(|policy| policy.schedule.len() <= drawn);
+    let which = if is_all { String::new() } else { format!("first {drawn} ") };
+    let numbers: Vec<_> = (1..=drawn).map(|number| float(number as u64)).collect();
+    let rows = float(drawn.max(1) as u64);
+    let (area, beside) = beside_legend(area);
+    let mut chart = chart(&area, format_args!("When the {which}attempts of one message come, if all fail"))
         // The first attempt is at the top.
-        .build_cartesian_2d(
-            0.0..unit.from(end) * 1.02,
-            Marked { range: rows.max(1.0) + 0.5..0.5, marks: numbers(rows) },
-        )?;
+        .build_cartesian_2d(0.0..unit.from(end) * 1.02, Marked { range: rows + 0.5..0.5, marks: numbers })?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -47,47 +46,25 @@ pub(super) fn draw(area: &Area<'_>, report: &Report) -> Drawn {
         .x_desc(format!("time since the first failure, {}", unit.name))
         .y_desc("attempt")
         .x_labels(10)
-        .x_label_formatter(&|at| format!("{at:.0}"))
+        .x_label_formatter(&|at| axis::short(*at))
         .y_label_formatter(&|attempt| format!("{attempt:.0}"))
         .draw()?;
     let share = 0.8 / float(report.policies.len().max(1) as u64);
-    for ((index, policy), colour) in (0_u64..).zip(&report.policies).zip(POLICIES) {
-        let told = policy.schedule.iter().take(ATTEMPTS);
-        let bands = told.clone().map(|at| {
-            let top = f64::from(at.attempt) - 0.4 + share * float(index);
-            let [from, to] = [at.earliest_seconds, at.latest_seconds].map(|seconds| unit.from(seconds));
-            // What has but one moment is still to be seen.
-            let least = unit.from(end) / 250.0;
-            Rectangle::new(
-                [(from, top), (to.max(from + least), top + share * 0.9)],
-                colour.mix(0.45).filled(),
-            )
-        });
-        chart
-            .draw_series(bands)?
-            .label(format!("{}: earliest to latest", policy.name))
-            .legend(move |(x, y)| Rectangle::new([(x, y - 6), (x + 16, y + 6)], colour.mix(0.45).filled()));
-        let medians = told.map(|at| {
-            let top = f64::from(at.attempt) - 0.4 + share * float(index);
-            let median = unit.from(at.median_seconds);
-            PathElement::new([(median, top), (median, top + share * 0.9)], colour.stroke_width(3))
-        });
-        chart
-            .draw_series(medians)?
-            .label("median")
-            .legend(move |(x, y)| PathElement::new([(x + 8, y - 6), (x + 8, y + 6)], colour.stroke_width(3)));
+    let mut entries = Vec::new();
+    for (index, ((policy, attempts), colour)) in (0..).zip(report.policies.iter().zip(shown()).zip(POLICIES))
+    {
+        for attempt in attempts {
+            let top = f64::from(attempt.attempt) - 0.4 + share * float(index);
+            let bottom = top + share * 0.9;
+            let [from, median, to] =
+                [attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds]
+                    .map(|seconds| unit.from(seconds));
+            chart.draw_series([Rectangle::new([(from, top), (to, bottom)], colour.mix(0.45).filled())])?;
+            chart
+                .draw_series([PathElement::new([(median, top), (median, bottom)], colour.stroke_width(3))])?;
+        }
+        entries.push((Mark::Patch(colour.mix(0.45)), format!("{}: earliest to latest", policy.name)));
+        entries.push((Mark::Tick(colour), "median".to_owned()));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .label_font(small())
-        .draw()?;
-    Ok(())
-}
-
-fn numbers(rows: f64) -> Vec<f64> {
-    std::iter::successors(Some(1.0), |number| Some(number + 1.0))
-        .take_while(|number| *number <= rows)
-        .collect()
+    legend::draw(&beside, &entries)
 }

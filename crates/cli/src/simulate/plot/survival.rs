@@ -3,23 +3,25 @@
 use plotters::prelude::*;
 
 use super::axis::{Marked, label};
-use super::{Area, Drawn, INK, POLICIES, QUIET, chart, small};
+use super::legend::{self, Mark};
+use super::{Area, Drawn, INK, POLICIES, QUIET, beside_legend, chart, small};
 use crate::simulate::Survival;
 use crate::simulate::report::Report;
 use crate::simulate::schedule::float;
 
 /// Points of a curve.
-const POINTS: u64 = 160;
+const POINTS: u64 = 120;
 /// 1 minute to 24 hours, on a scale where each doubling is as wide.
 const SHORTEST: f64 = 60.0;
 const LONGEST: f64 = 86_400.0;
-const TOLD: [f64; 11] =
-    [60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0];
+const MARKS: [f64; 12] =
+    [60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0];
 
 pub(super) fn draw(area: &Area<'_>, report: &Report) -> Drawn {
     let (from, to) = (SHORTEST.ln(), LONGEST.ln());
-    let mut chart = chart(area, "Chance that a message survives an outage")
-        .build_cartesian_2d(Marked { range: from..to, marks: TOLD.map(f64::ln).to_vec() }, 0.0..104.0)?;
+    let (area, beside) = beside_legend(area);
+    let mut chart = chart(&area, "Chance that a message survives an outage")
+        .build_cartesian_2d(Marked { range: from..to, marks: MARKS.map(f64::ln).to_vec() }, 0.0..104.0)?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -32,45 +34,25 @@ pub(super) fn draw(area: &Area<'_>, report: &Report) -> Drawn {
         .y_labels(6)
         .y_label_formatter(&|chance| format!("{chance:.0}"))
         .draw()?;
+    let mut entries = Vec::new();
     if let Some(seconds) = report.scenario.outage_seconds.map(float) {
         let at = seconds.clamp(SHORTEST, LONGEST).ln();
-        chart
-            .draw_series(DashedLineSeries::new([(at, 0.0), (at, 100.0)], 6, 4, INK.stroke_width(1)))?
-            .label("the outage of the scenario")
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], INK));
+        chart.draw_series([PathElement::new([(at, 0.0), (at, 100.0)], INK.stroke_width(1))])?;
+        entries.push((Mark::Line(INK, 1), "the outage of the scenario".to_owned()));
     }
-    let lengths = (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS));
-    let lengths: Vec<_> = lengths.map(|length| (length, seconds(length.exp()))).collect();
+    let places: Vec<_> =
+        (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
     for (policy, colour) in report.policies.iter().zip(POLICIES) {
         let survivals: Vec<_> =
-            lengths.iter().map(|(at, seconds)| (*at, Survival::of(&policy.distribution, *seconds))).collect();
-        chart
-            .draw_series(LineSeries::new(
-                survivals.iter().map(|(at, survival)| (*at, survival.at_a_random_moment * 100.0)),
-                colour.stroke_width(3),
-            ))?
-            .label(format!("{}: first failure at a random moment of it", policy.name))
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 16, y)], colour.stroke_width(3)));
-        chart
-            .draw_series(DashedLineSeries::new(
-                survivals.iter().map(|(at, survival)| (*at, survival.from_its_beginning * 100.0)),
-                3,
-                4,
-                colour.stroke_width(2),
-            ))?
-            .label("at its beginning")
-            .legend(move |(x, y)| {
-                let dashes = [(x, y), (x + 4, y), (x + 8, y), (x + 12, y), (x + 16, y)];
-                PathElement::new(dashes, colour.mix(0.6).stroke_width(1))
-            });
+            places.iter().map(|at| (*at, Survival::of(&policy.distribution, seconds(at.exp())))).collect();
+        let at_any = survivals.iter().map(|(at, survival)| (*at, survival.at_a_random_moment * 100.0));
+        chart.draw_series(LineSeries::new(at_any, colour.stroke_width(3)))?;
+        entries.push((Mark::Line(colour, 3), format!("{}: fails first at any moment", policy.name)));
+        let at_beginning = survivals.iter().map(|(at, survival)| (*at, survival.from_its_beginning * 100.0));
+        chart.draw_series(LineSeries::new(at_beginning, colour.stroke_width(1)))?;
+        entries.push((Mark::Line(colour, 1), "… at the outage's beginning".to_owned()));
     }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerLeft)
-        .background_style(WHITE.mix(0.85))
-        .label_font(small())
-        .draw()?;
-    Ok(())
+    legend::draw(&beside, &entries)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 minute to 24 hours")]

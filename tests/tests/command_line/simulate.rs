@@ -1,0 +1,165 @@
+//! `redeliver simulate`: what it computes and measures, its pictures, and what it refuses.
+
+use super::*;
+
+const FIXED: &[u8] = br#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+
+fn simulate(policy: &Scratch, more: &[&str]) -> Output {
+    redeliver(&[&["simulate", policy.name()], more].concat())
+}
+
+fn refused(policy: &Scratch, more: &[&str]) -> String {
+    let output = simulate(policy, more);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{more:?}");
+    stderr(&output)
+}
+
+#[test]
+fn of_a_fixed_delay_every_number_is_known() {
+    let policy = Scratch::new("simulate-fixed.json", FIXED);
+    let report = report(&simulate(&policy, &["--messages", "600", "--outage", "10m", "--format", "json"]));
+    let planned = &report["policies"][0];
+    let schedule: Vec<_> =
+        planned["schedule"].as_array().unwrap().iter().map(|at| &at["median_seconds"]).collect();
+    assert_eq!(schedule, [60, 120, 180]);
+    // One message a second. Its last attempt is 180 s later: those of the last 180 seconds survive.
+    let measured = &planned["measured"];
+    assert_eq!(
+        (&measured["processed"], &measured["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"]),
+        (&180.into(), &420.into())
+    );
+    let of_ten_minutes =
+        planned["survival"].as_array().unwrap().iter().find(|one| one["outage_seconds"] == 600).unwrap();
+    assert_eq!(of_ten_minutes["at_a_random_moment"], 0.3);
+    assert_eq!(of_ten_minutes["from_its_beginning"], 0.0);
+    // 420 × 4 calls, and 60 × (2 + 3 + 4); in each second of the minute after the return, three messages come back.
+    assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&2220.into(), &2040.into()));
+    assert_eq!(measured["after_return"]["peak_per_second"], 3);
+    assert_eq!(measured["after_return"]["p99_per_second"], 3);
+    assert_eq!(measured["drain_seconds"], 59);
+    assert_eq!(planned["span"]["worst_case_seconds"], 180 + 4 * 60);
+}
+
+#[test]
+fn what_goes_beyond_the_targets_capacity_is_wasted_and_comes_again() {
+    let policy = Scratch::new("simulate-capacity.json", FIXED);
+    let arguments =
+        ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
+    let report = report(&simulate(&policy, &arguments));
+    let measured = &report["policies"][0]["measured"];
+    // All 60 come back together, three times, and 10 are taken each time.
+    assert_eq!((&measured["processed"], &measured["retries"]), (&30.into(), &150.into()));
+    assert_eq!(measured["wasted"]["over_capacity"], 50 + 40 + 30);
+    assert_eq!(measured["after_return"]["peak_per_second"], 60);
+}
+
+#[test]
+fn with_a_limit_of_invocations_calls_take_time() {
+    let policy = Scratch::new("simulate-limit.json", FIXED);
+    let arguments = [
+        "--messages",
+        "1000",
+        "--failure-rate",
+        "0",
+        "--over",
+        "1s",
+        "--max-concurrency",
+        "2",
+        "--format",
+        "json",
+    ];
+    let report = report(&simulate(&policy, &arguments));
+    let measured = &report["policies"][0]["measured"];
+    // Two batches of ten in 0.3 s: 50 batches each take 15 s.
+    assert_eq!((&measured["processed"], &measured["drain_seconds"]), (&1000.into(), &15.into()));
+    assert_eq!(measured["after_return"]["peak_per_second"], 80);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_also_of_the_picture() {
+    let policy = Scratch::new("simulate-seed.json", b"{}");
+    let picture = Scratch::new("simulate-seed.svg", b"");
+    let run = |seed: &str| {
+        let arguments = ["--messages", "2000", "--capacity", "5", "--seed", seed, "--plot", picture.name()];
+        let output = simulate(&policy, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        (output.stdout, picture.text())
+    };
+    assert_eq!(run("7"), run("7"));
+    assert_ne!(run("7"), run("8"));
+}
+
+#[test]
+fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
+    let one = Scratch::new("simulate-one.json", FIXED);
+    let other = Scratch::new("simulate-<other>.json", b"{}");
+    let page = Scratch::new("simulate-both.html", b"");
+    let output = simulate(&one, &["--messages", "500", "--compare", other.name(), "--plot", page.name()]);
+    let tables = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{tables}");
+    for words in [
+        "2m · 2m · 2m",
+        "0s · 15m · 30m",
+        "simulate-one",
+        "simulate-<other>",
+        "together",
+        "500 messages over 10m",
+    ] {
+        assert!(tables.contains(words), "{words} in {tables}");
+    }
+    assert!(!tables.contains('\u{1b}'), "no colours in a pipe");
+    let page = page.text();
+    assert_eq!(page.matches("<svg").count(), 1);
+    for words in [
+        "Load on the target: ",
+        "simulate-&lt;other&gt;",
+        "When attempts",
+        "survives an outage",
+        "calls per second",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    for absent in ["<script", "<link", "<img", "src=", "https:", "url(", "<other>"] {
+        assert!(!page.contains(absent), "{absent}");
+    }
+}
+
+#[test]
+fn prices_of_ones_own_replace_single_ones() {
+    let policy = Scratch::new("simulate-prices.json", FIXED);
+    let dollars = |more: &[&str]| {
+        let report = report(&simulate(&policy, &[&["--messages", "100", "--format", "json"], more].concat()));
+        report["policies"][0]["per_million"].clone()
+    };
+    let list = dollars(&[]);
+    let prices = Scratch::new("prices.json", br#"{"sqs_million_requests":0.80}"#);
+    let own = dollars(&["--prices", prices.name()]);
+    assert_eq!(list["sqs_requests"], own["sqs_requests"]);
+    let [list_sqs, own_sqs] = [&list, &own].map(|one| one["dollars"]["sqs_requests"].as_f64().unwrap());
+    assert!((own_sqs - 2.0 * list_sqs).abs() < 1e-9, "{list} {own}");
+    assert_eq!(list["dollars"]["logs"], own["dollars"]["logs"]);
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let policy = Scratch::new("simulate-good.json", FIXED);
+    let wrong = Scratch::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
+    let prices = Scratch::new("prices-wrong.json", br#"{"sqs":1}"#);
+    assert!(refused(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
+    assert!(refused(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
+    assert!(
+        refused(&policy, &["--plot", "out.png"]).contains("out.png: a picture's name ends in .svg or .html")
+    );
+    assert!(
+        refused(&policy, &["--plot", "/absent/out.svg", "--messages", "1"]).contains("cannot be written")
+    );
+    assert!(
+        refused(&policy, &["--prices", prices.name()])
+            .contains("/sqs is no price; there are sqs_million_requests")
+    );
+    assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
+    assert!(refused(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
+    assert!(refused(&policy, &["--messages", "0"]).contains("1..=1000000"));
+    let many = [["--compare", policy.name()]; 6].concat();
+    assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
+}

@@ -1,0 +1,30 @@
+//! `cargo xtask bench storms`: what hits a target when it returns after ten minutes in which 100,000 messages failed.
+
+use std::process::Command;
+
+use crate::tools::{Failure, cargo, root, run, target_dir};
+
+/// Files of `examples/storms`; the first is the one that the others are compared with.
+const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
+const STORM: [&str; 4] = ["--messages", "100000", "--outage", "10m"];
+/// Half as much again as came in while the target was down.
+const CAPACITY: &str = "250";
+/// The picture that docs/performance.md shows.
+const PICTURE: &str = "docs/storms.svg";
+
+/// Runs `redeliver simulate` with all policies: against a target that takes whatever comes, and against one that does not.
+pub(crate) fn storms() -> Result<(), Failure> {
+    run(&mut cargo(&["build", "--release", "--bin", "redeliver"]))?;
+    run(simulate().args(["--plot", PICTURE]))?;
+    run(simulate().args(["--capacity", CAPACITY]))
+}
+
+fn simulate() -> Command {
+    let mut files = POLICIES.map(|name| format!("examples/storms/{name}.json")).into_iter();
+    let mut command = Command::new(target_dir().join("release/redeliver"));
+    command.current_dir(root()).arg("simulate").args(files.next()).args(STORM);
+    for file in files {
+        command.args(["--compare", &file]);
+    }
+    command
+}
