@@ -8,6 +8,7 @@ mod fuzz;
 mod guarantees;
 mod report;
 mod simulate;
+mod sizes;
 mod stack;
 mod supply_chain;
 mod test;

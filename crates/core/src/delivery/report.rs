@@ -109,12 +109,14 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
             }
         }
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
+        let mut done = Vec::with_capacity(waiting.len());
         for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
             match outcome {
-                Ok(_) => self.observer.observe(&confirmed),
+                Ok(_) => done.push(confirmed),
                 Err(error) => report_failed(record, error.code),
             }
         }
+        self.observer.observe_all(&done);
         failed
     }
 }
