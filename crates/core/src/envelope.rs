@@ -2,7 +2,6 @@
 
 mod members;
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use thiserror::Error;
@@ -52,32 +51,40 @@ impl<'a> Envelope<'a> {
     }
 
     fn with_ours(&self, mut ours: OurMembers) -> String {
-        let mut segments: Vec<Cow<'_, str>> = Vec::with_capacity(self.members.len() + ours.len());
+        let added =
+            ours.iter().map(|(name, value)| value.as_ref().map_or(0, |value| name.len() + value.len() + 4));
+        let mut body = String::with_capacity(self.body.len() + added.sum::<usize>());
+        body.push_str(&self.body[..self.inside.start]);
+        let inside = body.len();
         for member in &self.members {
-            let segment = &self.body[member.segment.clone()];
+            let (before_value, after_value) =
+                (member.segment.start..member.value.start, member.value.end..member.segment.end);
             match ours.iter_mut().find(|(name, _)| name.as_bytes() == &*member.name) {
-                None => segments.push(Cow::Borrowed(segment)),
+                None => push_parts(&mut body, inside, [&self.body[member.segment.clone()]]),
                 Some((_, value)) => {
                     if let Some(value) = value.take() {
-                        let start = member.value.start - member.segment.start;
-                        let end = member.value.end - member.segment.start;
-                        segments.push(Cow::Owned(format!("{}{value}{}", &segment[..start], &segment[end..])));
+                        let parts = [&self.body[before_value], &value, &self.body[after_value]];
+                        push_parts(&mut body, inside, parts);
                     }
                 }
             }
         }
         for (name, value) in ours {
             if let Some(value) = value {
-                segments.push(Cow::Owned(format!("\"{name}\":{value}")));
+                push_parts(&mut body, inside, ["\"", name, "\":", &value]);
             }
         }
-        let (before, after) = (&self.body[..self.inside.start], &self.body[self.inside.end..]);
-        let mut body = String::with_capacity(self.body.len() + 256);
-        body.push_str(before);
-        body.push_str(&segments.join(","));
-        body.push_str(after);
+        body.push_str(&self.body[self.inside.end..]);
         body
     }
+}
+
+/// One more member; a comma before it unless it is the first one, at `inside`.
+fn push_parts<const N: usize>(body: &mut String, inside: usize, parts: [&str; N]) {
+    if body.len() > inside {
+        body.push(',');
+    }
+    parts.into_iter().for_each(|part| body.push_str(part));
 }
 
 /// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.
@@ -128,32 +135,35 @@ pub(crate) fn skim(body: &str) -> Result<Skimmed<'_>, Malformed> {
 
 /// A stack-free look at the brackets outside strings; whether they match is the parser's business.
 fn check_nesting(body: &str) -> Result<(), Malformed> {
+    let bytes = body.as_bytes();
     let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut escaped = false;
-    for (offset, byte) in body.bytes().enumerate() {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
         match byte {
-            b'"' => in_string = true,
+            b'"' => at = end_of_string(bytes, at + 1),
             b'{' | b'[' => {
                 depth += 1;
                 if depth > NESTING_MAX {
-                    return Err(Malformed::TooDeep(offset));
+                    return Err(Malformed::TooDeep(at));
                 }
             }
             b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        at += 1;
     }
     Ok(())
+}
+
+/// Where the quote is that ends the string whose inside begins at `at`; beyond the text where there is none.
+fn end_of_string(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        at += bytes[at.min(bytes.len())..].iter().take_while(|byte| !matches!(byte, b'"' | b'\\')).count();
+        match bytes.get(at) {
+            Some(b'\\') => at += 2,
+            _ => return at,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,23 @@ pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
+/// The first character of a text that is not legal, and its place. Looked at in blocks of bytes, since most have nothing to be
+/// looked at: what is illegal is a control character, or begins with 0xEF (U+FFFE and U+FFFF).
+#[must_use]
+pub fn first_illegal(text: &str) -> Option<(usize, char)> {
+    const BLOCK: usize = 64;
+    let may_be_illegal = |byte: u8| (byte < 0x20 && !matches!(byte, 9 | 10 | 13)) | (byte == 0xEF);
+    let blocks = text.as_bytes().chunks(BLOCK).enumerate();
+    let looked_at =
+        blocks.filter(|(_, block)| block.iter().fold(false, |found, byte| found | may_be_illegal(*byte)));
+    looked_at.map(|(index, _)| index * BLOCK).find_map(|start| {
+        let (start, end) = (text.ceil_char_boundary(start), text.ceil_char_boundary(start + BLOCK));
+        let mut characters = text[start..end].char_indices();
+        let (offset, character) = characters.find(|(_, character)| !is_legal(*character))?;
+        Some((start + offset, character))
+    })
+}
+
 /// `DelaySeconds` of a sent message: 0..=900 seconds, by type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DelaySeconds(u16);

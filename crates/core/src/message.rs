@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use thiserror::Error;
 
-use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX, is_legal};
+use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX, first_illegal};
 
 /// A moment, UTC.
 pub type Timestamp = DateTime<Utc>;
@@ -218,7 +218,7 @@ impl OutgoingMessage {
 }
 
 fn check_legal(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
-    match text.char_indices().find(|(_, character)| !is_legal(*character)) {
+    match first_illegal(text) {
         Some((offset, character)) => Err(NotSendable::IllegalCharacter { character, offset, place: place() }),
         None => Ok(()),
     }

@@ -1,6 +1,7 @@
 //! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
 mod data;
+mod plain;
 mod violation;
 
 use jsonschema::Validator;
@@ -85,20 +86,33 @@ impl MessageSchema {
     /// What is wrong with it: all violations, with their JSON Pointers.
     pub fn parse<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
         let skimmed = skim(body)?;
-        let (instance, mut found) = instance_of(&skimmed);
-        found.extend(violations(&self.message, &instance, ""));
-        if let (Some(schema), Some(text)) =
-            (&self.data, skimmed.data_text.filter(|text| text.starts_with('{')))
+        let by_user = self.violations_of_data(&skimmed);
+        if by_user.is_empty()
+            && let Some(metadata) = plain::metadata_of(&skimmed)
         {
-            found.extend(schema.violations(text));
+            return Ok(Envelope::new(skimmed, metadata));
         }
+        let metadata = self.validate(&skimmed, by_user)?;
+        Ok(Envelope::new(skimmed, metadata))
+    }
+
+    /// What the user's schema says of `data`; nothing where that is no object.
+    fn violations_of_data(&self, skimmed: &Skimmed<'_>) -> Vec<Violation> {
+        match (&self.data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
+            (Some(schema), Some(text)) => schema.violations(text),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The message schema's verdict, and then what it cannot say.
+    fn validate(&self, skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
+        let (instance, mut found) = instance_of(skimmed);
+        found.extend(violations(&self.message, &instance, ""));
+        found.extend(by_user);
         if !found.is_empty() {
             return Err(Invalid::Schema(found));
         }
-        match metadata_of(&instance["metadata"]) {
-            Ok(metadata) => Ok(Envelope::new(skimmed, metadata)),
-            Err(violation) => Err(Invalid::Schema(vec![violation])),
-        }
+        metadata_of(&instance["metadata"]).map_err(|violation| Invalid::Schema(vec![violation]))
     }
 }
 

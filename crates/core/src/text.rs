@@ -1,6 +1,6 @@
 //! Text that SQS accepts, cut to a number of bytes.
 
-use crate::limits::is_legal;
+use crate::limits::{first_illegal, is_legal};
 
 /// Bytes of an error's name anywhere we write it.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
@@ -10,6 +10,9 @@ const ELLIPSIS: &str = "…";
 /// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis where it was cut.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
+    if text.len() <= bytes_max && first_illegal(text).is_none() {
+        return text.to_owned();
+    }
     let legal = |character| {
         if is_legal(character) { character } else { char::REPLACEMENT_CHARACTER }
     };

@@ -14,6 +14,7 @@ pub struct Ledger {
     messages: HashMap<u64, Count>,
     dead_letters: BTreeMap<String, u64>,
     settled: u64,
+    expected: u64,
     sent: u64,
     processed: u64,
     last_settled_at: Option<Timestamp>,
@@ -26,9 +27,21 @@ struct Count {
 }
 
 impl Ledger {
+    /// So many more messages are going to be sent: without them nothing is settled.
+    pub fn expect(&mut self, messages: u64) {
+        self.expected += messages;
+    }
+
+    /// Whether messages are still to be sent.
+    #[must_use]
+    pub fn expects_more(&self) -> bool {
+        self.expected > 0
+    }
+
     /// A message is about to be sent to the source queue.
     pub fn sent(&mut self, body: &str) {
         self.sent += 1;
+        self.expected = self.expected.saturating_sub(1);
         let count = self.messages.entry(identity(body)).or_default();
         count.sent += 1;
         // Copies may have come out before.
@@ -53,10 +66,10 @@ impl Ledger {
         self.settled
     }
 
-    /// Whether each message that went in has come out.
+    /// Whether each message that went in has come out, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.settled == self.sent
+        self.settled == self.sent && !self.expects_more()
     }
 
     /// What came out more often than it went in: copies of at-least-once delivery.
@@ -157,6 +170,18 @@ mod tests {
         assert_eq!((ledger.settled(), ledger.copies()), (2, 0));
         ledger.processed(ONE, Timestamp::UNIX_EPOCH);
         assert_eq!((ledger.settled(), ledger.copies()), (2, 1));
+    }
+
+    #[test]
+    fn nothing_is_settled_while_messages_are_still_to_be_sent() {
+        let mut ledger = Ledger::default();
+        ledger.expect(2);
+        ledger.sent("a");
+        ledger.processed("a", Timestamp::UNIX_EPOCH);
+        assert!(!ledger.is_settled() && ledger.expects_more());
+        ledger.sent("b");
+        ledger.processed("b", Timestamp::UNIX_EPOCH);
+        assert!(ledger.is_settled() && !ledger.expects_more());
     }
 
     #[test]

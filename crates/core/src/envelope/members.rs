@@ -32,11 +32,11 @@ pub(crate) fn members<'a>(
         // Values are skimmed, so a type error can only be that of the outermost value.
         if error.is_data() { Malformed::NotAnObject } else { Malformed::NotJson(error.to_string()) }
     })?;
-    let mut seen = HashSet::with_capacity(found.len());
+    let mut seen = Seen::default();
     let mut members = Vec::with_capacity(found.len());
     let mut segment_start = body[at.start..].find('{').map_or(at.start, |brace| at.start + brace + 1);
-    for (name, raw) in &found {
-        if !seen.insert(name.as_ref()) {
+    for (index, (name, raw)) in found.iter().enumerate() {
+        if seen.is_again(&found[..index], name) {
             let name = String::from_utf8_lossy(name).replace('~', "~0").replace('/', "~1");
             return Err(Malformed::DuplicateMember(format!("{pointer}/{name}")));
         }
@@ -49,6 +49,26 @@ pub(crate) fn members<'a>(
         segment_start = segment_end + 1;
     }
     Ok(members)
+}
+
+/// Names are compared with each other while they are few, and by their hashes where somebody has sent thousands.
+#[derive(Default)]
+struct Seen<'b>(HashSet<&'b [u8]>);
+
+/// Up to so many names comparing is faster than hashing.
+const COMPARED_MAX: usize = 16;
+
+impl<'b> Seen<'b> {
+    /// Whether `name` is among those `before` it.
+    fn is_again(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
+        if before.len() < COMPARED_MAX {
+            return before.iter().any(|(other, _)| **other == *name);
+        }
+        if self.0.is_empty() {
+            self.0.extend(before.iter().map(|(other, _)| &**other));
+        }
+        !self.0.insert(name)
+    }
 }
 
 /// `at` is a member up to its value. `serde_json` lets control characters pass in a string that is read as bytes; in JSON they
@@ -86,7 +106,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
+                let mut members = Vec::with_capacity(COMPARED_MAX / 2);
                 while let Some(Name(name)) = map.next_key()? {
                     members.push((name, map.next_value()?));
                 }

@@ -1,0 +1,76 @@
+//! What one message costs in the core, from its received body to the body that is sent again.
+//!
+//! - `core --bench …` measures time with Criterion, beside `serde_json` that only skims the same body. `cargo xtask bench
+//!   core` runs it in rounds and prints the ratios.
+//! - `core count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that is
+//!   callgrind, in `cargo xtask test`.
+
+mod workload;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use criterion::{BatchSize, Criterion, Throughput};
+use redeliver_core::message::ReceivedMessage;
+use workload::{Case, Operation, Workload};
+
+#[expect(clippy::disallowed_methods, reason = "a program's arguments")]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [_, "count", case, times] => count(case, times),
+        _ => {
+            let mut criterion = Criterion::default().configure_from_args();
+            measure(&mut criterion);
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn measure(criterion: &mut Criterion) {
+    let workload = Workload::new();
+    let mut group = criterion.benchmark_group("core");
+    for Case { name, operation, record, failure } in workload.cases() {
+        let body = record.body.as_str();
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        group.bench_function(name, |bencher| match operation {
+            Operation::Skim => bencher.iter(|| workload::skim(body)),
+            Operation::Resend => bencher.iter(|| workload.resend(body, &failure)),
+            Operation::ResendByDataSchema => {
+                bencher.iter(|| workload.resend_by_data_schema(body, &failure));
+            }
+            Operation::Record => {
+                let record = || record.clone();
+                bencher.iter_batched(record, |record| workload.resend_record(record), BatchSize::SmallInput);
+            }
+        });
+    }
+}
+
+fn count(case: &str, times: &str) -> ExitCode {
+    let workload = Workload::new();
+    let cases = workload.cases();
+    let (Some(case), Ok(times)) = (cases.iter().find(|known| known.name == case), times.parse::<u32>())
+    else {
+        eprintln!("usage: core count CASE TIMES; the cases are");
+        cases.iter().for_each(|case| eprintln!("  {}", case.name));
+        return ExitCode::from(2);
+    };
+    for _ in 0..times {
+        counted(&workload, case, black_box(case.record.clone()));
+    }
+    ExitCode::SUCCESS
+}
+
+/// What is counted has a name of its own, that callgrind can find. What is made is dropped within it, as it is in a function.
+#[inline(never)]
+fn counted(workload: &Workload, case: &Case, record: ReceivedMessage) {
+    match case.operation {
+        Operation::Skim => drop(black_box(workload::skim(&record.body))),
+        Operation::Resend => drop(black_box(workload.resend(&record.body, &case.failure))),
+        Operation::ResendByDataSchema => {
+            drop(black_box(workload.resend_by_data_schema(&record.body, &case.failure)));
+        }
+        Operation::Record => drop(black_box(workload.resend_record(record))),
+    }
+}

@@ -1,0 +1,221 @@
+//! What is measured: the way of one message through the failed-message-processor, from the received record to the
+//! message that is sent again, without the requests.
+
+use std::hint::black_box;
+
+use redeliver_core::attributes::{Arrived, arrived};
+use redeliver_core::decision::{Decision, Failed, Resend, decide};
+use redeliver_core::failure::{Delivery, FAILURE, Failure, of_received};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::{
+    Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size,
+};
+use redeliver_core::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::policy::Policy;
+use redeliver_core::schema::{DataSchema, MessageSchema};
+use serde_json::value::RawValue;
+
+/// A schema for the orders in `data`: types, required members, a pattern, a limit.
+const DATA_SCHEMA: &str = r#"{"type":"object","required":["order","lines"],"properties":{
+    "order":{"type":"string","pattern":"^[A-Z]{2}-[0-9]+$"},
+    "lines":{"type":"array","items":{"type":"object","required":["sku","quantity","price"],"properties":{
+        "sku":{"type":"string","maxLength":16},"quantity":{"type":"integer","minimum":1},"price":{"type":"number"},
+        "gift":{"type":"boolean"},"note":{"type":["string","null"]}}}}}}"#;
+
+/// What is done with a message.
+#[derive(Clone, Copy)]
+pub(crate) enum Operation {
+    /// By `serde_json`, for comparison.
+    Skim,
+    /// Parse, validate, decide, splice: from the received body to the body that is sent again.
+    Resend,
+    /// The same with a schema for `data`.
+    ResendByDataSchema,
+    /// The same as [`Operation::Resend`] with what stands around the body: its attributes are read, and what is sent is
+    /// checked against SQS's limits.
+    Record,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Skim => "serde_json skims",
+            Self::Resend => "re-send",
+            Self::ResendByDataSchema => "re-send by a data schema",
+            Self::Record => "whole record",
+        }
+    }
+}
+
+/// One message, and what is done with it.
+pub(crate) struct Case {
+    /// The operation, the message's state, and its size after a slash.
+    pub(crate) name: String,
+    pub(crate) operation: Operation,
+    pub(crate) record: ReceivedMessage,
+    pub(crate) failure: Failure,
+}
+
+/// What one run of the program has been set up with.
+pub(crate) struct Workload {
+    policy: Policy,
+    schema: MessageSchema,
+    schema_with_data: MessageSchema,
+    now: Timestamp,
+}
+
+impl Workload {
+    /// The default policy, with and without a schema for `data`.
+    pub(crate) fn new() -> Self {
+        let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is one");
+        Self {
+            policy: Policy::default(),
+            schema: MessageSchema::default(),
+            schema_with_data: MessageSchema::new(Some(data)),
+            now: parse_rfc3339("2026-07-25T17:20:00.25Z").expect("a time"),
+        }
+    }
+
+    /// Everything that is measured. A body of 1 MiB leaves room for what a re-send adds.
+    pub(crate) fn cases(&self) -> Vec<Case> {
+        let records = [
+            ("first failure/1 KiB", self.record(body(1 << 10))),
+            ("third failure/1 KiB", self.record(self.retried_twice(1 << 10))),
+            ("first failure/64 KiB", self.record(body(1 << 16))),
+            ("first failure/1 MiB", self.record(body((1 << 20) - 1024))),
+        ];
+        let mut cases = Vec::new();
+        for (of, record) in records {
+            for operation in
+                [Operation::Skim, Operation::Resend, Operation::ResendByDataSchema, Operation::Record]
+            {
+                let name = format!("{}, {of}", operation.name());
+                cases.push(Case { name, operation, failure: self.failure(&record), record: record.clone() });
+            }
+        }
+        cases
+    }
+
+    /// A body of so many bytes with what two retries wrote into its `metadata`.
+    fn retried_twice(&self, bytes: usize) -> String {
+        let details = "the target answered 503 after 1.2 s";
+        let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
+        let retry = RetryMetadata {
+            retry_attempt: 2,
+            next_retry_time: self.now,
+            first_sent_time: self.now,
+            retry_history: vec![past(0), past(1)],
+            snooze_count: 0,
+            redrive_generation: None,
+        };
+        let written = |body: String| {
+            let envelope = self.schema.parse(&body).expect("valid");
+            envelope.with_retry_metadata(&retry)
+        };
+        let added = written(body(512)).len() - body(512).len();
+        written(body(bytes - added))
+    }
+
+    fn record(&self, body: String) -> ReceivedMessage {
+        let delivery = Delivery {
+            failed_at: self.now,
+            source_message_id: "f5b9a7f4-6a0b-4a26-9a0f-2f4f3f2c1d00".to_owned(),
+            source_queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders".to_owned(),
+            sent_at: self.now,
+            came_back: false,
+        };
+        let error = HandlerError::transient("HttpStatus.503", "the target answered 503 after 1.2 s");
+        let failure = Failure::of_handler(&error, &delivery);
+        let attributes = failure.beside(&Attributes::new(), body.len()).expect("there is room");
+        assert!(attributes.contains_key(FAILURE));
+        ReceivedMessage {
+            sqs_message_id: "0a4de8ea-9f0e-4f0c-8c35-0d2b5c4e6f11".to_owned(),
+            receipt_handle: "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a".to_owned(),
+            body,
+            attributes,
+            sent_at: self.now,
+            first_received_at: Some(self.now),
+            receive_count: 1,
+            message_group_id: None,
+            trace_header: None,
+            redriven_from: None,
+            queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders-intermediate-dlq".to_owned(),
+        }
+    }
+
+    /// Why the record failed, as its `Failure` attribute says.
+    fn failure(&self, record: &ReceivedMessage) -> Failure {
+        let Arrived { failure, came_back, .. } = arrived(record.attributes.clone());
+        of_received(record, failure, came_back, self.now)
+    }
+
+    /// [`Operation::Resend`].
+    pub(crate) fn resend(&self, body: &str, failure: &Failure) -> Resend {
+        self.resend_by(&self.schema, body, failure, 0)
+    }
+
+    /// [`Operation::ResendByDataSchema`].
+    pub(crate) fn resend_by_data_schema(&self, body: &str, failure: &Failure) -> Resend {
+        self.resend_by(&self.schema_with_data, body, failure, 0)
+    }
+
+    /// [`Operation::Record`].
+    pub(crate) fn resend_record(&self, mut record: ReceivedMessage) -> OutgoingMessage {
+        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
+        let failure = of_received(&record, failure, came_back, self.now);
+        let resend = self.resend_by(&self.schema, &record.body, &failure, attributes_size(&producer));
+        let content = Content {
+            body: resend.body,
+            attributes: producer,
+            message_group_id: record.message_group_id,
+            trace_header: record.trace_header,
+            delay: resend.delay,
+        };
+        OutgoingMessage::new(content).expect("sendable")
+    }
+
+    fn resend_by(
+        &self,
+        schema: &MessageSchema,
+        body: &str,
+        failure: &Failure,
+        attributes_bytes: usize,
+    ) -> Resend {
+        let envelope = schema.parse(black_box(body)).expect("the bodies are valid");
+        let failed = Failed { envelope: &envelope, failure, sent_at: self.now, attributes_bytes };
+        match decide(&self.policy, failed, self.now) {
+            Decision::Resend(resend) => resend,
+            other => panic!("a first failure is sent again, not {other:?}"),
+        }
+    }
+}
+
+/// What the ratios are to: `serde_json` looks for the end of the same body and looks at nothing in it.
+pub(crate) fn skim(body: &str) -> &RawValue {
+    serde_json::from_str(black_box(body)).expect("the bodies are JSON")
+}
+
+/// An order of about so many bytes: short strings, numbers, a text now and then, as programs write them.
+fn body(bytes: usize) -> String {
+    let head = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","tenant":"acme","source":"checkout/4.11"},"data":{"order":"DE-20260725","lines":["#;
+    const END: &str = r#"],"comment":"$"}}"#;
+    let mut body = head.to_owned();
+    for line in 1.. {
+        let comma = if line > 1 { "," } else { "" };
+        let gift = line % 3 == 0;
+        let note = if line % 4 == 0 { r#""Bitte beim Nachbarn \"Müller\" abgeben""# } else { "null" };
+        let sku = line * 7919 % 100_000;
+        let cents = line * 37 % 100;
+        let line = format!(
+            r#"{comma}{{"sku":"SKU-{sku:05}","quantity":{},"price":{}.{cents:02},"gift":{gift},"note":{note}}}"#,
+            line % 9 + 1,
+            line % 400,
+        );
+        if body.len() + line.len() + END.len() > bytes {
+            break;
+        }
+        body.push_str(&line);
+    }
+    let missing = bytes - body.len() - END.len();
+    body + &END.replace("$", &"x".repeat(missing + 1))
+}
