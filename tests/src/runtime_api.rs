@@ -124,6 +124,11 @@ impl Function {
         self.kill.notify_waiters();
     }
 
+    /// The id of its process, while it has one.
+    pub async fn process_id(&self) -> Option<u32> {
+        self.environment.lock().await.as_ref().and_then(Environment::process_id)
+    }
+
     /// All that it has written so far.
     ///
     /// # Panics

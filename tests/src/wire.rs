@@ -138,7 +138,10 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
 }
 
 /// Serves on a free port of loopback.
-pub(crate) async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
+///
+/// # Panics
+/// If there is none.
+pub async fn serve(router: Router) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     (

@@ -6,6 +6,7 @@ mod storms;
 
 use clap::ValueEnum;
 
+use crate::bundle::{Architecture, bundle, bundle_floor};
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
 
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Local,
     /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
     Storms,
+    /// The functions' bundles: start, CPU, memory, requests and bytes, beside the least that a function can be and beside Python.
+    Functions,
 }
 
 /// Measures and prints.
@@ -29,6 +32,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
         Bench::Core => core::core(),
         Bench::Local => local::local(),
         Bench::Storms => storms::storms(),
+        Bench::Functions => functions(),
     }
 }
 
@@ -36,6 +40,13 @@ fn audit() -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     run(&mut cargo(&["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"]))?;
     run(&mut cargo(&["run", "--package", "redeliver-tests", "--bin", "bench-audit"]))
+}
+
+fn functions() -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    bundle(Architecture::HOST)?;
+    bundle_floor(Architecture::HOST)?;
+    run(&mut cargo(&["run", "--bin", "bench-functions"]))
 }
 
 /// The one in the middle; of an even number the upper one.

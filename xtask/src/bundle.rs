@@ -13,7 +13,8 @@ pub(crate) enum Architecture {
     X86_64,
 }
 
-const FUNCTIONS: [&str; 4] =
+/// What is bundled.
+pub(crate) const FUNCTIONS: [&str; 4] =
     ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
 /// Builds `target/lambda/<name>/bootstrap` for each function.
@@ -21,19 +22,42 @@ const FUNCTIONS: [&str; 4] =
 /// # Errors
 /// The Rust target or Python is missing, or the build fails.
 pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
+    build(architecture, &FUNCTIONS, &FUNCTIONS)
+}
+
+/// Builds the floor, which the benchmark compares the functions with, as they are built: from the same dependencies with the
+/// same features.
+///
+/// # Errors
+/// See [`bundle`].
+pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
+    let packages: Vec<_> = FUNCTIONS.into_iter().chain(["floor"]).collect();
+    build(architecture, &packages, &["floor"])
+}
+
+/// Only the packages' own features: all of the workspace's would be linked in.
+fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Result<(), Failure> {
     architecture.installed()?;
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
-    build.args(["lambda", "build", "--release", "--locked", "--target", architecture.target()]);
-    // The release profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
+    build.args(["lambda", "build", "--profile", "lambda", "--locked", "--target", architecture.target()]);
+    // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
-    build.args(FUNCTIONS.iter().flat_map(|name| ["--bin", name]));
+    build.args(packages.iter().map(|name| format!("--package=redeliver-{name}")));
+    build.args(programs.iter().flat_map(|name| ["--bin", name]));
     build.arg("--lambda-dir").arg(directory());
+    // A third of the cryptography is tables and variants for much traffic, which a function does not have.
+    build.env("AWS_LC_SYS_SMALL", "1");
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
-    for name in FUNCTIONS {
-        println!("{}", directory().join(name).join("bootstrap").display());
+    for name in programs {
+        println!("{}", program(name).display());
     }
     Ok(())
+}
+
+/// What Lambda is given for a function.
+pub(crate) fn program(name: &str) -> PathBuf {
+    directory().join(name).join("bootstrap")
 }
 
 /// Where the stack looks for bundles.

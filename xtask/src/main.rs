@@ -9,6 +9,7 @@ mod guarantees;
 mod instructions;
 mod report;
 mod simulate;
+mod sizes;
 mod stack;
 mod supply_chain;
 mod test;

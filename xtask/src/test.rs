@@ -8,6 +8,7 @@ use crate::fuzz;
 use crate::instructions;
 use crate::report::{Report, forget_skipped_tests};
 use crate::simulate::{self, FreshSeeds};
+use crate::sizes;
 use crate::stack::{self, Node};
 use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
@@ -88,10 +89,14 @@ fn bundles(report: &mut Report, python: &Python) -> Result<(), Failure> {
     // Both land in the same place: what can be run here comes last.
     let other = Architecture::HOST.other();
     match other.installed() {
-        Ok(()) => report.step("bundles for the other architecture", || bundle(other))?,
+        Ok(()) => {
+            report.step("bundles for the other architecture", || bundle(other))?;
+            report.step("sizes of the bundles for the other architecture", sizes::check)?;
+        }
         Err(Failure(remedy)) => report.skip(&format!("{} bundles", other.name()), &remedy)?,
     }
-    report.step("bundles", || bundle(Architecture::HOST))
+    report.step("bundles", || bundle(Architecture::HOST))?;
+    report.step("sizes of the bundles", sizes::check)
 }
 
 fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {

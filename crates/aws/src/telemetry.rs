@@ -14,6 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::SystemClock;
 use crate::settings::function_name;
+use line::Lines;
 
 /// Writes domain events as JSON lines in CloudWatch's embedded metric format.
 #[derive(Debug)]
@@ -42,11 +43,21 @@ impl<C: Clock, W: Write + Send> JsonLines<C, W> {
 
 impl<C: Clock, W: Write + Send> Observer for JsonLines<C, W> {
     fn observe(&self, event: &Event) {
-        let mut line = line::of(event, &self.function, self.clock.now());
-        line.push('\n');
+        self.observe_all(std::slice::from_ref(event));
+    }
+
+    /// All in one write.
+    fn observe_all(&self, events: &[Event]) {
+        if events.is_empty() {
+            return;
+        }
+        let mut lines = Lines::new(&self.function, self.clock.now());
+        for event in events {
+            lines.push(event);
+        }
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         // A log that cannot be written must not fail the message.
-        let _ = writer.write_all(line.as_bytes()).and_then(|()| writer.flush());
+        let _ = writer.write_all(&lines.text).and_then(|()| writer.flush());
     }
 }
 

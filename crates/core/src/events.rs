@@ -105,7 +105,7 @@ pub struct RetryScheduled {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hopped {
     /// How many of the batch.
-    pub messages: usize,
+    pub messages: u32,
 }
 
 /// See [`Event::Paced`].
@@ -114,7 +114,7 @@ pub struct Paced {
     /// Messages that wait with a delay, as SQS counts them: the number may be a minute old.
     pub waiting: u64,
     /// Re-sends of this batch whose delay is longer than their own.
-    pub paced: u64,
+    pub paced: u32,
     /// Whether delays of 900 s at most can hold `max_redelivery_per_second`.
     pub rate_is_held: bool,
 }

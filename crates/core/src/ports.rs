@@ -23,6 +23,10 @@ pub trait Clock: Send + Sync {
 pub trait Observer: Send + Sync {
     /// Must not fail and must not block.
     fn observe(&self, event: &Event);
+    /// Several at once, where that costs less.
+    fn observe_all(&self, events: &[Event]) {
+        events.iter().for_each(|event| self.observe(event));
+    }
 }
 
 /// What became of one entry of a batch request.
@@ -243,5 +247,9 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
 impl<T: Observer> Observer for &T {
     fn observe(&self, event: &Event) {
         (**self).observe(event);
+    }
+
+    fn observe_all(&self, events: &[Event]) {
+        (**self).observe_all(events);
     }
 }

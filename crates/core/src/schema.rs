@@ -4,6 +4,8 @@ mod data;
 mod plain;
 mod violation;
 
+use std::sync::LazyLock;
+
 use jsonschema::Validator;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
@@ -60,24 +62,27 @@ impl Invalid {
     }
 }
 
+/// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to start.
+static MESSAGE: LazyLock<Validator> = LazyLock::new(|| {
+    let schema: Value =
+        serde_json::from_str(MESSAGE_SCHEMA).expect("our own schema is JSON: a test reads it");
+    jsonschema::draft202012::options()
+        .should_validate_formats(true)
+        .build(&schema)
+        .expect("our own schema is valid: every test compiles it")
+});
+
 /// The message schema, and the user's schema for `data` where there is one, compiled.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
-    message: Validator,
     data: Option<DataSchema>,
 }
 
 impl MessageSchema {
-    /// Compiles the message schema.
+    /// With a schema for `data`.
     #[must_use]
     pub fn new(data: Option<DataSchema>) -> Self {
-        let schema: Value =
-            serde_json::from_str(MESSAGE_SCHEMA).expect("our own schema is JSON: a test reads it");
-        let message = jsonschema::draft202012::options()
-            .should_validate_formats(true)
-            .build(&schema)
-            .expect("our own schema is valid: every test compiles it");
-        Self { message, data }
+        Self { data }
     }
 
     /// Takes a body apart and validates it. `data` is skimmed unless there is a schema for it.
@@ -92,7 +97,7 @@ impl MessageSchema {
         {
             return Ok(Envelope::new(skimmed, metadata));
         }
-        let metadata = self.validate(&skimmed, by_user)?;
+        let metadata = validate(&skimmed, by_user)?;
         Ok(Envelope::new(skimmed, metadata))
     }
 
@@ -103,23 +108,17 @@ impl MessageSchema {
             _ => Vec::new(),
         }
     }
-
-    /// The message schema's verdict, and then what it cannot say.
-    fn validate(&self, skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
-        let (instance, mut found) = instance_of(skimmed);
-        found.extend(violations(&self.message, &instance, ""));
-        found.extend(by_user);
-        if !found.is_empty() {
-            return Err(Invalid::Schema(found));
-        }
-        metadata_of(&instance["metadata"]).map_err(|violation| Invalid::Schema(vec![violation]))
-    }
 }
 
-impl Default for MessageSchema {
-    fn default() -> Self {
-        Self::new(None)
+/// The message schema's verdict, and then what it cannot say.
+fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
+    let (instance, mut found) = instance_of(skimmed);
+    found.extend(violations(&MESSAGE, &instance, ""));
+    found.extend(by_user);
+    if !found.is_empty() {
+        return Err(Invalid::Schema(found));
     }
+    metadata_of(&instance["metadata"]).map_err(|violation| Invalid::Schema(vec![violation]))
 }
 
 /// The part of the body that the message schema has rules for, and what is wrong with its text alone.

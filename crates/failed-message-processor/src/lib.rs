@@ -59,7 +59,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         for record in records {
             match self.settle(record, window, now) {
                 Settled::Resend { outgoing, is_stretched } => {
-                    paced += u64::from(is_stretched);
+                    paced += u32::from(is_stretched);
                     resends.push(*outgoing);
                 }
                 Settled::Hop(outgoing) => hops.push(*outgoing),

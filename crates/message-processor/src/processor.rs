@@ -80,18 +80,20 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
         let outcomes = self.call_all(calls_end, &jobs).await;
 
+        let mut done = Vec::new();
         let mut failed = Vec::new();
         let mut hand_offs = Vec::new();
         let mut hidings = Vec::new();
         for (job, Call { outcome, seconds }) in jobs.into_iter().zip(outcomes) {
             match self.settle(job, &outcome, seconds) {
-                Settled::Done => {}
+                Settled::Done(processed) => done.push(processed),
                 Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
                 Settled::Hide(hiding) => hidings.push(*hiding),
                 Settled::NoPlaceForFailure { record } => failed.push(record),
             }
         }
+        self.observer.observe_all(&done);
         let reporter = Reporter::new(&self.clock, &self.observer, deadline);
         let kept = async {
             match &self.strategy {

@@ -99,6 +99,10 @@ impl Environment {
         !matches!(self.process.try_wait(), Ok(None))
     }
 
+    pub(super) fn process_id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// Waits until the process asks for work (Lambda's init phase), then gives it `timeout` to answer.
     pub(super) async fn invoke(
         &mut self,

@@ -3,4 +3,5 @@
 
 mod lambda_rie;
 mod ministack;
+mod requests;
 mod tls_target;

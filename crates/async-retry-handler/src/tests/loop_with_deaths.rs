@@ -268,7 +268,7 @@ fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
         .events()
         .iter()
         .map(|event| if let Event::Hopped(batch) = event { batch.messages } else { 0 })
-        .sum::<usize>();
+        .sum::<u32>();
     assert_eq!(hops, 2 * (2 + 3 + 1 + 3 + 1), "two for each retry, also for the one that Lambda refused");
 }
 

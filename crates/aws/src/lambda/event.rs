@@ -1,6 +1,9 @@
 //! An SQS event, read record by record: one that cannot be read fails alone. Bodies stay raw strings.
 
-use aws_lambda_events::sqs::SqsMessage;
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -65,9 +68,31 @@ fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
 
-fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
-    let attributes = record.message_attributes.into_iter().map(|(name, value)| {
-        let bytes = value.binary_value.map(|bytes| bytes.0);
+/// A record, as far as we need it: "Using Lambda with Amazon SQS", AWS Lambda Developer Guide.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record {
+    message_id: Option<String>,
+    receipt_handle: Option<String>,
+    body: Option<String>,
+    attributes: Option<BTreeMap<String, String>>,
+    message_attributes: Option<BTreeMap<String, MessageAttribute>>,
+    #[serde(rename = "eventSourceARN")]
+    event_source_arn: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageAttribute {
+    data_type: Option<String>,
+    string_value: Option<String>,
+    binary_value: Option<String>,
+}
+
+fn received(record: Record) -> Result<ReceivedMessage, NotUnderstood> {
+    let attributes = record.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
+        let bytes = value.binary_value.map(|text| STANDARD.decode(text)).transpose();
+        let bytes = bytes.map_err(|_| NotUnderstood::Attribute)?;
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
     let told = Told {
@@ -77,7 +102,8 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: record.event_source_arn,
     };
-    told.received(|name| record.attributes.get(name).map(String::as_str))
+    let system = record.attributes.unwrap_or_default();
+    told.received(|name| system.get(name).map(String::as_str))
 }
 
 #[cfg(test)]

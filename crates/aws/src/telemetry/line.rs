@@ -3,153 +3,207 @@
 
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
-use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 
 /// The namespace of all metrics.
 const NAMESPACE: &str = "Redeliver";
 
-/// A metric's name, its unit and its value.
-type Metric = (&'static str, &'static str, Value);
+/// What all lines of one moment have in common.
+pub(super) struct Lines<'a> {
+    function: &'a str,
+    /// RFC 3339.
+    timestamp: String,
+    timestamp_millis: i64,
+    /// The lines, each with its end.
+    pub(super) text: Vec<u8>,
+}
 
-/// What an event is in logs and metrics: the one place for names.
-struct Shape {
-    level: &'static str,
+/// Written twice: as its definition, and as a member of the line with its value.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Metric {
     name: &'static str,
-    fields: Value,
-    metrics: Vec<Metric>,
-    /// A further dimension of few values.
-    dimension: Option<(&'static str, Value)>,
+    unit: &'static str,
+    #[serde(skip)]
+    value: Number,
 }
 
-pub(super) fn of(event: &Event, function: &str, now: Timestamp) -> String {
-    let Shape { level, name, fields, metrics, dimension } = shape(event);
-    let mut line = Map::new();
-    line.insert("timestamp".to_owned(), redeliver_core::metadata::rfc3339(now).into());
-    line.insert("level".to_owned(), level.into());
-    line.insert("event".to_owned(), name.into());
-    line.insert("Function".to_owned(), function.into());
-    if let Value::Object(fields) = fields {
-        line.extend(fields);
-    }
-    let mut dimensions = vec![vec!["Function"]];
-    if let Some((name, value)) = dimension {
-        dimensions.push(vec!["Function", name]);
-        line.insert(name.to_owned(), value);
-    }
-    let definitions: Vec<_> =
-        metrics.iter().map(|(name, unit, _)| json!({ "Name": name, "Unit": unit })).collect();
-    line.extend(metrics.into_iter().map(|(name, _, value)| (name.to_owned(), value)));
-    line.insert(
-        "_aws".to_owned(),
-        json!({
-            "Timestamp": now.timestamp_millis(),
-            "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": dimensions, "Metrics": definitions }],
-        }),
-    );
-    Value::Object(line).to_string()
+enum Number {
+    Whole(u32),
+    Real(f64),
 }
 
-fn shape(event: &Event) -> Shape {
-    match event {
-        Event::Processed(event) => Shape {
-            metrics: vec![
-                count("Processed"),
-                seconds("MessageAgeSeconds", event.age_seconds),
-                seconds("TargetSeconds", event.target_seconds),
-            ],
-            ..info("processed", event)
-        },
-        Event::HandedOff(event) => Shape {
-            metrics: vec![count("HandedOff"), seconds("MessageAgeSeconds", event.age_seconds)],
-            dimension: Some(("FailureKind", event.kind.into())),
-            ..info("handed_off", event)
-        },
-        Event::NotConfirmed(event) => {
-            Shape { metrics: vec![count("NotConfirmed")], ..warn("not_confirmed", event) }
-        }
-        Event::RetryScheduled(event) => Shape {
-            metrics: vec![
-                count("RetriesScheduled"),
-                ("RetryDelaySeconds", "Seconds", event.delay_seconds.get().into()),
-                seconds("MessageAgeSeconds", event.age_seconds),
-            ],
-            dimension: Some(("RetryAttempt", attempt_range(event.retry_attempt).into())),
-            ..info("retry_scheduled", event)
-        },
-        Event::Hopped(event) => {
-            Shape { metrics: vec![("Hops", "Count", event.messages.into())], ..info("hopped", event) }
-        }
-        Event::Paced(event) => Shape {
-            metrics: vec![
-                ("PacedRetries", "Count", event.paced.into()),
-                ("RedeliveryRateNotHeld", "Count", u64::from(!event.rate_is_held).into()),
-            ],
-            ..info("paced", event)
-        },
-        Event::NotCounted(event) => {
-            Shape { metrics: vec![count("NotCounted")], ..warn("not_counted", event) }
-        }
-        Event::RetriedImmediately(event) => {
-            Shape { metrics: vec![count("ImmediateRetries")], ..info("retried_immediately", event) }
-        }
-        Event::GivenUp(event) => Shape {
-            metrics: vec![count("GivenUp")],
-            dimension: Some(("ErrorType", event.error_type.into())),
-            ..warn("given_up", event)
-        },
-        Event::DeadLettered(event) => Shape {
-            metrics: vec![count("DeadLettered"), seconds("MessageAgeSeconds", event.age_seconds)],
-            dimension: Some(("ErrorType", event.error_type.into())),
-            ..warn("dead_lettered", event)
-        },
-        Event::ArrivedByRedrive(event) => {
-            Shape { metrics: vec![count("ArrivedByRedrive")], ..warn("arrived_by_redrive", event) }
-        }
-        Event::ReceivedAgain(event) => Shape {
-            metrics: vec![
-                ("ReceiveCount", "Count", event.receive_count.into()),
-                seconds("MessageAgeSeconds", event.age_seconds),
-            ],
-            ..warn("received_again", event)
-        },
-        Event::UnreadableRecord(event) => {
-            Shape { metrics: vec![count("UnreadableRecord")], ..warn("unreadable_record", event) }
-        }
-        Event::ReceiveFailed(event) => {
-            Shape { metrics: vec![count("ReceiveFailed")], ..warn("receive_failed", event) }
-        }
-        Event::BatchBrokenOff(event) => {
-            Shape { metrics: vec![count("BatchBrokenOff")], ..warn("batch_broken_off", event) }
-        }
-        Event::NotDeleted(event) => {
-            Shape { metrics: vec![count("NotDeleted")], ..warn("not_deleted", event) }
+/// A further dimension of the first metric, of few values: each value is a metric that is paid for, so only what a graph reads
+/// has one.
+type By = Option<(&'static str, &'static str)>;
+
+impl<'a> Lines<'a> {
+    pub(super) fn new(function: &'a str, now: Timestamp) -> Self {
+        let timestamp = redeliver_core::metadata::rfc3339(now);
+        Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
+    }
+
+    /// What an event is in logs and metrics: the one place for names.
+    pub(super) fn push(&mut self, event: &Event) {
+        match event {
+            Event::Processed(event) => {
+                let age = seconds("MessageAgeSeconds", event.age_seconds);
+                let target = seconds("TargetSeconds", event.target_seconds);
+                self.info("processed", event, None, &[count("Processed"), age, target]);
+            }
+            Event::HandedOff(event) => {
+                let age = seconds("MessageAgeSeconds", event.age_seconds);
+                self.info("handed_off", event, Some(("FailureKind", event.kind)), &[count("HandedOff"), age]);
+            }
+            Event::NotConfirmed(event) => self.warn("not_confirmed", event, None, &[count("NotConfirmed")]),
+            Event::RetryScheduled(event) => {
+                let by = Some(("RetryAttempt", attempt_range(event.retry_attempt)));
+                let delay = Number::Whole(event.delay_seconds.get().into());
+                let delay = Metric { value: delay, ..seconds("RetryDelaySeconds", 0.0) };
+                let age = seconds("MessageAgeSeconds", event.age_seconds);
+                self.info("retry_scheduled", event, by, &[count("RetriesScheduled"), delay, age]);
+            }
+            Event::Hopped(event) => self.info("hopped", event, None, &[several("Hops", event.messages)]),
+            Event::Paced(event) => {
+                let not_held = several("RedeliveryRateNotHeld", u32::from(!event.rate_is_held));
+                self.info("paced", event, None, &[several("PacedRetries", event.paced), not_held]);
+            }
+            Event::NotCounted(event) => self.warn("not_counted", event, None, &[count("NotCounted")]),
+            Event::RetriedImmediately(event) => {
+                self.info("retried_immediately", event, None, &[count("ImmediateRetries")]);
+            }
+            Event::GivenUp(event) => self.warn("given_up", event, None, &[count("GivenUp")]),
+            Event::DeadLettered(event) => {
+                let age = seconds("MessageAgeSeconds", event.age_seconds);
+                let by = Some(("ErrorType", event.error_type));
+                self.warn("dead_lettered", event, by, &[count("DeadLettered"), age]);
+            }
+            Event::ArrivedByRedrive(event) => {
+                self.warn("arrived_by_redrive", event, None, &[count("ArrivedByRedrive")]);
+            }
+            Event::ReceivedAgain(event) => {
+                let receives = several("ReceiveCount", event.receive_count);
+                let age = seconds("MessageAgeSeconds", event.age_seconds);
+                self.warn("received_again", event, None, &[receives, age]);
+            }
+            Event::UnreadableRecord(event) => {
+                self.warn("unreadable_record", event, None, &[count("UnreadableRecord")]);
+            }
+            Event::ReceiveFailed(event) => {
+                self.warn("receive_failed", event, None, &[count("ReceiveFailed")])
+            }
+            Event::BatchBrokenOff(event) => {
+                self.warn("batch_broken_off", event, None, &[count("BatchBrokenOff")]);
+            }
+            Event::NotDeleted(event) => self.warn("not_deleted", event, None, &[count("NotDeleted")]),
         }
     }
+
+    fn info(&mut self, name: &'static str, event: &impl Serialize, by: By, metrics: &[Metric]) {
+        self.write("INFO", name, event, by, metrics);
+    }
+
+    fn warn(&mut self, name: &'static str, event: &impl Serialize, by: By, metrics: &[Metric]) {
+        self.write("WARN", name, event, by, metrics);
+    }
+
+    /// The counter, which comes first, is also counted by `by`.
+    fn write(
+        &mut self,
+        level: &'static str,
+        name: &'static str,
+        event: &impl Serialize,
+        by: By,
+        metrics: &[Metric],
+    ) {
+        let plain = ["Function"];
+        let further = by.map(|(dimension, _)| ["Function", dimension]);
+        let (counter, others) = metrics.split_at(usize::from(by.is_some()));
+        let directive = |dimensions, metrics| Directive { namespace: NAMESPACE, dimensions, metrics };
+        let by_two = further.as_ref().map(|further| directive(vec![&plain[..], &further[..]], counter));
+        let by_one = (!others.is_empty()).then(|| directive(vec![&plain[..]], others));
+        let line = Line {
+            timestamp: &self.timestamp,
+            level,
+            event: name,
+            function: self.function,
+            fields: event,
+            by,
+            metrics,
+            aws: Metadata {
+                timestamp: self.timestamp_millis,
+                cloud_watch_metrics: by_two.into_iter().chain(by_one).collect(),
+            },
+        };
+        serde_json::to_writer(&mut self.text, &line).expect("an event has only text and finite numbers");
+        self.text.push(b'\n');
+    }
 }
 
-fn info(name: &'static str, event: &impl Serialize) -> Shape {
-    let fields = serde_json::to_value(event).expect("an event has only text and finite numbers");
-    Shape { level: "INFO", name, fields, metrics: Vec::new(), dimension: None }
+#[derive(Serialize)]
+struct Line<'a, E> {
+    timestamp: &'a str,
+    level: &'static str,
+    event: &'static str,
+    #[serde(rename = "Function")]
+    function: &'a str,
+    #[serde(flatten)]
+    fields: &'a E,
+    #[serde(flatten, serialize_with = "value_of_dimension")]
+    by: By,
+    #[serde(flatten, serialize_with = "values_of_metrics")]
+    metrics: &'a [Metric],
+    #[serde(rename = "_aws")]
+    aws: Metadata<'a>,
 }
 
-fn warn(name: &'static str, event: &impl Serialize) -> Shape {
-    Shape { level: "WARN", ..info(name, event) }
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Metadata<'a> {
+    timestamp: i64,
+    cloud_watch_metrics: Vec<Directive<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Directive<'a> {
+    namespace: &'static str,
+    dimensions: Vec<&'a [&'static str]>,
+    metrics: &'a [Metric],
+}
+
+fn value_of_dimension<S: Serializer>(by: &By, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(*by)
+}
+
+fn values_of_metrics<S: Serializer>(metrics: &&[Metric], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(metrics.iter().map(|metric| (metric.name, &metric.value)))
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(number) => serializer.serialize_u32(*number),
+            Self::Real(number) => serializer.serialize_f64(*number),
+        }
+    }
 }
 
 fn count(name: &'static str) -> Metric {
-    (name, "Count", 1.into())
+    several(name, 1)
+}
+
+fn several(name: &'static str, count: u32) -> Metric {
+    Metric { name, unit: "Count", value: Number::Whole(count) }
 }
 
 fn seconds(name: &'static str, seconds: f64) -> Metric {
-    (name, "Seconds", seconds.into())
+    Metric { name, unit: "Seconds", value: Number::Real(seconds) }
 }
 
 /// Every dimension's value is a metric that is paid for: single attempts up to 10, then decades of them.
-fn attempt_range(attempt: u32) -> String {
-    match attempt {
-        0..=10 => attempt.to_string(),
-        11..=100 => "11-100".to_owned(),
-        _ => "101-1000".to_owned(),
-    }
+fn attempt_range(attempt: u32) -> &'static str {
+    const SINGLE: [&str; 11] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"];
+    let single = usize::try_from(attempt).ok().and_then(|attempt| SINGLE.get(attempt));
+    single.copied().unwrap_or(if attempt <= 100 { "11-100" } else { "101-1000" })
 }

@@ -37,17 +37,30 @@ fn line(event: Event) -> Value {
 }
 
 /// A line: what all have, and what this one has besides.
-fn expected(level: &str, event: &str, fields: Value, dimensions: &Value, metrics: &Value) -> Value {
+fn expected(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
+    let directives = json!([directive(&json!([["Function"]]), metrics)]);
+    expected_with(level, event, fields, &directives)
+}
+
+/// The same for metrics of several dimensions.
+fn expected_with(level: &str, event: &str, fields: Value, directives: &Value) -> Value {
     let mut line = fields;
     line["timestamp"] = json!("2025-06-15T15:06:40.123456Z");
     line["level"] = json!(level);
     line["event"] = json!(event);
     line["Function"] = json!("message-processor");
-    line["_aws"] = json!({
-        "Timestamp": 1_750_000_000_123_u64,
-        "CloudWatchMetrics": [{ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics }],
-    });
+    line["_aws"] = json!({ "Timestamp": 1_750_000_000_123_u64, "CloudWatchMetrics": directives });
     line
+}
+
+fn directive(dimensions: &Value, metrics: &Value) -> Value {
+    json!({ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics })
+}
+
+/// The counter by a further dimension, and the rest by the function alone.
+fn counter_by(dimension: &str, counter: &str, rest: &Value) -> Value {
+    let dimensions = json!([["Function"], ["Function", dimension]]);
+    json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
 }
 
 fn count(name: &str) -> Value {
@@ -145,7 +158,7 @@ fn the_line_of_a_processed_message() {
         "Processed": 1, "MessageAgeSeconds": 61.5, "TargetSeconds": 0.25,
     });
     let metrics = json!([count("Processed"), seconds("MessageAgeSeconds"), seconds("TargetSeconds")]);
-    assert_eq!(line(processed()), expected("INFO", "processed", fields, &json!([["Function"]]), &metrics));
+    assert_eq!(line(processed()), expected("INFO", "processed", fields, &metrics));
 }
 
 #[test]
@@ -154,11 +167,10 @@ fn the_line_of_a_hand_off() {
         "message_id": message_id(), "retry_attempt": 2, "error_type": "HttpStatus.503", "kind": "transient",
         "age_seconds": 61.5, "FailureKind": "transient", "HandedOff": 1, "MessageAgeSeconds": 61.5,
     });
-    let dimensions = json!([["Function"], ["Function", "FailureKind"]]);
-    let metrics = json!([count("HandedOff"), seconds("MessageAgeSeconds")]);
+    let metrics = counter_by("FailureKind", "HandedOff", &json!([seconds("MessageAgeSeconds")]));
     assert_eq!(
         line(handed_off(&ErrorType::HttpStatus(503))),
-        expected("INFO", "handed_off", fields, &dimensions, &metrics)
+        expected_with("INFO", "handed_off", fields, &metrics)
     );
 }
 
@@ -168,10 +180,7 @@ fn the_line_of_what_is_not_confirmed() {
         "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
     });
     let metrics = json!([count("NotConfirmed")]);
-    assert_eq!(
-        line(not_confirmed()),
-        expected("WARN", "not_confirmed", fields, &json!([["Function"]]), &metrics)
-    );
+    assert_eq!(line(not_confirmed()), expected("WARN", "not_confirmed", fields, &metrics));
 }
 
 #[test]
@@ -181,10 +190,9 @@ fn the_line_of_a_scheduled_retry() {
         "age_seconds": 61.5, "RetryAttempt": "3", "RetriesScheduled": 1, "RetryDelaySeconds": 900,
         "MessageAgeSeconds": 61.5,
     });
-    let dimensions = json!([["Function"], ["Function", "RetryAttempt"]]);
-    let metrics =
-        json!([count("RetriesScheduled"), seconds("RetryDelaySeconds"), seconds("MessageAgeSeconds")]);
-    assert_eq!(line(retry_scheduled(3)), expected("INFO", "retry_scheduled", fields, &dimensions, &metrics));
+    let seconds = json!([seconds("RetryDelaySeconds"), seconds("MessageAgeSeconds")]);
+    let metrics = counter_by("RetryAttempt", "RetriesScheduled", &seconds);
+    assert_eq!(line(retry_scheduled(3)), expected_with("INFO", "retry_scheduled", fields, &metrics));
 }
 
 #[test]
@@ -202,7 +210,7 @@ fn the_line_of_a_message_that_is_given_up() {
     let fields = |message_id: Option<String>| {
         let mut fields = json!({
             "sqs_message_id": "sqs", "error_type": "INVALID_MESSAGE_FORMAT",
-            "ErrorType": "INVALID_MESSAGE_FORMAT", "GivenUp": 1,
+            "GivenUp": 1,
         });
         if let Some(message_id) = message_id {
             fields["message_id"] = json!(message_id);
@@ -210,12 +218,8 @@ fn the_line_of_a_message_that_is_given_up() {
         fields
     };
     for id in [None, Some(message_id())] {
-        let dimensions = json!([["Function"], ["Function", "ErrorType"]]);
         let metrics = json!([count("GivenUp")]);
-        assert_eq!(
-            line(given_up(id.clone())),
-            expected("WARN", "given_up", fields(id), &dimensions, &metrics)
-        );
+        assert_eq!(line(given_up(id.clone())), expected("WARN", "given_up", fields(id), &metrics));
     }
 }
 
@@ -226,25 +230,18 @@ fn the_line_of_a_dead_letter() {
         "retry_attempt": 5, "age_seconds": 3600.0, "ErrorType": "RETRY_ATTEMPT_EXCEEDED", "DeadLettered": 1,
         "MessageAgeSeconds": 3600.0,
     });
-    let dimensions = json!([["Function"], ["Function", "ErrorType"]]);
-    let metrics = json!([count("DeadLettered"), seconds("MessageAgeSeconds")]);
-    assert_eq!(line(dead_lettered()), expected("WARN", "dead_lettered", fields, &dimensions, &metrics));
+    let metrics = counter_by("ErrorType", "DeadLettered", &json!([seconds("MessageAgeSeconds")]));
+    assert_eq!(line(dead_lettered()), expected_with("WARN", "dead_lettered", fields, &metrics));
 }
 
 #[test]
 fn the_lines_of_what_came_by_redrive_and_of_what_cannot_be_read() {
     let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
     let metrics = json!([count("ArrivedByRedrive")]);
-    assert_eq!(
-        line(arrived_by_redrive()),
-        expected("WARN", "arrived_by_redrive", fields, &json!([["Function"]]), &metrics)
-    );
+    assert_eq!(line(arrived_by_redrive()), expected("WARN", "arrived_by_redrive", fields, &metrics));
     let fields = json!({ "sqs_message_id": "sqs", "UnreadableRecord": 1 });
     let metrics = json!([count("UnreadableRecord")]);
-    assert_eq!(
-        line(unreadable_record()),
-        expected("WARN", "unreadable_record", fields, &json!([["Function"]]), &metrics)
-    );
+    assert_eq!(line(unreadable_record()), expected("WARN", "unreadable_record", fields, &metrics));
 }
 
 #[test]
@@ -262,9 +259,7 @@ fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
         ),
         ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
     ]
-    .map(|(name, fields, metric)| {
-        expected("WARN", name, fields, &json!([["Function"]]), &json!([count(metric)]))
-    });
+    .map(|(name, fields, metric)| expected("WARN", name, fields, &json!([count(metric)])));
     assert_eq!(of_a_poller().map(line), expected);
 }
 
@@ -308,10 +303,7 @@ fn the_line_of_a_message_that_keeps_coming() {
         "MessageAgeSeconds": 900.0,
     });
     let metrics = json!([count("ReceiveCount"), seconds("MessageAgeSeconds")]);
-    assert_eq!(
-        line(received_again()),
-        expected("WARN", "received_again", fields, &json!([["Function"]]), &metrics)
-    );
+    assert_eq!(line(received_again()), expected("WARN", "received_again", fields, &metrics));
 }
 
 /// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
@@ -349,6 +341,26 @@ fn every_line_is_valid_embedded_metric_format() {
             }
         }
     }
+}
+
+#[test]
+fn lines_of_several_events_are_one_write() {
+    struct Writes(Vec<Vec<u8>>);
+    impl Write for Writes {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.push(bytes.to_vec());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = JsonLines::new("message-processor", Fixed, Writes(Vec::new()));
+    let events = [processed(), dead_lettered()];
+    lines.observe_all(&events);
+    lines.observe_all(&[]);
+    let writes = lines.writer.into_inner().unwrap().0;
+    assert_eq!(writes, [written(&events).into_bytes()]);
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn each_month_whatever_the_traffic() {
             "| idle polling | 3 mappings × 5 long polls of 20 s = {:.2} million requests | {} |\n\
          | alarms | 20, at {} (13 with `visibility`) | {} |\n\
          | dashboard | one; the account's first three are free | {} |\n\
-         | metrics | {} each, by the hours in which it was written: 15 always used, up to about 90 with all attempts, kinds and error types | {} to {} |\n\
+         | metrics | {} each, by the hours in which it was written: 15 always used, up to about 45 with all attempts, kinds and error types | {} to {} |\n\
          | traces | X-Ray samples one request a second and 5 % of the rest, at ${} a million | at most ${:.0} + 5 % of the traffic |",
             polls / 1e6,
             dollars(polling),
@@ -173,7 +173,7 @@ fn each_month_whatever_the_traffic() {
             dollars(prices.dashboard_month.dollars),
             dollars(metric),
             dollars(15.0 * metric),
-            dollars(90.0 * metric),
+            dollars(45.0 * metric),
             prices.traces_million.dollars,
             MONTH_SECONDS / 1e6 * prices.traces_million.dollars,
         ),

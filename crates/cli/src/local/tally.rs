@@ -47,8 +47,8 @@ impl Observer for Tally {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::RetryScheduled(retry) => counts.delays[usize::from(retry.delay_seconds.get())] += 1,
-            Event::Hopped(batch) => counts.hops += batch.messages as u64,
-            Event::Paced(batch) => counts.paced += batch.paced,
+            Event::Hopped(batch) => counts.hops += u64::from(batch.messages),
+            Event::Paced(batch) => counts.paced += u64::from(batch.paced),
             Event::RetriedImmediately(_) => counts.immediate_retries += 1,
             _ => {}
         }

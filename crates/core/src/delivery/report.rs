@@ -83,7 +83,7 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
     pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<String> {
         let all = hops.len();
         let failed = self.send(queue, "hop", hops).await;
-        let messages = all - failed.len();
+        let messages = u32::try_from(all - failed.len()).unwrap_or(u32::MAX);
         if messages > 0 {
             self.observer.observe(&Event::Hopped(Hopped { messages }));
         }
@@ -121,12 +121,14 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
             }
         }
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
+        let mut done = Vec::with_capacity(waiting.len());
         for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
             match outcome {
-                Ok(_) => confirmed.iter().for_each(|event| self.observer.observe(event)),
+                Ok(_) => done.extend(confirmed),
                 Err(error) => report_failed(record, error.code),
             }
         }
+        self.observer.observe_all(&done);
         failed
     }
 }

@@ -74,7 +74,7 @@ fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
     assert!(setup.process((0..10).map(failed).collect()).is_empty());
     let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
     assert_eq!(delays, (0..10).map(|n| delay_of(n, 3000)).collect::<Vec<_>>());
-    let stretched = delays.iter().filter(|delay| **delay > 60).count() as u64;
+    let stretched = u32::try_from(delays.iter().filter(|delay| **delay > 60).count()).unwrap();
     assert!(stretched > 5, "{delays:?}");
     let events = setup.world.seen.events();
     assert_eq!(events[0], Event::Paced(Paced { waiting: 3000, paced: stretched, rate_is_held: true }));

@@ -13,7 +13,7 @@ use super::{Job, MessageProcessor, Strategy};
 
 /// What is to be done with a record.
 pub(super) enum Settled {
-    Done,
+    Done(Event),
     HandOff(Box<Outgoing>),
     Hide(Box<Hiding>),
     Verdict(Box<Outgoing>),
@@ -33,8 +33,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                 let retry_attempt = job.message.retry_attempt;
                 let message_id = job.message.message_id;
                 let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
-                self.observer.observe(&Event::Processed(processed));
-                return Settled::Done;
+                return Settled::Done(Event::Processed(processed));
             }
             Outcome::Failure(error) => {
                 (Failure::of_handler(error, &job.delivery), error.error_type.loggable().into_owned())

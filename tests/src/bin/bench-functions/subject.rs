@@ -1,0 +1,184 @@
+//! The programs that are measured, and the measuring.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use redeliver_tests::figures::{cpu_time, median, peak_memory};
+use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
+use redeliver_tests::runtime_api::{Function, Outcome};
+use redeliver_tests::settings::{bundle, root, target_dir, venv_file};
+use redeliver_tests::sqs_stub::SqsStub;
+use serde_json::{Value, json};
+
+/// Of an invocation; nothing here comes near.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A program and what it works on.
+pub(crate) struct Subject {
+    name: &'static str,
+    program: PathBuf,
+    variables: Vec<(String, String)>,
+    event: Value,
+    /// Of a round.
+    batches: u32,
+}
+
+/// A program at work.
+pub(crate) struct Running<'a> {
+    subject: &'a Subject,
+    function: Arc<Function>,
+    starts: Vec<f64>,
+    cpu: Vec<f64>,
+    wall: Vec<f64>,
+    requests: u64,
+}
+
+/// What a program costs. Times are in milliseconds.
+pub(crate) struct Costs {
+    pub(crate) name: &'static str,
+    /// From its start to its first answer.
+    pub(crate) start: f64,
+    /// Of a batch.
+    pub(crate) cpu: f64,
+    /// Of a batch.
+    pub(crate) wall: f64,
+    pub(crate) peak_memory_bytes: u64,
+    /// To SQS.
+    pub(crate) requests_per_message: f64,
+    /// The program as it is, and compressed; `None` where it is no single file.
+    pub(crate) bytes: Option<(u64, u64)>,
+}
+
+/// Ours, the least that a function can be, and Python.
+pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 5] {
+    let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let sqs = variable("AWS_ENDPOINT_URL", stub.endpoint_url());
+    let queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "FINAL_DLQ_URL"];
+    let queues = queues.map(|name| variable(name, &stub.queue_url(name)));
+    // As the stack sets it: with a policy, whatever it says.
+    let policy = variable("RETRY_POLICY", r#"{"max_attempts":5,"backoff":{"kind":"uniform"}}"#);
+    let variables: Vec<_> = queues.into_iter().chain([sqs, policy, variable("TARGET", target)]).collect();
+    let python = [
+        ("LAMBDA_TASK_ROOT", root().join("tests/support").display().to_string()),
+        ("_HANDLER", "boto3_retry.handler".to_owned()),
+    ];
+    let python = python.map(|(name, value)| (name.to_owned(), value));
+    let of = |name, program, event, batches| Subject {
+        name,
+        program,
+        variables: variables.clone(),
+        event,
+        batches,
+    };
+    [
+        of("floor", bundle("floor"), hand_offs(), 1000),
+        of("failed-message-processor", bundle("failed-message-processor"), hand_offs(), 1000),
+        of("final-dlq-annotator", bundle("final-dlq-annotator"), verdicts(), 1000),
+        of("message-processor, 503", bundle("message-processor"), first_deliveries(), 300),
+        Subject {
+            variables: variables.iter().cloned().chain(python).collect(),
+            ..of("Python", python_program(), hand_offs(), 100)
+        },
+    ]
+}
+
+/// AWS's own runtime for Python. Lambda starts it by such a script, too.
+fn python_program() -> PathBuf {
+    let program = target_dir().join("bench-python");
+    let python = venv_file("bin/python");
+    let task = root().join("tests/support");
+    let script =
+        format!("#!/bin/sh\ncd {}\nexec {} -m awslambdaric $_HANDLER\n", task.display(), python.display());
+    fs::write(&program, script).expect("the target directory takes files");
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(&program, executable).expect("a file of ours can be made executable");
+    program
+}
+
+impl<'a> Running<'a> {
+    pub(crate) fn new(subject: &'a Subject) -> Self {
+        let function = subject.function();
+        Self { subject, function, starts: Vec::new(), cpu: Vec::new(), wall: Vec::new(), requests: 0 }
+    }
+
+    /// Starts it, invokes it once, and keeps the new process for what follows.
+    pub(crate) async fn start(&mut self) {
+        self.function = self.subject.function();
+        let start = now();
+        self.invoke().await;
+        self.starts.push(milliseconds(start.elapsed()));
+    }
+
+    /// Invokes it many times.
+    pub(crate) async fn round(&mut self, stub: &SqsStub) {
+        let _of_others = stub.take_requests();
+        let per_batch = |time: Duration| milliseconds(time) / f64::from(self.subject.batches);
+        let (cpu, start) = (self.cpu_time().await, now());
+        for _ in 0..self.subject.batches {
+            self.invoke().await;
+        }
+        self.wall.push(per_batch(start.elapsed()));
+        self.cpu.push(per_batch(self.cpu_time().await - cpu));
+        self.requests += stub.take_requests().values().sum::<u64>();
+    }
+
+    /// What all that has cost.
+    pub(crate) async fn costs(self) -> Costs {
+        let status = self.of_process("status").await;
+        let bytes = fs::read(&self.subject.program).expect("the program is there");
+        let messages = f64::from(self.subject.batches * RECORDS) * self.cpu.len() as f64;
+        Costs {
+            name: self.subject.name,
+            start: median(self.starts),
+            cpu: median(self.cpu),
+            wall: median(self.wall),
+            peak_memory_bytes: peak_memory(&status).expect("Linux tells of a process's memory"),
+            requests_per_message: self.requests as f64 / messages,
+            bytes: (!bytes.starts_with(b"#!")).then(|| (bytes.len() as u64, compressed(&bytes))),
+        }
+    }
+
+    async fn invoke(&self) {
+        let outcome = self.function.invoke(&self.subject.event, TIMEOUT).await;
+        let done = [json!({ "batchItemFailures": [] }), Value::Null].map(Outcome::Response);
+        assert!(done.contains(&outcome), "{}: {outcome:?} {:?}", self.subject.name, self.function.output());
+    }
+
+    async fn cpu_time(&self) -> Duration {
+        cpu_time(&self.of_process("stat").await).expect("Linux tells of a process's times")
+    }
+
+    async fn of_process(&self, file: &str) -> String {
+        let id = self.function.process_id().await.expect("it is still running");
+        fs::read_to_string(Path::new("/proc").join(id.to_string()).join(file))
+            .expect("Linux tells of processes")
+    }
+}
+
+impl Subject {
+    fn function(&self) -> Arc<Function> {
+        Function::new(self.name, self.program.clone(), self.variables.clone())
+    }
+}
+
+/// As `gzip -9` does it.
+fn compressed(bytes: &[u8]) -> u64 {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).expect("memory takes it");
+    encoder.finish().expect("memory takes it").len() as u64
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+#[expect(clippy::disallowed_methods, reason = "how long it takes in real time is what is asked")]
+fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,160 @@
+//! An SQS that takes every message at once, keeps none and counts the requests: what a benchmark sends to.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use md5::{Digest as _, Md5};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::wire::serve;
+
+/// A running stub; dropping it ends it.
+pub struct SqsStub {
+    endpoint_url: String,
+    requests: Requests,
+    server: JoinHandle<()>,
+}
+
+/// Requests by action, e.g. `SendMessageBatch`.
+type Requests = Arc<Mutex<BTreeMap<String, u64>>>;
+
+impl SqsStub {
+    /// Starts one.
+    pub async fn start() -> Self {
+        let requests = Requests::default();
+        let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&requests))).await;
+        Self { endpoint_url: format!("http://{address}"), requests, server }
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn endpoint_url(&self) -> &str {
+        &self.endpoint_url
+    }
+
+    /// The URL of a queue; all exist.
+    #[must_use]
+    pub fn queue_url(&self, name: &str) -> String {
+        format!("{}/000000000000/{name}", self.endpoint_url)
+    }
+
+    /// How many requests have come since the last time, by action.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn take_requests(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.requests.lock().expect("no holder panics"))
+    }
+}
+
+impl Drop for SqsStub {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Batch {
+    entries: Vec<Entry>,
+}
+
+/// A message, alone or in a batch.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    #[serde(default)]
+    id: String,
+    message_body: String,
+    #[serde(default)]
+    message_attributes: BTreeMap<String, Attribute>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Attribute {
+    data_type: String,
+    string_value: Option<String>,
+    binary_value: Option<String>,
+}
+
+async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Bytes) -> String {
+    let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
+    let action = target.trim_start_matches("AmazonSQS.");
+    *requests.lock().expect("no holder panics").entry(action.to_owned()).or_default() += 1;
+    let answer = match action {
+        "SendMessageBatch" => {
+            let batch: Batch = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
+            json!({ "Successful": batch.entries.iter().map(taken).collect::<Vec<_>>(), "Failed": [] })
+        }
+        "SendMessage" => taken(&serde_json::from_slice(&body).expect("a message is as SQS takes it")),
+        other => panic!("nobody here sends, but asks for {other:?}"),
+    };
+    answer.to_string()
+}
+
+/// "SendMessageBatchResultEntry" in the Amazon SQS API Reference.
+fn taken(entry: &Entry) -> Value {
+    let mut taken = json!({
+        "Id": entry.id,
+        "MessageId": "11111111-0000-4000-8000-000000000000",
+        "MD5OfMessageBody": hex(Md5::digest(&entry.message_body).as_slice()),
+    });
+    if !entry.message_attributes.is_empty() {
+        taken["MD5OfMessageAttributes"] = hex(&md5_of(&entry.message_attributes)).into();
+    }
+    taken
+}
+
+/// "Calculating the MD5 message digest for message attributes" in the Amazon SQS Developer Guide: sorted by name; each text
+/// after its length; 1 before a text, 2 before bytes.
+fn md5_of(attributes: &BTreeMap<String, Attribute>) -> Vec<u8> {
+    let mut md5 = Md5::new();
+    for (name, Attribute { data_type, string_value, binary_value }) in attributes {
+        add(&mut md5, name.as_bytes());
+        add(&mut md5, data_type.as_bytes());
+        if let Some(text) = string_value {
+            md5.update([1]);
+            add(&mut md5, text.as_bytes());
+        } else if let Some(text) = binary_value {
+            md5.update([2]);
+            add(&mut md5, &STANDARD.decode(text).expect("a binary value is base64"));
+        }
+    }
+    md5.finalize().to_vec()
+}
+
+fn add(md5: &mut Md5, bytes: &[u8]) {
+    md5.update(u32::try_from(bytes.len()).expect("a message is at most 1 MiB").to_be_bytes());
+    md5.update(bytes);
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_checksums_that_a_client_computes() {
+        let entry = json!({ "Id": "0", "MessageBody": "hello", "MessageAttributes": {
+            "Picture": { "DataType": "Binary.png", "BinaryValue": "AQI=" },
+            "Failure": { "DataType": "String", "StringValue": "{}" },
+        }});
+        let taken = taken(&serde_json::from_value(entry).unwrap());
+        assert_eq!(taken["MD5OfMessageBody"], "5d41402abc4b2a76b9719d911017c592");
+        // Python's hashlib, over the same bytes.
+        assert_eq!(taken["MD5OfMessageAttributes"], "6498bc1873a1e69ae7cc3abf24a669cc");
+    }
+}

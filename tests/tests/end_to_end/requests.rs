@@ -1,0 +1,63 @@
+//! How many requests a full batch costs: what SQS is paid by. More than these is a bill of its own.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdicts};
+use redeliver_tests::runtime_api::{Function, Outcome};
+use redeliver_tests::settings::bundle;
+use redeliver_tests::sqs_stub::SqsStub;
+use redeliver_tests::wire::serve;
+use serde_json::{Value, json};
+
+/// What the function asks of SQS for an event that it does all of: actions and how often.
+async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
+    let stub = SqsStub::start().await;
+    let unavailable = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
+    let (target, target_server) = serve(unavailable).await;
+    let variables = [
+        ("AWS_ENDPOINT_URL", stub.endpoint_url().to_owned()),
+        ("TARGET", format!("http://{target}/")),
+        ("SOURCE_QUEUE_URL", stub.queue_url("source")),
+        ("INTERMEDIATE_DLQ_URL", stub.queue_url("intermediate-dlq")),
+        ("ANNOTATION_QUEUE_URL", stub.queue_url("annotation")),
+        ("FINAL_DLQ_URL", stub.queue_url("final-dlq")),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value));
+    let function = Function::new(name, bundle(name), variables);
+    let outcome = function.invoke(event, Duration::from_secs(20)).await;
+    target_server.abort();
+    let all_done = Outcome::Response(json!({ "batchItemFailures": [] }));
+    assert_eq!(outcome, all_done, "{:?}", function.output());
+    stub.take_requests().into_iter().collect()
+}
+
+fn batches(count: u64) -> Vec<(String, u64)> {
+    vec![("SendMessageBatch".to_owned(), count)]
+}
+
+#[tokio::test]
+async fn ten_hand_offs_are_one_request() {
+    assert_eq!(requests("message-processor", &first_deliveries()).await, batches(1));
+}
+
+#[tokio::test]
+async fn ten_re_sends_are_one_request() {
+    assert_eq!(requests("failed-message-processor", &hand_offs()).await, batches(1));
+}
+
+#[tokio::test]
+async fn ten_final_records_are_one_request() {
+    assert_eq!(requests("final-dlq-annotator", &verdicts()).await, batches(1));
+}
+
+#[tokio::test]
+async fn re_sends_and_verdicts_of_one_batch_are_two_requests() {
+    let mut event = hand_offs();
+    for record in event["Records"].as_array_mut().unwrap().iter_mut().step_by(2) {
+        let failure = &mut record["messageAttributes"]["Failure"]["stringValue"];
+        *failure = failure.as_str().unwrap().replace("transient", "permanent").into();
+    }
+    assert_eq!(requests("failed-message-processor", &event).await, batches(2));
+}

@@ -1,0 +1,63 @@
+//! What a bundle may weigh: Lambda fetches it for each new execution environment, and the start reads it.
+
+use std::fs;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::bundle::{FUNCTIONS, program};
+use crate::tools::Failure;
+
+/// Bytes of a `bootstrap`.
+const PLAIN_MAX: usize = 10_000_000;
+/// Bytes of a `bootstrap` as it is uploaded and stored, compressed.
+const COMPRESSED_MAX: usize = 4_200_000;
+
+/// Checks all functions' bundles.
+///
+/// # Errors
+/// Those that weigh too much.
+pub(crate) fn check() -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for name in FUNCTIONS {
+        let path = program(name);
+        let bytes = fs::read(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+        let compressed = compressed(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
+        println!("{name}: {} bytes, {compressed} compressed", bytes.len());
+        wrong.extend(too_large(name, bytes.len(), PLAIN_MAX, "bytes"));
+        wrong.extend(too_large(name, compressed, COMPRESSED_MAX, "bytes compressed"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong.join("\n"))) }
+}
+
+fn compressed(bytes: &[u8]) -> std::io::Result<usize> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?.len())
+}
+
+fn too_large(name: &str, found: usize, limit: usize, unit: &str) -> Option<String> {
+    (found > limit).then(|| {
+        format!(
+            "the bundle of {name} has {found} {unit}, {} more than the limit of {limit}: see what a new dependency or feature brings \
+             (`cargo tree --edges features`), or raise the limit in xtask/src/sizes.rs",
+            found - limit
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::too_large;
+
+    #[test]
+    fn a_bundle_may_weigh_its_limit_and_no_byte_more() {
+        assert_eq!(too_large("annotator", 10, 10, "bytes"), None);
+        let message = too_large("annotator", 12, 10, "bytes").unwrap();
+        assert!(
+            message.starts_with("the bundle of annotator has 12 bytes, 2 more than the limit of 10"),
+            "{message}"
+        );
+    }
+}
