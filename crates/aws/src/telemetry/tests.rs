@@ -267,12 +267,7 @@ fn the_lines_of_what_goes_wrong_where_no_event_source_mapping_polls() {
 fn the_lines_of_a_batch() {
     let lines = of_a_batch().map(line);
     let expected = [
-        expected(
-            "INFO",
-            "hopped",
-            json!({ "messages": 7, "Hops": 7 }),
-            &json!([count("Hops")]),
-        ),
+        expected("INFO", "hopped", json!({ "messages": 7, "Hops": 7 }), &json!([count("Hops")])),
         expected(
             "INFO",
             "paced",

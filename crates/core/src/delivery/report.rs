@@ -106,8 +106,8 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
     ) -> Vec<String> {
         let mut failed = Vec::new();
         let mut report_failed = |record: String, code: String| {
-            self.tell_not_confirmed(&record, name, code);
-            failed.push(record);
+            failed.push(record.clone());
+            Event::NotConfirmed(NotConfirmed { sqs_message_id: record, send: name, code })
         };
         let mut messages = Vec::with_capacity(outgoing.len());
         let mut waiting = Vec::with_capacity(outgoing.len());
@@ -117,18 +117,20 @@ impl<'a, C: Clock, O: Observer> Reporter<'a, C, O> {
                     messages.push(message);
                     waiting.push((record, confirmed));
                 }
-                Err(not_sendable) => report_failed(record, not_sendable.code().to_owned()),
+                Err(not_sendable) => {
+                    self.observer.observe(&report_failed(record, not_sendable.code().to_owned()));
+                }
             }
         }
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
-        let mut done = Vec::with_capacity(waiting.len());
+        let mut events = Vec::with_capacity(waiting.len());
         for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
-            match outcome {
-                Ok(_) => done.extend(confirmed),
-                Err(error) => report_failed(record, error.code),
-            }
+            events.extend(match outcome {
+                Ok(_) => confirmed,
+                Err(error) => Some(report_failed(record, error.code)),
+            });
         }
-        self.observer.observe_all(&done);
+        self.observer.observe_all(&events);
         failed
     }
 }

@@ -1,20 +1,16 @@
-use std::sync::LazyLock;
-
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
 use crate::envelope::skim;
-use crate::schema::{MessageSchema, RULED_MEMBERS};
+use crate::schema::{RULED_MEMBERS, validate};
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
-
-static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
 /// Read here, where it is; and what the schema says of the same body.
 fn both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
     let skimmed = skim(body).unwrap();
-    (metadata_of(&skimmed), SCHEMA.validate(&skimmed, Vec::new()).ok())
+    (metadata_of(&skimmed), validate(&skimmed, Vec::new()).ok())
 }
 
 fn with_metadata(members: &str) -> String {
