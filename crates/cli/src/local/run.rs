@@ -252,15 +252,20 @@ impl Feed<'_> {
     }
 }
 
-/// Completes when no message can be received any more. First the functions have their turn at this very moment; only where
-/// they wait for something real time passes.
+/// Completes when no message can be received any more. As long as they become fewer the functions are at work, at this very
+/// moment; where they wait for something real, time passes.
 async fn drained<Q: Queue>(queue: &Q, clock: &impl Clock) -> Result<(), LoopError> {
+    let mut before = u64::MAX;
     loop {
         yield_now().await;
-        if queue.depth().await.map_err(LoopError::sqs("counting what waits"))?.visible == 0 {
+        let visible = queue.depth().await.map_err(LoopError::sqs("counting what waits"))?.visible;
+        if visible == 0 {
             return Ok(());
         }
-        clock.sleep(Duration::from_millis(1)).await;
+        if visible >= before {
+            clock.sleep(Duration::from_millis(1)).await;
+        }
+        before = visible;
     }
 }
 

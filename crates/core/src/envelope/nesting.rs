@@ -24,9 +24,11 @@ pub(super) fn check_nesting(body: &str) -> Result<(), Malformed> {
 /// Most small bodies have so few brackets that they need not be told from those in strings. Counted in blocks whose count fits in
 /// a byte: the compiler makes vector instructions of that.
 fn has_few_brackets(bytes: &[u8]) -> bool {
-    let counts =
-        bytes.chunks(128).map(|block| block.iter().map(|byte| u8::from(is_opening(*byte))).sum::<u8>());
-    counts.map(usize::from).sum::<usize>() <= NESTING_MAX
+    let mut count = 0;
+    bytes.chunks(128).all(|block| {
+        count += usize::from(block.iter().map(|byte| u8::from(is_opening(*byte))).sum::<u8>());
+        count <= NESTING_MAX
+    })
 }
 
 /// Where the scan stands.
@@ -39,14 +41,18 @@ struct Scan {
 
 impl Scan {
     /// Takes a block without a branch for each byte, as simdjson finds strings ("Parsing Gigabytes of JSON per Second"). Leaves
-    /// it alone, and says so, where it has escapes, might be too deep, or closes more than is open.
+    /// it alone, and says so, where it might be too deep, closes more than is open, or has escapes that are not simple: two
+    /// backslashes side by side, one at the end, one outside a string.
     fn take_block(&mut self, block: &[u8; BLOCK]) -> bool {
-        if self.is_escaped || block.contains(&b'\\') {
-            return false;
-        }
-        let quotes = mask(block, |byte| byte == b'"');
+        let backslashes = mask(block, |byte| byte == b'\\');
+        let escaped = backslashes << 1;
+        let quotes = mask(block, |byte| byte == b'"') & !escaped;
         let before = if self.in_string { u64::MAX } else { 0 };
         let outside = !(parity_so_far(quotes) ^ before);
+        let is_last_a_backslash = backslashes >> (BLOCK - 1) == 1;
+        if self.is_escaped || is_last_a_backslash || backslashes & (escaped | outside) != 0 {
+            return false;
+        }
         let opened = (mask(block, is_opening) & outside).count_ones() as usize;
         let closed = (mask(block, is_closing) & outside).count_ones() as usize;
         if self.depth + opened > NESTING_MAX || closed > self.depth {
@@ -91,7 +97,11 @@ fn is_closing(byte: u8) -> bool {
 fn mask(block: &[u8; BLOCK], is_marked: impl Fn(u8) -> bool) -> u64 {
     /// Brings the lowest bits of eight bytes together in the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
-    let marks = block.map(|byte| u8::from(is_marked(byte)));
+    // A loop and no `map`: the compiler makes vector instructions of it.
+    let mut marks = [0; BLOCK];
+    for (mark, byte) in marks.iter_mut().zip(block) {
+        *mark = u8::from(is_marked(*byte));
+    }
     let (eights, _) = marks.as_chunks::<8>();
     let gathered = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56);
     gathered.rev().fold(0, |mask, bits| mask << 8 | bits)
