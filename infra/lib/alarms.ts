@@ -115,6 +115,15 @@ function pace({ policy }: Plan, { failedMessageProcessor }: Functions): Alarm[] 
       threshold: 0,
       periods: 3,
     },
+    {
+      name: 'waiting-messages-not-counted',
+      description:
+        'The failed-message-processor cannot read how many messages wait on the source queue, so nothing is paced: look at ' +
+        "its log for not_counted, and at the queue's policy.",
+      metric: own('NotCounted', failedMessageProcessor),
+      threshold: 0,
+      periods: 3,
+    },
   ];
 }
 

@@ -15,6 +15,7 @@ export type OwnMetric =
   | 'Hops'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
+  | 'NotCounted'
   | 'PacedRetries'
   | 'Processed'
   | 'ReceiveCount'

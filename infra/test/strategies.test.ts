@@ -253,6 +253,7 @@ describe('paced re-sends', () => {
 
   test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
     assert.equal(alarms(template)['redelivery-rate-not-held'], 0);
+    assert.equal(alarms(template)['waiting-messages-not-counted'], 0);
     assert.equal('redelivery-rate-not-held' in alarms(templateWith(() => HTTP)), false);
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.ok(body.includes('"Redeliver","PacedRetries","Function","{FailedMessageProcessor}"'));

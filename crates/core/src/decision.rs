@@ -5,14 +5,14 @@ mod stay;
 
 use chrono::TimeDelta;
 
-use crate::backoff::{Key, delay, target_delay};
+use crate::backoff::{Key, bounds, delay, target_delay};
 use crate::envelope::Envelope;
 use crate::failure::{Failure, Kind, REDRIVE};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
 use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
-use crate::pacing::Window;
+use crate::pacing::{Pace, Window};
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
@@ -52,7 +52,7 @@ pub struct Resend {
     /// The whole delay: more than the queue's where the message has hopped.
     pub waited: RetryDelay,
     /// Whether it is longer than the policy's backoff, or the target, has asked for: too many wait.
-    pub is_stretched: bool,
+    pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
     /// A snooze spends none.
@@ -104,7 +104,7 @@ pub fn hops_on(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Tim
 struct Retry {
     metadata: RetryMetadata,
     due: Due,
-    is_stretched: bool,
+    pace: Pace,
     spends_attempt: bool,
 }
 
@@ -131,11 +131,20 @@ fn next_retry(
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    let own = Due::of_hop(policy, failure, now)
-        .unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
+    let hopped = Due::of_hop(policy, failure, now);
+    let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     check_age(limit, own.at)?;
-    let due = window.map_or(own, |window| own.paced(window, key, limit.map(|limit| limit.at), now));
+    let drawn_from = if hopped.is_none() && failure.retry_after_seconds.is_none() {
+        bounds(policy, key.attempt)
+    } else {
+        let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
+        left..=left
+    };
+    let (due, pace) = match window.map(|window| (window, window.pace(&drawn_from))) {
+        None | Some((_, Pace::Own)) => (own, Pace::Own),
+        Some((window, pace)) => (own.stretched(window, key, limit.map(|limit| limit.at), now), pace),
+    };
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
         next_retry_time: due.at,
@@ -144,7 +153,7 @@ fn next_retry(
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
-    Ok(Retry { metadata, due, is_stretched: due != own, spends_attempt })
+    Ok(Retry { metadata, due, pace, spends_attempt })
 }
 
 /// The delay before the retry of this key: the target's own, or the policy's.
@@ -233,18 +242,10 @@ fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Rese
         let body = failed.envelope.with_retry_metadata(&retry.metadata);
         let bytes = body.len() + failed.attributes_bytes;
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, due, is_stretched, spends_attempt } = retry;
+            let Retry { metadata, due, pace, spends_attempt } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
             let waited = due.delay;
-            return Ok(Resend {
-                body,
-                delay,
-                waited,
-                is_stretched,
-                retry_attempt,
-                spends_attempt,
-                first_sent,
-            });
+            return Ok(Resend { body, delay, waited, pace, retry_attempt, spends_attempt, first_sent });
         }
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {

@@ -113,7 +113,7 @@ pub struct Hopped {
 pub struct Paced {
     /// Messages that wait with a delay, as SQS counts them: the number may be a minute old.
     pub waiting: u64,
-    /// Re-sends of this batch whose delay is longer than their own.
+    /// Re-sends of this batch whose own delays are too short on average, and are stretched.
     pub paced: u32,
     /// Whether delays of 900 s at most can hold `max_redelivery_per_second`.
     pub rate_is_held: bool,

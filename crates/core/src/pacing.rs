@@ -3,56 +3,72 @@
 //! By Little's law (waiting = rate × mean delay) the messages that wait with a delay come back at `rate` a second if their
 //! mean delay is `waiting / rate` seconds. The window is centred there, as wide as it can be from 0 to the longest
 //! `DelaySeconds`: width is what keeps a burst from coming back as a burst, also where the count is a minute old. It never
-//! starts above half of that longest delay, so the longest mean delay is 675 s: more than 675 messages waiting for each
-//! message a second cannot be held.
+//! starts above half of that longest delay, so its longest mean is 675 s: more than 675 messages waiting for each message a
+//! second cannot be held. A delay whose own mean is long enough is left as it is.
+
+use std::ops::RangeInclusive;
 
 use crate::backoff::{Key, spread};
-use crate::limits::DelaySeconds;
+use crate::limits::{DelaySeconds, RetryDelay};
 use crate::policy::RedeliveryRate;
 
 /// The delays that a re-send may be stretched to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
+    twice_mean: f64,
     low: DelaySeconds,
     high: DelaySeconds,
-    holds: bool,
+}
+
+/// What pacing makes of a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Its own delay is as long as the rate asks for, on average.
+    Own,
+    /// It is stretched.
+    Stretched,
+    /// It is stretched as far as it can be, and too many messages come back all the same.
+    NotHeld,
 }
 
 impl Window {
+    /// The longest delay that it can stretch to.
+    const LONGEST: f64 = DelaySeconds::MAX.get() as f64;
     /// Its lowest start is 0, its highest half of the longest delay.
-    const LOW_MAX: f64 = DelaySeconds::MAX.get() as f64 / 2.0;
+    const LOW_MAX: f64 = Self::LONGEST / 2.0;
 
     /// The window in which so many messages come back at about `rate`.
     #[must_use]
     pub fn of(waiting: u64, rate: RedeliveryRate) -> Self {
-        let longest = f64::from(DelaySeconds::MAX.get());
         #[expect(
             clippy::cast_precision_loss,
             reason = "what is lost of a count above 2^53 is nothing to a delay"
         )]
         let twice_mean = 2.0 * waiting as f64 / rate.per_second();
-        let low = (twice_mean - longest).clamp(0.0, Self::LOW_MAX);
-        Self {
-            low: rounded_up(low),
-            high: rounded_up(twice_mean),
-            holds: twice_mean <= longest + Self::LOW_MAX,
+        let low = rounded_up((twice_mean - Self::LONGEST).clamp(0.0, Self::LOW_MAX));
+        Self { twice_mean, low, high: rounded_up(twice_mean) }
+    }
+
+    /// What is to become of a delay that is drawn from these two bounds, or is both of them.
+    #[must_use]
+    pub fn pace(self, bounds: &RangeInclusive<RetryDelay>) -> Pace {
+        let own = f64::from(bounds.start().get()) + f64::from(bounds.end().get());
+        if own >= self.twice_mean {
+            Pace::Own
+        } else if self.twice_mean <= Self::LONGEST + Self::LOW_MAX {
+            Pace::Stretched
+        } else {
+            Pace::NotHeld
         }
     }
 
-    /// Whether the rate can be held with delays of 900 s at most.
+    /// The stretched delay: its own, or where the window has a longer one for this message, that one. Pure, and keyed as the
+    /// delay itself is.
     #[must_use]
-    pub const fn holds(self) -> bool {
-        self.holds
+    pub fn stretched(self, delay: DelaySeconds, key: Key) -> DelaySeconds {
+        let in_window = spread(key, u64::from(self.low.get()), u64::from(self.high.get()));
+        delay.max(DelaySeconds::saturating(in_window))
     }
-}
-
-/// The delay of a re-send: its own, or where the window has a longer one for this message, that one. Pure, and keyed as the
-/// delay itself is: with the same word of randomness, so that a uniform delay and its window are one distribution, not the
-/// longer of two.
-#[must_use]
-pub fn paced(delay: DelaySeconds, window: Window, key: Key) -> DelaySeconds {
-    let stretched = spread(key, u64::from(window.low.get()), u64::from(window.high.get()));
-    delay.max(DelaySeconds::saturating(stretched))
 }
 
 fn rounded_up(seconds: f64) -> DelaySeconds {

@@ -13,7 +13,7 @@ use redeliver_core::failure::{Failure, Stage, of_received};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::metadata::rfc3339;
-use redeliver_core::pacing::Window;
+use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
@@ -52,24 +52,25 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         let pace = self.pace().await;
         let window = pace.map(|(window, _)| window);
         let now = self.clock.now();
-        let mut paced = 0;
+        let (mut paced, mut is_held) = (0, true);
         let mut resends = Vec::new();
         let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
             match self.settle(record, window, now) {
-                Settled::Resend { outgoing, is_stretched } => {
-                    paced += u32::from(is_stretched);
+                Settled::Resend { outgoing, pace } => {
+                    paced += u32::from(pace != Pace::Own);
+                    is_held &= pace != Pace::NotHeld;
                     resends.push(*outgoing);
                 }
                 Settled::Hop(outgoing) => hops.push(*outgoing),
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
-        if let Some((window, waiting)) = pace
-            && !(window.holds() && paced == 0)
+        if let Some((_, waiting)) = pace
+            && paced > 0
         {
-            self.observer.observe(&Event::Paced(Paced { waiting, paced, rate_is_held: window.holds() }));
+            self.observer.observe(&Event::Paced(Paced { waiting, paced, rate_is_held: is_held }));
         }
         let (resends, hops, verdicts) = join!(
             reporter.send(&self.source_queue, "re-send", resends),
@@ -82,7 +83,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
 
 /// Where a failed message goes.
 enum Settled {
-    Resend { outgoing: Box<Outgoing>, is_stretched: bool },
+    Resend { outgoing: Box<Outgoing>, pace: Pace },
     Hop(Box<Outgoing>),
     Verdict(Box<Outgoing>),
 }
@@ -130,7 +131,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
         match decide(&self.policy, failed, window, now) {
             Decision::Resend(retry) => Settled::Resend {
-                is_stretched: retry.is_stretched,
+                pace: retry.pace,
                 outgoing: resend(record, producer, &envelope, retry, now),
             },
             Decision::Hop(due) => {

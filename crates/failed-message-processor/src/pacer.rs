@@ -15,6 +15,8 @@ use redeliver_core::ports::{Clock, Observer, QueueDepth};
 /// A count is asked for anew when it is older. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
 /// Reference), so asking more often would tell little.
 const FRESH: Duration = Duration::from_secs(5);
+/// A count older than this says nothing: all that waited then has come back (900 s at most).
+const STALE: Duration = Duration::from_secs(900);
 /// Longest wait for a count: the batch must not wait for what it can do without.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -25,13 +27,13 @@ pub struct Pacer(Mutex<Option<Counted>>);
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     asked_at: Timestamp,
-    /// `None` where SQS has never told.
-    waiting: Option<u64>,
+    /// The last answer, and when it came; `None` where SQS has never told.
+    waiting: Option<(Timestamp, u64)>,
 }
 
 impl Pacer {
     /// The window in which so many messages come back at about this rate, and how many wait. At most one request; where SQS does
-    /// not answer, the last count stands, since an old one paces better than none. `None` where there has never been one.
+    /// not answer, the last count stands for a quarter of an hour, since an old one paces better than none.
     pub(crate) async fn window(
         &self,
         rate: RedeliveryRate,
@@ -45,16 +47,17 @@ impl Pacer {
             Some(counted) if until(counted.asked_at, now) < FRESH => counted,
             _ => {
                 let waiting = match count(queue, clock).await {
-                    Ok(waiting) => Some(waiting),
+                    Ok(waiting) => Some((now, waiting)),
                     Err(code) => {
                         observer.observe(&Event::NotCounted(NotCounted { code }));
-                        last.and_then(|counted| counted.waiting)
+                        let known = last.and_then(|counted| counted.waiting);
+                        known.filter(|(at, _)| until(*at, now) < STALE)
                     }
                 };
                 *self.last().insert(Counted { asked_at: now, waiting })
             }
         };
-        counted.waiting.map(|waiting| (Window::of(waiting, rate), waiting))
+        counted.waiting.map(|(_, waiting)| (Window::of(waiting, rate), waiting))
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Option<Counted>> {

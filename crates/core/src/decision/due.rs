@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::metadata::parse_rfc3339;
-use crate::pacing::{Window, paced};
+use crate::pacing::Window;
 use crate::policy::Policy;
 
 /// A due time, never in the past, and the delay that it comes from.
@@ -43,10 +43,16 @@ impl Due {
     }
 
     /// The same, or later where too many messages wait, but not after `limit`. What hops is paced when it is sent at last.
-    pub(super) fn paced(self, window: Window, key: Key, limit: Option<Timestamp>, now: Timestamp) -> Self {
+    pub(super) fn stretched(
+        self,
+        window: Window,
+        key: Key,
+        limit: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
         let Some(own) = self.delay_from(now) else { return self };
         let left = limit.map_or(DelaySeconds::MAX, |limit| whole_seconds(limit - now));
-        let longer = paced(own, window, key).min(left).max(own).get() - own.get();
+        let longer = window.stretched(own, key).min(left).max(own).get() - own.get();
         Self {
             at: self.at + TimeDelta::seconds(longer.into()),
             delay: RetryDelay::saturating(u64::from(self.delay.get()) + u64::from(longer)),

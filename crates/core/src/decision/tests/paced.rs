@@ -24,7 +24,7 @@ fn resent(policy: &Policy, members: &str, failure: &Failure) -> Resend {
 #[test]
 fn a_re_send_comes_later_where_too_many_wait_and_its_metadata_says_when() {
     let resend = resent(&minutes(), "", &transient());
-    assert_eq!((resend.delay.get(), resend.waited.get(), resend.is_stretched), (701, 701, true));
+    assert_eq!((resend.delay.get(), resend.waited.get(), resend.pace), (701, 701, Pace::Stretched));
     assert!(resend.body.contains(r#""next_retry_time":"2026-07-25T17:31:51.000000Z""#), "{}", resend.body);
     assert_eq!(resend.retry_attempt, 1, "waiting longer spends nothing");
 }
@@ -33,7 +33,7 @@ fn a_re_send_comes_later_where_too_many_wait_and_its_metadata_says_when() {
 fn a_longer_delay_of_its_own_stays_as_it_is() {
     let quarter_hours = policy(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
     let resend = resent(&quarter_hours, "", &transient());
-    assert_eq!((resend.delay.get(), resend.is_stretched), (900, false));
+    assert_eq!((resend.delay.get(), resend.pace), (900, Pace::Own));
 }
 
 #[test]
@@ -45,7 +45,11 @@ fn no_retry_is_paced_past_an_age_limit() {
     assert_eq!(resent(&minutes(), &expires, &transient()).delay.get(), 70, "whole seconds, none too many");
     let expires = format!(r#""expires_at":"{}""#, rfc3339(at(70)));
     let resend = resent(&minutes(), &expires, &transient());
-    assert_eq!((resend.delay.get(), resend.is_stretched), (60, false), "its own delay is in time");
+    assert_eq!(
+        (resend.delay.get(), resend.pace),
+        (60, Pace::Stretched),
+        "its own delay is in time, and no longer one"
+    );
 }
 
 #[test]
@@ -63,5 +67,14 @@ fn a_hop_is_not_paced_but_the_re_send_at_its_end_is() {
         Failure { failed_at: Some(rfc3339(at(-7100))), due_at: Some(rfc3339(at(100))), ..transient() };
     let resend = resent(&hours, "", &hopped);
     // 90 s remained; it waits 611 s more.
-    assert_eq!((resend.delay.get(), resend.waited.get(), resend.is_stretched), (701, 7811, true));
+    assert_eq!((resend.delay.get(), resend.waited.get(), resend.pace), (701, 7811, Pace::Stretched));
+}
+
+#[test]
+fn a_delay_that_the_target_asked_for_is_stretched_only_where_it_is_too_short() {
+    let asked = |seconds| Failure { retry_after_seconds: Some(seconds), ..transient() };
+    let long = resent(&minutes(), "", &asked(650));
+    assert_eq!(long.pace, Pace::Own);
+    assert!((650..=715).contains(&long.delay.get()));
+    assert_eq!(resent(&minutes(), "", &asked(10)).pace, Pace::Stretched);
 }
