@@ -5,6 +5,7 @@ mod local;
 
 use clap::ValueEnum;
 
+use crate::instructions;
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
 
@@ -15,6 +16,8 @@ pub(crate) enum Bench {
     Audit,
     /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
     Core,
+    /// The same in instructions, counted by callgrind and compared with the committed figures. The tests do it too.
+    Instructions,
     /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
     Local,
 }
@@ -24,6 +27,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
     match what {
         Bench::Audit => audit(),
         Bench::Core => core::core(),
+        Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
         Bench::Local => local::local(),
     }
 }

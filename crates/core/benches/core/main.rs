@@ -14,7 +14,6 @@ use criterion::{BatchSize, Criterion, Throughput};
 use redeliver_core::message::ReceivedMessage;
 use workload::{Case, Operation, Workload};
 
-#[expect(clippy::disallowed_methods, reason = "a program's arguments")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
