@@ -7,6 +7,7 @@ mod storms;
 use clap::ValueEnum;
 
 use crate::bundle::{Architecture, bundle, bundle_floor};
+use crate::instructions;
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
 
@@ -17,6 +18,8 @@ pub(crate) enum Bench {
     Audit,
     /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
     Core,
+    /// The same in instructions, counted by callgrind and compared with the committed figures. The tests do it too.
+    Instructions,
     /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
     Local,
     /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
@@ -30,6 +33,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
     match what {
         Bench::Audit => audit(),
         Bench::Core => core::core(),
+        Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
         Bench::Local => local::local(),
         Bench::Storms => storms::storms(),
         Bench::Functions => functions(),

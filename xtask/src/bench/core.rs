@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{bytes_a_second, median};
-use crate::tools::{Failure, cargo, run, target_dir};
+use crate::tools::{Failure, cargo, output, target_dir};
 
 /// Each round measures everything once: what disturbs the machine disturbs what is compared.
 const ROUNDS: usize = 7;
@@ -52,9 +52,11 @@ struct Measured {
 pub(super) fn core() -> Result<(), Failure> {
     let home = target_dir().join("criterion-core");
     let mut cases: BTreeMap<String, Measured> = BTreeMap::new();
-    for _ in 0..ROUNDS {
-        let mut round = cargo(&["bench", "--quiet", "--package", "redeliver-core", "--bench", "core", "--"]);
-        run(round.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
+    for round in 1..=ROUNDS {
+        println!("round {round} of {ROUNDS}");
+        let mut bench = cargo(&["bench", "--package", "redeliver-core", "--bench", "core", "--"]);
+        // What Criterion prints is of one round.
+        output(bench.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
         read_round(&home.join("core"), &mut cases)?;
     }
     print!("{}", table(&cases));

@@ -10,11 +10,10 @@ mod workload;
 use std::hint::black_box;
 use std::process::ExitCode;
 
-use criterion::{BatchSize, Criterion, Throughput};
+use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
 use redeliver_core::message::ReceivedMessage;
 use workload::{Case, Operation, Workload};
 
-#[expect(clippy::disallowed_methods, reason = "a program's arguments")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -30,6 +29,7 @@ fn main() -> ExitCode {
 fn measure(criterion: &mut Criterion) {
     let workload = Workload::new();
     let mut group = criterion.benchmark_group("core");
+    group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
     for Case { name, operation, record, failure } in workload.cases() {
         let body = record.body.as_str();
         group.throughput(Throughput::Bytes(body.len() as u64));
