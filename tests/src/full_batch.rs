@@ -19,7 +19,7 @@ pub fn first_deliveries() -> Value {
 /// Messages that failed for the second time, with the reason.
 #[must_use]
 pub fn hand_offs() -> Value {
-    event("intermediate-dlq", 1, Some(failure()))
+    event("intermediate-dlq", 1, Some(&failure()))
 }
 
 /// Messages that are given up.
@@ -29,7 +29,7 @@ pub fn verdicts() -> Value {
     failure["verdict"] = json!("RETRY_ATTEMPT_EXCEEDED");
     failure["stage"] = json!("failed-message-processor");
     failure["explanation"] = json!("Max retry attempts 5 exceeded");
-    event("annotation", 5, Some(failure))
+    event("annotation", 5, Some(&failure))
 }
 
 fn failure() -> Value {
@@ -44,9 +44,9 @@ fn failure() -> Value {
     })
 }
 
-fn event(queue: &str, retry_attempt: u32, failure: Option<Value>) -> Value {
+fn event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Value {
     let records: Vec<_> =
-        (0..RECORDS).map(|n| record(n, queue, &body(n, retry_attempt), failure.as_ref())).collect();
+        (0..RECORDS).map(|n| record(n, queue, &body(n, retry_attempt), failure)).collect();
     json!({ "Records": records })
 }
 
