@@ -21,6 +21,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
+#[cfg(test)]
+pub(crate) use events::line_bytes;
 pub use load::{AfterReturn, Load, Second};
 pub use report::{PolicyReport, Report};
 pub use run::{Measured, RunError, Scenario, Trouble, run};

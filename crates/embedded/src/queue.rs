@@ -234,7 +234,8 @@ impl QueueState {
         }
     }
 
-    fn depth(&mut self, now: Timestamp) -> Depth {
+    /// Messages by state.
+    pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
         self.settle(now);
         Depth {
             visible: self.visible.len() as u64,

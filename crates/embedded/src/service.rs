@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings};
+use redeliver_core::ports::{Clock as _, EntryError, Queue, QueueService, QueueSettings};
 
 use crate::changes::Change;
 use crate::clock::VirtualClock;
@@ -52,6 +52,13 @@ impl EmbeddedSqs {
     /// producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference). At first they are exact.
     pub fn set_counts_lag(&self, lag: Duration) {
         self.lock().set_counts_lag(lag);
+    }
+
+    /// Messages of a queue that can be received now, exactly; 0 where there is no such queue. Not a request.
+    #[must_use]
+    pub fn visible(&self, arn: &str) -> u64 {
+        let now = self.clock.now();
+        self.lock().queue(arn).map_or(0, |queue| queue.depth(now).visible)
     }
 
     /// What happened to messages since the last call, in order. The first call begins the log: nothing before it is told.

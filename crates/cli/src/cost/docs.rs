@@ -1,13 +1,59 @@
 //! The docs' figures, computed: each page must have these words and numbers.
 
+use redeliver_core::events::{Event, HandedOff, Hopped, Processed, RetryScheduled};
+use redeliver_core::limits::RetryDelay;
+use redeliver_core::message::Timestamp;
+use redeliver_embedded::VirtualClock;
+
 use super::*;
+use crate::simulate::line_bytes;
 use crate::text::grouped;
 
-/// Log lines of the functions, in bytes: a message that succeeds, one that is handed off, one that is sent again, a hop.
-const PROCESSED: f64 = 563.0;
-const HANDED_OFF: f64 = 571.0;
-const SCHEDULED: f64 = 654.0;
-const HOPPED: f64 = 370.0;
+/// Log lines of the functions, in bytes.
+struct LogLines {
+    processed: f64,
+    handed_off: f64,
+    scheduled: f64,
+    /// One for ten messages.
+    hopped: f64,
+}
+
+/// As the functions write them, with values of usual lengths.
+fn log_lines() -> LogLines {
+    let message_id = || "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned();
+    let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
+    let bytes =
+        |function: &str, event| f64::from(u32::try_from(line_bytes(function, &clock, &event)).unwrap());
+    let (calls, decides) = ("orders-prod-message-processor", "orders-prod-failed-message-processor");
+    let processed = Processed {
+        message_id: message_id(),
+        retry_attempt: 0,
+        age_seconds: 1.234,
+        target_seconds: 0.123_456,
+    };
+    let handed_off = HandedOff {
+        message_id: message_id(),
+        retry_attempt: 1,
+        error_type: "HttpStatus.503".to_owned(),
+        kind: "transient",
+        age_seconds: 123.456,
+    };
+    let scheduled = RetryScheduled {
+        message_id: message_id(),
+        retry_attempt: 1,
+        spends_attempt: true,
+        delay_seconds: RetryDelay::SHORT_MAX,
+        age_seconds: 123.456,
+        error_type: None,
+    };
+    LogLines {
+        processed: bytes(calls, Event::Processed(processed)),
+        handed_off: bytes(calls, Event::HandedOff(handed_off)),
+        scheduled: bytes(decides, Event::RetryScheduled(scheduled)),
+        hopped: bytes(decides, Event::Hopped(Hopped { messages: 10 })),
+    }
+}
+
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
 fn page(name: &str) -> String {
@@ -60,7 +106,7 @@ fn at_once() -> Usage {
     Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
-        log_bytes: 1e6 * PROCESSED,
+        log_bytes: 1e6 * log_lines().processed,
     }
 }
 
@@ -68,7 +114,7 @@ fn retries() -> Usage {
     Usage {
         sqs_requests: 6.0 * 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 100_000.0 },
-        log_bytes: 1e6 * (HANDED_OFF + SCHEDULED),
+        log_bytes: 1e6 * (log_lines().handed_off + log_lines().scheduled),
     }
 }
 
@@ -92,7 +138,8 @@ fn a_million_messages_that_succeed_at_once() {
             prices.lambda_gb_second_arm64.dollars
         ),
         format!(
-            "1,000,000 × {PROCESSED} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
+            "1,000,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
+            log_lines().processed,
             whole(usage.invocations.total()),
             usage.log_gb(),
             dollars(prices.logs_gb.dollars)
@@ -121,7 +168,9 @@ fn a_million_retries() {
             whole(usage.invocations.gb_seconds())
         ),
         format!(
-            "1,000,000 × ({HANDED_OFF} + {SCHEDULED}) bytes + {} × 2 × 400 bytes = {:.2} GB",
+            "1,000,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
+            log_lines().handed_off,
+            log_lines().scheduled,
             whole(usage.invocations.total()),
             usage.log_gb()
         ),
@@ -187,10 +236,10 @@ fn an_hour_of_hops() {
     let usage = Usage {
         sqs_requests: 0.3 * hops,
         invocations: Invocations { calling: 0.0, deciding: hops / 10.0 },
-        log_bytes: hops * HOPPED,
+        log_bytes: hops / 10.0 * log_lines().hopped,
     };
     let bill = usage.bill(&prices, Architecture::Arm64);
-    let lines = hops * HOPPED / 1e9;
+    let lines = hops / 10.0 * log_lines().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     is_in(
         "strategies.md",
@@ -198,14 +247,15 @@ fn an_hour_of_hops() {
             "with four hops an hour, a million messages that wait make {} million requests an hour, {} at {} a million \
          (Amazon SQS's list price for standard queues in {region}; look it up, and count bodies above 64 KB by each 64 KB), \
          and {} million invocations of the failed-message-processor, {} besides their milliseconds. \
-         Each hop is a log line of some {HOPPED} bytes: {} GB, {} at {} a GB. \
+         A log line of {} bytes tells of the ten messages that hop together: {:.2} GB, {} at {} a GB. \
          Together about {} for a million messages and an hour.",
             short(usage.sqs_requests / 1e6),
             dollars(bill.sqs_requests),
             dollars(prices.sqs_million_requests.dollars),
             short(usage.invocations.total() / 1e6),
             dollars(bill.lambda_requests),
-            short(lines),
+            log_lines().hopped,
+            lines,
             dollars(logs),
             dollars(prices.logs_gb.dollars),
             dollars(bill.sqs_requests + bill.lambda_requests + logs),

@@ -7,7 +7,6 @@ use std::time::Duration;
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 
-use super::input::Portion;
 use super::run::{self, Plan, World};
 use super::{Report, Target};
 
@@ -36,7 +35,7 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
         hold,
         prefix: "local".to_owned(),
         wait: Duration::from_secs(20),
-        portion: Portion::SMALL,
+        visible: &|arn| sqs.visible(arn),
         requests: &requests,
     };
     // Nothing interrupts a run that takes moments.

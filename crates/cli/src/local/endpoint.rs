@@ -14,7 +14,6 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
-use super::input::Portion;
 use super::run::{self, Plan, World};
 use crate::connection::emulator_credentials;
 
@@ -43,7 +42,8 @@ pub(super) async fn run(
         prefix: format!("redeliver-local-{:08x}", random_suffix()),
         wait: Duration::from_secs(2),
         // Real queues hold it all.
-        portion: Portion::WHOLE,
+        // All of the input is sent at once.
+        visible: &|_| 0,
         requests: &requests,
     };
     Ok(run::run(plan, world, output, interrupted()).await?)

@@ -46,28 +46,41 @@ pub(super) struct Portions {
     path: Box<Path>,
     lines: Lines<Box<dyn BufRead + Send>>,
     check: fn(&OutgoingMessage) -> Result<(), String>,
+    portion: Portion,
+    first: Option<Input>,
+    is_over: bool,
 }
 
 impl Portions {
-    /// Nothing is read yet. `check` says what is wrong with a message besides what SQS would say.
+    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with a message
+    /// besides what SQS would say.
     pub(super) fn open(
         path: &Path,
         check: fn(&OutgoingMessage) -> Result<(), String>,
+        portion: Portion,
     ) -> Result<Self, FileError> {
-        Ok(Self { path: path.into(), lines: Lines::new(open(path)?), check })
+        let lines = Lines::new(open(path)?);
+        let mut portions = Self { path: path.into(), lines, check, portion, first: None, is_over: false };
+        portions.first = portions.next()?;
+        Ok(portions)
     }
 
     /// The next lines; `None` at the end.
-    pub(super) fn next(&mut self, portion: Portion) -> Result<Option<Input>, FileError> {
-        let input = self.read(portion).map_err(|error| unreadable(&self.path, &error))?;
+    pub(super) fn next(&mut self) -> Result<Option<Input>, FileError> {
+        if self.first.is_some() {
+            return Ok(self.first.take());
+        }
+        let input = self.read().map_err(|error| unreadable(&self.path, &error))?;
         Ok((input.messages.len() + input.refused.len() > 0).then_some(input))
     }
 
-    fn read(&mut self, portion: Portion) -> io::Result<Input> {
+    fn read(&mut self) -> io::Result<Input> {
         let mut input = Input::default();
         let mut bytes = 0;
-        while input.messages.len() < portion.messages && bytes < portion.bytes {
+        // A terminal could be read on after its end.
+        while !self.is_over && input.messages.len() < self.portion.messages && bytes < self.portion.bytes {
             let Some(line) = self.lines.next().transpose()? else {
+                self.is_over = true;
                 break;
             };
             let number = line.number;
@@ -88,8 +101,15 @@ impl Portions {
 mod tests {
     use super::*;
 
-    fn portions(text: &'static [u8]) -> Portions {
-        Portions { path: Path::new("-").into(), lines: Lines::new(Box::new(text)), check: |_| Ok(()) }
+    fn portions(text: &'static [u8], portion: Portion) -> Portions {
+        Portions {
+            path: Path::new("-").into(),
+            lines: Lines::new(Box::new(text)),
+            check: |_| Ok(()),
+            portion,
+            first: None,
+            is_over: false,
+        }
     }
 
     fn bodies(input: &Input) -> Vec<&str> {
@@ -98,7 +118,7 @@ mod tests {
 
     #[test]
     fn each_line_is_a_message_or_is_refused_with_its_number() {
-        let input = portions(b"{}\r\n\nnot JSON\n\xFF\n\x07\n").next(Portion::WHOLE).unwrap().unwrap();
+        let input = portions(b"{}\r\n\nnot JSON\n\xFF\n\x07\n", Portion::WHOLE).next().unwrap().unwrap();
         assert_eq!(bodies(&input), ["{}", "not JSON"]);
         let refused: Vec<_> =
             input.refused.iter().map(|refused| (refused.line, refused.reason.as_str())).collect();
@@ -114,25 +134,33 @@ mod tests {
 
     #[test]
     fn a_last_line_needs_no_end_and_an_empty_file_has_no_lines() {
-        assert_eq!(portions(b"{}").next(Portion::WHOLE).unwrap().unwrap().messages.len(), 1);
-        assert!(portions(b"").next(Portion::WHOLE).unwrap().is_none());
+        assert_eq!(portions(b"{}", Portion::WHOLE).next().unwrap().unwrap().messages.len(), 1);
+        assert!(portions(b"", Portion::WHOLE).next().unwrap().is_none());
     }
 
     #[test]
     fn a_portion_ends_with_so_many_messages_or_so_many_bytes() {
-        let mut input = portions(b"1\n\n22\n3\n44\n5");
-        let mut next = |messages, bytes| input.next(Portion { messages, bytes }).unwrap();
-        let two = next(2, 100).unwrap();
-        assert_eq!((bodies(&two), two.refused[0].line), (vec!["1", "22"], 2));
-        assert_eq!(bodies(&next(100, 3).unwrap()), ["3", "44"]);
-        assert_eq!(bodies(&next(100, 3).unwrap()), ["5"]);
-        assert!(next(100, 3).is_none());
+        let portions_of = |messages, bytes| {
+            let mut input = portions(b"1\n\n22\n3\n44\n5", Portion { messages, bytes });
+            std::iter::from_fn(move || input.next().unwrap()).collect::<Vec<_>>()
+        };
+        let twos = portions_of(2, 100);
+        assert_eq!(
+            twos.iter().map(bodies).collect::<Vec<_>>(),
+            [vec!["1", "22"], vec!["3", "44"], vec!["5"]]
+        );
+        assert_eq!(twos[0].refused[0].line, 2);
+        let threes = portions_of(100, 3);
+        assert_eq!(
+            threes.iter().map(bodies).collect::<Vec<_>>(),
+            [vec!["1", "22"], vec!["3", "44"], vec!["5"]]
+        );
     }
 
     #[test]
     fn what_else_is_wrong_with_a_message_is_told_too() {
-        let mut input = Portions { check: |_| Err("too short".to_owned()), ..portions(b"1") };
-        let input = input.next(Portion::WHOLE).unwrap().unwrap();
+        let mut input = Portions { check: |_| Err("too short".to_owned()), ..portions(b"1", Portion::WHOLE) };
+        let input = input.next().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }
 }

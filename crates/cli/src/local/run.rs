@@ -66,9 +66,15 @@ impl Plan {
         } else {
             |_: &_| Ok(())
         };
-        let input = Portions::open(&arguments.file, check)?;
+        // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
+        let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
+        let input = Portions::open(&arguments.file, check, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
+                if is_same_file(path, &arguments.file) {
+                    let reason = "is the input, which is still read while this is written: name another file";
+                    return Err(FileError::new(path, reason));
+                }
                 let file = File::create(path);
                 let file =
                     file.map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
@@ -94,6 +100,11 @@ impl Plan {
     }
 }
 
+/// Whether both are there and are one.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
     match TargetAddress::parse(url, false).map_err(|error| refused(&error))? {
@@ -116,8 +127,8 @@ pub(super) struct World<'a, S, C> {
     pub(super) prefix: String,
     /// Longest long poll.
     pub(super) wait: Duration,
-    /// How much of the input is sent at once.
-    pub(super) portion: Portion,
+    /// Messages of the queue with this ARN that can be received now, exactly.
+    pub(super) visible: &'a dyn Fn(&str) -> u64,
     /// Requests so far, by action.
     pub(super) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
@@ -153,7 +164,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
-    let mut feed = Feed { input, portion: world.portion, ledger: &ledger, bar: &bar, refused: 0, next: None };
+    let mut feed = Feed { input, ledger: &ledger, bar: &bar, refused: 0, next: None };
     feed.read()?;
     let tally = Tally::default();
     let started = world.clock.now();
@@ -197,7 +208,7 @@ async fn run_on<S: QueueService, C: Clock>(
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
         let others = async {
             while let Some(portion) = feed.next()? {
-                drained(&topology.source, world.clock).await?;
+                drained(|| (world.visible)(topology.source.arn()), world.clock).await;
                 engine.feed(portion, std::future::pending()).await?;
             }
             Ok(())
@@ -219,7 +230,6 @@ async fn run_on<S: QueueService, C: Clock>(
 /// the last one is sent nothing is settled.
 struct Feed<'a> {
     input: Portions,
-    portion: Portion,
     ledger: &'a Mutex<Ledger>,
     bar: &'a ProgressBar,
     refused: u64,
@@ -237,7 +247,7 @@ impl Feed<'_> {
     }
 
     fn read(&mut self) -> Result<(), LoopError> {
-        let Some(portion) = self.input.next(self.portion)? else {
+        let Some(portion) = self.input.next()? else {
             return Ok(());
         };
         for RefusedLine { line, reason } in &portion.refused {
@@ -254,13 +264,13 @@ impl Feed<'_> {
 
 /// Completes when no message can be received any more. As long as they become fewer the functions are at work, at this very
 /// moment; where they wait for something real, time passes.
-async fn drained<Q: Queue>(queue: &Q, clock: &impl Clock) -> Result<(), LoopError> {
+async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {
         yield_now().await;
-        let visible = queue.depth().await.map_err(LoopError::sqs("counting what waits"))?.visible;
+        let visible = visible();
         if visible == 0 {
-            return Ok(());
+            return;
         }
         if visible >= before {
             clock.sleep(Duration::from_millis(1)).await;

@@ -42,12 +42,13 @@ impl Events {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.values().map(|lines| lines.written_bytes * lines.count / lines.count.clamp(1, WRITTEN)).sum()
     }
+}
 
-    fn length(&self, event: &Event) -> u64 {
-        let length = AtomicU64::new(0);
-        JsonLines::new(FUNCTION, self.clock.clone(), Length(&length)).observe(event);
-        length.into_inner()
-    }
+/// Bytes of an event's log line.
+pub(crate) fn line_bytes(function: &str, clock: &VirtualClock, event: &Event) -> u64 {
+    let length = AtomicU64::new(0);
+    JsonLines::new(function, clock.clone(), Length(&length)).observe(event);
+    length.into_inner()
 }
 
 impl Observer for Events {
@@ -57,7 +58,7 @@ impl Observer for Events {
         let lines = lines.entry(discriminant(event)).or_default();
         lines.count += 1;
         if lines.count <= WRITTEN {
-            lines.written_bytes += self.length(event);
+            lines.written_bytes += line_bytes(FUNCTION, &self.clock, event);
         }
     }
 }
