@@ -113,7 +113,7 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
     for words in [
         "Load on the target: ",
         "simulate-&lt;other&gt;",
-        "When attempts",
+        "When the attempts",
         "survives an outage",
         "calls per second",
     ] {

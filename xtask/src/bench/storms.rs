@@ -8,15 +8,19 @@ use crate::tools::{Failure, cargo, root, run, target_dir};
 const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
 const STORM: [&str; 4] = ["--messages", "100000", "--outage", "10m"];
 /// Half as much again as came in while the target was down.
-const CAPACITY: &str = "250";
+const CAPACITY: [&str; 2] = ["--capacity", "250"];
+/// As a nightly job sends them.
+const AT_ONCE: [&str; 2] = ["--over", "10s"];
 /// The picture that docs/performance.md shows.
 const PICTURE: &str = "docs/storms.svg";
 
-/// Runs `redeliver simulate` with all policies: against a target that takes whatever comes, and against one that does not.
+/// Runs `redeliver simulate` with all policies: against a target that takes whatever comes, against one that does not, and with
+/// all messages at once.
 pub(crate) fn storms() -> Result<(), Failure> {
     run(&mut cargo(&["build", "--release", "--bin", "redeliver"]))?;
     run(simulate().args(["--plot", PICTURE]))?;
-    run(simulate().args(["--capacity", CAPACITY]))
+    run(simulate().args(CAPACITY))?;
+    run(simulate().args(AT_ONCE))
 }
 
 fn simulate() -> Command {

@@ -1,5 +1,7 @@
 //! The report as tables: for a terminal, and for a page.
 
+use std::collections::BTreeSet;
+
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
@@ -137,8 +139,14 @@ fn load(report: &Report) -> Section {
     let mut rows = vec![
         row("processed", report, |policy| grouped(policy.measured.processed)),
         row("dead-lettered", report, |policy| grouped(policy.measured.dead_lettered.values().sum())),
-        row("calls of the target", report, |policy| grouped(policy.measured.calls)),
     ];
+    let codes: BTreeSet<_> =
+        report.policies.iter().flat_map(|policy| policy.measured.dead_lettered.keys()).collect();
+    rows.extend(codes.into_iter().map(|code| {
+        let count = |policy: &PolicyReport| policy.measured.dead_lettered.get(code).copied();
+        row(&format!("  {code}"), report, |policy| grouped(count(policy).unwrap_or_default()))
+    }));
+    rows.push(row("calls of the target", report, |policy| grouped(policy.measured.calls)));
     let mut more = |name: &str, is_always: bool, value: fn(&PolicyReport) -> u64| {
         if is_always || report.policies.iter().any(|policy| value(policy) > 0) {
             rows.push(row(name, report, |policy| grouped(value(policy))));

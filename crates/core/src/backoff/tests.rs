@@ -177,6 +177,10 @@ proptest! {
         key in any_key(),
     ) {
         let uniform = matches!(backoffs[0], Backoff::Uniform { .. });
+        for backoff in backoffs.clone() {
+            let policy = Policy { backoff, ..Policy::default() };
+            prop_assert!(bounds(&policy, key.attempt).contains(&delay(&policy, key)), "{policy:?}");
+        }
         let [base, half, full] = backoffs.map(|backoff| {
             delay(&Policy { backoff, ..Policy::default() }, key)
         });

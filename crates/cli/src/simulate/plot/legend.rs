@@ -9,7 +9,7 @@ use crate::text::shortened;
 pub(super) const WIDTH: i32 = 270;
 const LINE: i32 = 22;
 /// As many as fit, in a font that is not known.
-const CHARACTERS: usize = 34;
+const CHARACTERS: usize = 38;
 
 /// How something is drawn.
 #[derive(Clone, Copy, Debug)]

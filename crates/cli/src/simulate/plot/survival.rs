@@ -14,8 +14,8 @@ const POINTS: u64 = 120;
 /// 1 minute to 24 hours, on a scale where each doubling is as wide.
 const SHORTEST: f64 = 60.0;
 const LONGEST: f64 = 86_400.0;
-const MARKS: [f64; 12] =
-    [60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0];
+const MARKS: [f64; 11] =
+    [60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0];
 
 pub(super) fn draw(area: &Area<'_>, report: &Report) -> Drawn {
     let (from, to) = (SHORTEST.ln(), LONGEST.ln());
