@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::tools::{Failure, cargo, root, run, target_dir};
 
 /// Files of `examples/storms`; the first is the one that the others are compared with.
-const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
+const POLICIES: [&str; 6] =
+    ["uniform", "exponential", "fixed", "uniform-paced", "exponential-paced", "fixed-paced"];
 const STORM: [&str; 4] = ["--messages", "100000", "--outage", "10m"];
 /// Half as much again as came in while the target was down.
 const CAPACITY: [&str; 2] = ["--capacity", "250"];

@@ -87,6 +87,7 @@ impl Prices {
         };
         let mut prices = Self::list();
         let mut wrong = Vec::new();
+        let some_are_replaced = !overrides.is_empty();
         for (name, value) in overrides {
             let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
             let amount =
@@ -100,7 +101,13 @@ impl Prices {
                 (Some(price), Some(amount)) => price.dollars = amount,
             }
         }
-        if wrong.is_empty() { Ok(prices) } else { Err(PricesError::Refused(wrong)) }
+        if !wrong.is_empty() {
+            return Err(PricesError::Refused(wrong));
+        }
+        if some_are_replaced {
+            prices.region.push_str(" (some replaced)");
+        }
+        Ok(prices)
     }
 }
 

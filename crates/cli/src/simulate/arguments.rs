@@ -50,7 +50,7 @@ pub struct Arguments {
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
-    /// Calls that the target can do in a second; those beyond it get HTTP status 429
+    /// Calls that the target can do with success in a second; those beyond it get HTTP status 429
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
     pub capacity: Option<u32>,
     /// The messages come evenly over this span [default: that of the outage; with --failure-rate 10m]
@@ -65,7 +65,7 @@ pub struct Arguments {
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How long the source queue keeps a message
+    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7 days
     #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = retention)]
     pub retention: Duration,
     /// The functions' processor

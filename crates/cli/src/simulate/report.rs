@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use redeliver_core::backoff::bounds;
+use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
@@ -199,7 +201,14 @@ impl Span {
     fn of(policy: &Policy, longest_seconds: u64, retention_seconds: u64) -> Self {
         let calls = (u64::from(policy.max_attempts) + 1) * CALL_SECONDS_WORST;
         let age = policy.max_age_seconds.map_or(u64::MAX, u64::from);
-        let worst_case_seconds = (longest_seconds + calls).min(age);
+        let delays = match policy.max_redelivery_per_second {
+            None => longest_seconds,
+            // Where many messages wait, a paced retry waits as long as one `DelaySeconds` can be.
+            Some(_) => (1..=policy.max_attempts)
+                .map(|attempt| u64::from((*bounds(policy, attempt).end()).max(RetryDelay::SHORT_MAX).get()))
+                .sum(),
+        };
+        let worst_case_seconds = (delays + calls).min(age);
         let is_within = super::schedule::float(worst_case_seconds)
             <= RETENTION_SHARE * super::schedule::float(retention_seconds);
         let fits = is_within || policy.long_delays || policy.max_attempts == 0;
@@ -232,6 +241,13 @@ mod tests {
     fn span(policy: &str, retention_seconds: u64) -> Span {
         let policy = Policy::from_json(policy).unwrap();
         Span::of(&policy, Schedule::of(&policy).longest_seconds, retention_seconds)
+    }
+
+    #[test]
+    fn a_paced_retry_may_wait_for_900_seconds() {
+        let paced = r#"{"max_attempts":600,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
+        assert_eq!(span(paced, 604_800).worst_case_seconds, 600 * 900 + 601 * 60);
+        assert!(!span(paced, 604_800).fits);
     }
 
     #[test]
