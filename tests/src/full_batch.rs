@@ -45,8 +45,7 @@ fn failure() -> Value {
 }
 
 fn event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Value {
-    let records: Vec<_> =
-        (0..RECORDS).map(|n| record(n, queue, &body(n, retry_attempt), failure)).collect();
+    let records: Vec<_> = (0..RECORDS).map(|n| record(n, queue, &body(n, retry_attempt), failure)).collect();
     json!({ "Records": records })
 }
 
