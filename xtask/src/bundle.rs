@@ -40,7 +40,7 @@ fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Re
     architecture.installed()?;
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
-    build.args(["lambda", "build", "--profile", "lambda", "--locked", "--target", architecture.target()]);
+    build.args(["lambda", "build", "--profile", "bundle", "--locked", "--target", architecture.target()]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
     build.args(packages.iter().map(|name| format!("--package=redeliver-{name}")));
