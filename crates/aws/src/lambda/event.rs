@@ -1,14 +1,8 @@
 //! An SQS event, read record by record: one that cannot be read fails alone. Bodies stay raw strings.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::marker::PhantomData;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use aws_lambda_events::sqs::SqsMessage;
 use redeliver_core::message::ReceivedMessage;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -36,23 +30,22 @@ pub enum NotAnSqsEvent {
     NoMessageId(usize),
 }
 
-/// Reads an event: at once where nothing is wrong with it, record by record where something is.
+/// Reads an event.
 ///
 /// # Errors
 /// If it is not an SQS event, or a record has no message id.
 pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
-    let at_once = object::<SqsEvent<Object<Record>>>(event).and_then(|event| {
-        let readable = event.records.into_iter().map(|Object(record)| received(record));
-        readable.collect::<Result<_, _>>().ok()
-    });
-    match at_once {
-        Some(readable) => Ok(Records { readable, unreadable: Vec::new() }),
-        None => one_by_one(event),
+    #[derive(Deserialize)]
+    struct SqsEvent<'a> {
+        #[serde(borrow, rename = "Records")]
+        records: Vec<&'a RawValue>,
     }
-}
-
-fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
-    let event: SqsEvent<&RawValue> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
+    #[derive(Deserialize)]
+    struct MessageId {
+        #[serde(rename = "messageId")]
+        message_id: String,
+    }
+    let event: SqsEvent<'_> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
         let record = object(raw.get()).and_then(|record| received(record).ok());
@@ -67,68 +60,14 @@ fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     Ok(records)
 }
 
+/// Reads a struct from an object; serde would read one from an array too.
 fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    serde_json::from_str(text).ok().map(|Object(value)| value)
+    serde_json::from_str(text).ok().filter(|_| text.trim_start().starts_with('{'))
 }
 
-/// A struct that is read from an object only; serde's own would be read from an array too.
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Object<T>, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(object)).map(Object)
-            }
-        }
-        deserializer.deserialize_map(Members(PhantomData))
-    }
-}
-
-#[derive(serde::Deserialize)]
-struct SqsEvent<R> {
-    #[serde(rename = "Records")]
-    records: Vec<R>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageId {
-    message_id: String,
-}
-
-/// A record, as far as we need it: "Using Lambda with Amazon SQS", AWS Lambda Developer Guide.
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    message_id: Option<String>,
-    receipt_handle: Option<String>,
-    body: Option<String>,
-    attributes: Option<BTreeMap<String, String>>,
-    message_attributes: Option<BTreeMap<String, MessageAttribute>>,
-    #[serde(rename = "eventSourceARN")]
-    event_source_arn: Option<String>,
-}
-
-#[derive(serde::Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageAttribute {
-    data_type: Option<String>,
-    string_value: Option<String>,
-    binary_value: Option<String>,
-}
-
-fn received(record: Record) -> Result<ReceivedMessage, NotUnderstood> {
-    let attributes = record.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
-        let bytes = value.binary_value.map(|text| STANDARD.decode(text)).transpose();
-        let bytes = bytes.map_err(|_| NotUnderstood::Attribute)?;
+fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
+    let attributes = record.message_attributes.into_iter().map(|(name, value)| {
+        let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
     let told = Told {
@@ -138,8 +77,7 @@ fn received(record: Record) -> Result<ReceivedMessage, NotUnderstood> {
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: record.event_source_arn,
     };
-    let system = record.attributes.unwrap_or_default();
-    told.received(|name| system.get(name).map(String::as_str))
+    told.received(|name| record.attributes.get(name).map(String::as_str))
 }
 
 #[cfg(test)]
