@@ -116,7 +116,7 @@ describe('what is watched is what the functions write', () => {
   /** By event: which metrics and which further dimension its line has. */
   const shapes = source.split(/(?=Event::\w+\(event\) =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
-    metrics: [...text.matchAll(/(?:count|seconds)\("(\w+)"|\("(\w+)", "\w+",/g)].map(([, counted, measured]) => counted ?? measured),
+    metrics: [...text.matchAll(/(?:count|several|seconds)\("(\w+)"|\("(\w+)", "\w+",/g)].map(([, counted, measured]) => counted ?? measured),
     dimension: text.match(/Some\(\("(\w+)"/)?.[1],
   }));
   /** Which crates make an event; those that all functions share count for all. */
