@@ -135,15 +135,16 @@ fn next_retry(
     let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     check_age(limit, own.at)?;
-    let drawn_from = if hopped.is_none() && failure.retry_after_seconds.is_none() {
-        bounds(policy, key.attempt)
-    } else {
+    let pace = window.map_or(Pace::Own, |window| {
+        if hopped.is_none() && failure.retry_after_seconds.is_none() {
+            return window.pace(&bounds(policy, key.attempt));
+        }
         let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
-        left..=left
-    };
-    let (due, pace) = match window.map(|window| (window, window.pace(&drawn_from))) {
-        None | Some((_, Pace::Own)) => (own, Pace::Own),
-        Some((window, pace)) => (own.stretched(window, key, limit.map(|limit| limit.at), now), pace),
+        window.pace(&(left..=left))
+    });
+    let due = match window {
+        Some(window) if pace != Pace::Own => own.stretched(window, key, limit.map(|limit| limit.at), now),
+        _ => own,
     };
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),

@@ -52,31 +52,32 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         let pace = self.pace().await;
         let window = pace.map(|(window, _)| window);
         let now = self.clock.now();
-        let (mut paced, mut is_held) = (0, true);
+        let mut paced = Vec::new();
+        let mut rate_is_held = true;
         let mut resends = Vec::new();
         let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
             match self.settle(record, window, now) {
                 Settled::Resend { outgoing, pace } => {
-                    paced += u32::from(pace != Pace::Own);
-                    is_held &= pace != Pace::NotHeld;
+                    if pace != Pace::Own {
+                        paced.push(outgoing.record.clone());
+                    }
+                    rate_is_held &= pace != Pace::NotHeld;
                     resends.push(*outgoing);
                 }
                 Settled::Hop(outgoing) => hops.push(*outgoing),
                 Settled::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
-        if let Some((_, waiting)) = pace
-            && paced > 0
-        {
-            self.observer.observe(&Event::Paced(Paced { waiting, paced, rate_is_held: is_held }));
-        }
         let (resends, hops, verdicts) = join!(
             reporter.send(&self.source_queue, "re-send", resends),
             reporter.hop(&self.intermediate_dlq, hops),
             reporter.send(&self.annotation_queue, "verdict", verdicts),
         );
+        if let Some((_, waiting)) = pace {
+            self.tell_paced(waiting, paced, &resends, rate_is_held);
+        }
         BatchResponse { failed: [resends, hops, verdicts].concat() }
     }
 }
@@ -93,6 +94,15 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         let rate = self.policy.max_redelivery_per_second?;
         // Boxed: the request's future is large, and most policies have no rate.
         Box::pin(self.pacer.window(rate, &self.source_queue, &self.clock, &self.observer)).await
+    }
+
+    /// Only what is confirmed has been paced.
+    fn tell_paced(&self, waiting: u64, mut paced: Vec<String>, not_sent: &[String], rate_is_held: bool) {
+        paced.retain(|record| !not_sent.contains(record));
+        if !paced.is_empty() {
+            let paced = u32::try_from(paced.len()).unwrap_or(u32::MAX);
+            self.observer.observe(&Event::Paced(Paced { waiting, paced, rate_is_held }));
+        }
     }
 
     fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {

@@ -1,6 +1,6 @@
 //! How far re-sends are stretched: by how many messages wait on the source queue with a delay.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -60,7 +60,7 @@ impl Pacer {
         counted.waiting.map(|(_, waiting)| (Window::of(waiting, rate), waiting))
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<Counted>> {
+    fn last(&self) -> MutexGuard<'_, Option<Counted>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

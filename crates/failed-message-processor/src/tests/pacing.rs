@@ -74,8 +74,9 @@ fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
     let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
     assert_eq!(delays, (0..10).map(|n| delay_of(n, 3000)).collect::<Vec<_>>());
     let events = setup.world.seen.events();
-    assert_eq!(events[0], Event::Paced(Paced { waiting: 3000, paced: 10, rate_is_held: true }));
-    let told = events[1..].iter().map(|event| match event {
+    let (last, retries) = events.split_last().unwrap();
+    assert_eq!(*last, Event::Paced(Paced { waiting: 3000, paced: 10, rate_is_held: true }));
+    let told = retries.iter().map(|event| match event {
         Event::RetryScheduled(scheduled) => scheduled.delay_seconds.get(),
         other => panic!("{other:?}"),
     });
@@ -88,7 +89,7 @@ fn a_rate_that_cannot_be_held_is_told() {
     wait(&setup, 100);
     setup.process(vec![failed(1)]);
     let events = setup.world.seen.events();
-    assert_eq!(events[0], Event::Paced(Paced { waiting: 100, paced: 1, rate_is_held: false }));
+    assert_eq!(events[1], Event::Paced(Paced { waiting: 100, paced: 1, rate_is_held: false }));
     assert!(setup.source.only().delay.get() >= 450);
 }
 
@@ -169,4 +170,14 @@ fn a_count_of_long_ago_says_nothing() {
     assert_eq!(process(2), delay_of(2, 3000));
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(5)));
     assert_eq!(process(3), 60);
+}
+
+#[test]
+fn only_a_re_send_that_is_confirmed_is_told_as_paced() {
+    let setup = Setup::with_policy(PACED);
+    wait(&setup, 3000);
+    setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
+    assert_eq!(setup.process((0..10).map(failed).collect()), ["sqs-3"]);
+    let events = setup.world.seen.events();
+    assert_eq!(*events.last().unwrap(), Event::Paced(Paced { waiting: 3000, paced: 9, rate_is_held: true }));
 }
