@@ -108,7 +108,8 @@ impl DeadLetter {
 
 /// The attributes of a final record: the producer's and as much of the annotation as fits beside them and a body of
 /// `body_bytes`. The producer's are never cut and never lost: where ten are not enough, some are folded into
-/// `DeadLetter`; where that does not fit, the annotation gives way, down to nothing.
+/// `DeadLetter`; where that does not fit, the annotation gives way, down to nothing. Without the document, only the names say
+/// what is ours: a producer that has one of them itself gets no annotation then, so that its own is not taken for ours.
 #[must_use]
 pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     whole(producer, body_bytes, annotation)
@@ -143,23 +144,24 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let attributes = type_only(producer, body_bytes, annotation)?;
-    let places = attributes.len() < ATTRIBUTES_MAX && !attributes.contains_key(ERROR_DETAILS);
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
         let details = text::clean(&annotation.details, bytes);
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };
+    let places = attributes.len() < ATTRIBUTES_MAX;
     let fits = |bytes: usize| places && body_bytes + attributes_size(&written(bytes)) <= MESSAGE_BYTES_MAX;
     text::largest_fitting(ERROR_DETAILS_BYTES_MAX, fits).map(written)
 }
 
 fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+    let is_free = [ERROR_TYPE, ERROR_DETAILS].iter().all(|name| !producer.contains_key(*name));
     let mut attributes = producer.clone();
-    let replaced = attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
+    attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
     let fits =
         attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX;
-    (fits && replaced.is_none()).then_some(attributes)
+    (is_free && fits).then_some(attributes)
 }
 
 /// SQS refuses an empty attribute.

@@ -63,6 +63,8 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
         }
         let ours: Vec<_> = attributes.keys().filter(|name| !producer.contains_key(*name)).collect();
         assert!(ours.iter().all(|name| *name == ERROR_TYPE || *name == ERROR_DETAILS), "{ours:?}");
+        let same_name = [ERROR_TYPE, ERROR_DETAILS].iter().any(|name| producer.contains_key(*name));
+        assert!(ours.is_empty() || !same_name, "whose is which of {:?}?", attributes.keys());
         let room = attributes_size(producer) * 3 + body_bytes + 10_000 < MESSAGE_BYTES_MAX;
         assert!(!room, "there was room, but the record is not annotated: {producer:?}");
         return;

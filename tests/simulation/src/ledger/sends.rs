@@ -1,7 +1,7 @@
 //! What may be sent, by whom, and where to.
 
 use chrono::{DateTime, Utc};
-use redeliver_core::message::Content;
+use redeliver_core::message::{Attributes, Content};
 use serde_json::Value;
 
 use super::body::{Body, Retries};
@@ -136,9 +136,7 @@ impl Ledger {
         if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps(sent)) {
             return Err("bytes changed that are the producer's".to_owned());
         }
-        if !self.has_attributes_of(send.n, &send.content.attributes) {
-            return Err("its attributes are not the producer's".to_owned());
-        }
+        self.attributes_are_the_producers(send.n, &send.content.attributes)?;
         let mut waits: Vec<_> = self
             .cases(send.n)
             .filter(|case| self.may_resend(case, body, send).is_ok())
@@ -219,9 +217,7 @@ impl Ledger {
         if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps(sent)) {
             return Err("bytes changed that are the producer's".to_owned());
         }
-        if !self.has_attributes_of(send.n, &send.content.attributes) {
-            return Err("its attributes are not the producer's".to_owned());
-        }
+        self.attributes_are_the_producers(send.n, &send.content.attributes)?;
         let records = &self.subjects[send.n].copies[Place::Final as usize];
         let follows = |copy: &Copy| {
             copy.retries.as_ref().map(Retries::of_next_generation).is_some_and(|fresh| fresh == body.retries)
@@ -240,14 +236,16 @@ impl Ledger {
     }
 
     pub(super) fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), Violation> {
-        let whole = unfolded(&send.content.attributes, document);
-        if self.has_attributes_of(send.n, &whole) {
+        self.attributes_are_the_producers(send.n, &unfolded(&send.content.attributes, document))
+    }
+
+    fn attributes_are_the_producers(&self, n: usize, attributes: &Attributes) -> Result<(), Violation> {
+        if self.has_attributes_of(n, attributes) {
             return Ok(());
         }
-        let expected = &self.subjects[send.n].attributes;
-        let names =
-            |attributes: &redeliver_core::message::Attributes| attributes.keys().cloned().collect::<Vec<_>>();
-        Err(format!("the producer's attributes {:?} are {:?} now", names(expected), names(&whole)))
+        let names = |attributes: &Attributes| attributes.keys().cloned().collect::<Vec<_>>();
+        let expected = names(&self.subjects[n].attributes);
+        Err(format!("the producer's attributes {expected:?} are {:?} now", names(attributes)))
     }
 
     pub(super) fn no_room(&self, n: usize) -> Result<(), Violation> {
