@@ -2,11 +2,10 @@
 
 mod data;
 mod plain;
-mod violation;
 
 use std::sync::LazyLock;
 
-use jsonschema::Validator;
+use redeliver_json_schema::Schema;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -17,9 +16,8 @@ use crate::message::Timestamp;
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
 use crate::value;
-pub use data::{DataSchema, SchemaError};
-pub(crate) use violation::violations;
-pub use violation::{Violation, list};
+pub use data::DataSchema;
+pub use redeliver_json_schema::{SchemaError, Violation, list};
 
 /// The schema of a message body, JSON Schema 2020-12.
 pub const MESSAGE_SCHEMA: &str = include_str!("../../../schemas/message.schema.json");
@@ -63,13 +61,8 @@ impl Invalid {
 }
 
 /// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to start.
-static MESSAGE: LazyLock<Validator> = LazyLock::new(|| {
-    let schema: Value =
-        serde_json::from_str(MESSAGE_SCHEMA).expect("our own schema is JSON: a test reads it");
-    jsonschema::draft202012::options()
-        .should_validate_formats(true)
-        .build(&schema)
-        .expect("our own schema is valid: every test compiles it")
+static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
+    Schema::new(MESSAGE_SCHEMA, true).expect("our own schema is valid: every test compiles it")
 });
 
 /// The message schema, and the user's schema for `data` where there is one, compiled.
@@ -113,7 +106,7 @@ impl MessageSchema {
 /// The message schema's verdict, and then what it cannot say.
 fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
     let (instance, mut found) = instance_of(skimmed);
-    found.extend(violations(&MESSAGE, &instance, ""));
+    found.extend(MESSAGE.violations(&instance, ""));
     found.extend(by_user);
     if !found.is_empty() {
         return Err(Invalid::Schema(found));

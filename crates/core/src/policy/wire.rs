@@ -1,17 +1,19 @@
 //! The policy as it is written, turned into the policy as it is meant.
 
 mod contradictions;
+mod plain;
 mod preset;
 
 use std::time::Duration;
 
+use redeliver_json_schema::Schema;
 use serde_json::Value;
 use wildmatch::WildMatch;
 
 use super::{Backoff, Globs, Immediate, Jitter, POLICY_SCHEMA, Policy, PolicyError, RedeliveryRate};
 use crate::envelope::{Malformed, Member, members};
 use crate::limits::RetryDelay;
-use crate::schema::{Violation, violations};
+use crate::schema::Violation;
 
 pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
     parse_over("{}", text)
@@ -29,13 +31,15 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
             written.entry(name).or_insert(value);
         }
     }
-    let schema: Value = serde_json::from_str(POLICY_SCHEMA).expect("our own schema is JSON: a test reads it");
-    let validator =
-        jsonschema::draft202012::new(&schema).expect("our own schema is valid: a test compiles it");
-    let mut broken = violations(&validator, &document, "");
+    let mut broken = if plain::is_valid(&document) { Vec::new() } else { by_schema(&document) };
     broken.extend(standing_twice(text));
     broken.extend(contradictions::of(&document));
     if broken.is_empty() { Ok(policy_of(&document)) } else { Err(PolicyError::Refused(broken)) }
+}
+
+fn by_schema(document: &Value) -> Vec<Violation> {
+    let schema = Schema::new(POLICY_SCHEMA, true).expect("our own schema is valid: a test compiles it");
+    schema.violations(document, "")
 }
 
 /// A member that stands twice: a parser keeps the last one, but which was meant is anyone's guess.

@@ -201,7 +201,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
         json!("CANARY"),
         json!(["CANARY"]),
         // The members in their order, without their names.
-        json!(["CANARY", "handle", "{}", { "SentTimestamp": "1" }, {}, SOURCE]),
+        json!(["CANARY", "handle", "{}", null, null, { "SentTimestamp": "1" }, {}, SOURCE, "aws:sqs", "eu-central-1"]),
     ] {
         let error = read(&[record("good", "{}"), unnamed]).unwrap_err().to_string();
         assert!(error.starts_with("record 1 of the event has no messageId"), "{error}");

@@ -45,7 +45,7 @@ const EXPONENT_FREE: u32 = 30;
 const VIOLATIONS_MAX: usize = 100;
 
 /// What `instance` breaks of a schema, the first hundred rules; `at` is the instance's own pointer.
-pub(crate) fn violations(validator: &Validator, instance: &Value, at: &str) -> Vec<Violation> {
+pub(super) fn violations(validator: &Validator, instance: &Value, at: &str) -> Vec<Violation> {
     let mut left = EXPONENTS_MAX;
     if let Some(pointer) = too_far(instance, &mut left) {
         return vec![Violation::new(

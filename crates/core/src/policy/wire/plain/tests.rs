@@ -1,0 +1,177 @@
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use redeliver_json_schema::Schema;
+
+use super::*;
+use crate::policy::POLICY_SCHEMA;
+
+static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA, true).unwrap());
+
+fn plain(text: &str) -> bool {
+    is_valid(&text.parse().unwrap())
+}
+
+#[test]
+fn policies_of_every_kind_are_plain() {
+    for text in [
+        "{}",
+        r#"{"max_attempts":0,"max_age_seconds":31536000,"long_delays":true,"max_redelivery_per_second":0.5}"#,
+        r#"{"immediate":{"max_attempts":10,"delay_ms":0},"retryable":["HttpStatus.5*"],"non_retryable":["A","B"]}"#,
+        r#"{"backoff":{"kind":"uniform"}}"#,
+        r#"{"backoff":{"kind":"uniform","max_delay_seconds":900}}"#,
+        r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"offset_seconds":0,"max_delay_seconds":43200,"jitter":"half"}}"#,
+        r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":1.5}}"#,
+        r#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#,
+        r#"{"backoff":{"kind":"schedule","delays_seconds":[0,43200],"jitter":"full"}}"#,
+    ] {
+        assert!(plain(text), "{text}");
+        assert_eq!(SCHEMA.violations(&text.parse().unwrap(), ""), [], "{text}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_for_the_schema_to_say() {
+    for text in [
+        r#"{"backoff":{}}"#,
+        r#"{"backoff":{"kind":"exponential"}}"#,
+        r#"{"backoff":{"kind":"fixed"}}"#,
+        r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#,
+        r#"{"immediate":{"max_attempts":1}}"#,
+        r#"{"retryable":[]}"#,
+    ] {
+        assert!(!plain(text), "{text}");
+    }
+}
+
+/// Each limit, its neighbours, and numbers that only look like it.
+const VALUES: [&str; 45] = [
+    "0",
+    "1",
+    "2",
+    "10",
+    "11",
+    "100",
+    "101",
+    "900",
+    "1000",
+    "1001",
+    "10000",
+    "10001",
+    "43200",
+    "43201",
+    "31536000",
+    "31536001",
+    "-1",
+    "-0",
+    "0.0",
+    "1.0",
+    "1e2",
+    "2.5",
+    "0.01",
+    "0.00999999999999999999999999",
+    "0.99999999999999999999999999",
+    "100.00000000000000000000001",
+    "99999.99",
+    "100000.00000000000000000001",
+    "1e400",
+    "null",
+    "true",
+    r#""half""#,
+    r#""additive""#,
+    r#""""#,
+    "[]",
+    "[0,900]",
+    "[43201]",
+    "[1.0]",
+    r#"["A*","B"]"#,
+    r#"["A","A"]"#,
+    r#"["A",""]"#,
+    r#"["A",1]"#,
+    "{}",
+    r#"{"kind":"additive","max_seconds":1}"#,
+    r#"{"max_attempts":1,"delay_ms":1}"#,
+];
+
+fn value() -> impl Strategy<Value = String> {
+    let glob = (120..135_usize, select(vec!["x", "é"]))
+        .prop_map(|(count, character)| format!(r#"["{}"]"#, character.repeat(count)));
+    let schedule = (995..1005_usize).prop_map(|count| format!("[{}]", vec!["1"; count].join(",")));
+    prop_oneof![
+        20 => select(&VALUES[..]).prop_map(str::to_owned),
+        1 => glob,
+        1 => schedule,
+    ]
+}
+
+/// An object of some of these members and perhaps a foreign one.
+fn object(
+    names: &'static [&'static str],
+    value: impl Fn(&'static str) -> BoxedStrategy<String> + 'static,
+) -> impl Strategy<Value = String> {
+    subsequence(names, 0..=names.len().min(5)).prop_flat_map(move |names| {
+        let members: Vec<_> = names
+            .into_iter()
+            .map(|name| value(name).prop_map(move |value| format!(r#""{name}":{value}"#)))
+            .collect();
+        members.prop_map(|members| format!("{{{}}}", members.join(",")))
+    })
+}
+
+fn backoff() -> impl Strategy<Value = String> {
+    const MEMBERS: &[&str] = &[
+        "kind",
+        "initial_delay_seconds",
+        "rate",
+        "offset_seconds",
+        "max_delay_seconds",
+        "delay_seconds",
+        "delays_seconds",
+        "jitter",
+        "foreign",
+    ];
+    const KINDS: &[&str] =
+        &[r#""uniform""#, r#""exponential""#, r#""fixed""#, r#""schedule""#, r#""foreign""#, "1"];
+    object(MEMBERS, |name| match name {
+        "kind" => select(KINDS).prop_map(str::to_owned).boxed(),
+        _ => value().boxed(),
+    })
+}
+
+fn document() -> impl Strategy<Value = String> {
+    const MEMBERS: &[&str] = &[
+        "preset",
+        "max_attempts",
+        "backoff",
+        "max_age_seconds",
+        "long_delays",
+        "max_redelivery_per_second",
+        "immediate",
+        "retryable",
+        "non_retryable",
+        "foreign",
+    ];
+    let immediate = || object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed());
+    let of_one = prop_oneof![
+        backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
+        immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
+        (select(MEMBERS), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#)),
+    ];
+    let of_many = object(MEMBERS, move |name| match name {
+        "backoff" => prop_oneof![backoff(), value()].boxed(),
+        "immediate" => prop_oneof![immediate(), value()].boxed(),
+        _ => value().boxed(),
+    });
+    prop_oneof![8 => of_one, 2 => of_many, 1 => value()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_plain_is_valid_by_the_schema(text in document()) {
+        let document: Value = text.parse().unwrap();
+        prop_assert!(!is_valid(&document) || SCHEMA.violations(&document, "").is_empty(), "{text}");
+    }
+}
