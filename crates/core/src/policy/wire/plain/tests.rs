@@ -99,7 +99,7 @@ fn value() -> impl Strategy<Value = String> {
         .prop_map(|(count, character)| format!(r#"["{}"]"#, character.repeat(count)));
     let schedule = (995..1005_usize).prop_map(|count| format!("[{}]", vec!["1"; count].join(",")));
     prop_oneof![
-        20 => select(&VALUES[..]).prop_map(str::to_owned),
+        10 => select(&VALUES[..]).prop_map(str::to_owned),
         1 => glob,
         1 => schedule,
     ]
@@ -119,7 +119,36 @@ fn object(
     })
 }
 
+/// One of these objects with one member's value changed.
+fn nearly(sound: &'static [&'static [(&'static str, &'static str)]]) -> impl Strategy<Value = String> {
+    (select(sound), any::<prop::sample::Index>(), value()).prop_map(|(members, changed, value)| {
+        let changed = changed.index(members.len());
+        let members = members.iter().enumerate().map(|(index, (name, sound))| {
+            format!(r#""{name}":{}"#, if index == changed { value.as_str() } else { sound })
+        });
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    })
+}
+
+fn immediate() -> impl Strategy<Value = String> {
+    const SOUND: &[&[(&str, &str)]] = &[&[("max_attempts", "1"), ("delay_ms", "0")]];
+    prop_oneof![nearly(SOUND), object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed())]
+}
+
 fn backoff() -> impl Strategy<Value = String> {
+    const SOUND: &[&[(&str, &str)]] = &[
+        &[("kind", r#""uniform""#), ("max_delay_seconds", "9")],
+        &[
+            ("kind", r#""exponential""#),
+            ("initial_delay_seconds", "1"),
+            ("rate", "2"),
+            ("offset_seconds", "0"),
+            ("max_delay_seconds", "9"),
+            ("jitter", r#""half""#),
+        ],
+        &[("kind", r#""fixed""#), ("delay_seconds", "1"), ("jitter", r#""none""#)],
+        &[("kind", r#""schedule""#), ("delays_seconds", "[1]"), ("jitter", r#""full""#)],
+    ];
     const MEMBERS: &[&str] = &[
         "kind",
         "initial_delay_seconds",
@@ -133,10 +162,11 @@ fn backoff() -> impl Strategy<Value = String> {
     ];
     const KINDS: &[&str] =
         &[r#""uniform""#, r#""exponential""#, r#""fixed""#, r#""schedule""#, r#""foreign""#, "1"];
-    object(MEMBERS, |name| match name {
+    let any = object(MEMBERS, |name| match name {
         "kind" => select(KINDS).prop_map(str::to_owned).boxed(),
         _ => value().boxed(),
-    })
+    });
+    prop_oneof![2 => nearly(SOUND), 1 => any]
 }
 
 fn document() -> impl Strategy<Value = String> {
@@ -152,7 +182,6 @@ fn document() -> impl Strategy<Value = String> {
         "non_retryable",
         "foreign",
     ];
-    let immediate = || object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed());
     let of_one = prop_oneof![
         backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
         immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
@@ -167,7 +196,7 @@ fn document() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16_384, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_plain_is_valid_by_the_schema(text in document()) {
