@@ -177,11 +177,28 @@ mod tests {
 
     use super::*;
 
+    const PARTS: &[&str] = &[
+        "x", "é", "\n", "\u{80}", "\u{FF21}", "\u{E000}", "\u{FFFD}", "😀", "\u{FFFE}", "\u{FFFF}", "\u{1}",
+    ];
+
+    #[test]
+    fn each_illegal_character_is_found_in_each_place() {
+        let edges =
+            ['\u{80}', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{FFFE}', '\u{FFFF}', '\u{10000}', '\u{10FFFF}'];
+        for character in ('\0'..='\u{7F}').chain(edges) {
+            for place in 0..17 {
+                let text = format!("{}{character}{}", "x".repeat(place), "x".repeat(17 - place));
+                let expected = (!is_legal(character)).then_some((place, character));
+                assert_eq!(first_illegal(&text), expected, "{text:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn the_first_illegal_character_is_found_wherever_it_stands(
             parts in prop::collection::vec(
-                (prop::sample::select(vec!["x", "é", "\n", "\u{FF21}", "\u{FFFD}", "😀", "\u{FFFE}", "\u{1}"]), 0..70_usize),
+                (prop::sample::select(PARTS), 0..70_usize),
                 0..8,
             ),
         ) {

@@ -16,7 +16,7 @@ use crate::message::Timestamp;
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
 use crate::value;
-pub use data::DataSchema;
+pub use data::{DataSchema, DataSchemaError};
 pub use redeliver_json_schema::{SchemaError, Violation, list};
 
 /// The schema of a message body, JSON Schema 2020-12.
@@ -62,7 +62,7 @@ impl Invalid {
 
 /// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to start.
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
-    Schema::new(MESSAGE_SCHEMA, true).expect("our own schema is valid: every test compiles it")
+    Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
 
 /// The message schema, and the user's schema for `data` where there is one, compiled.

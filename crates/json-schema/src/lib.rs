@@ -5,7 +5,7 @@
 
 mod violation;
 
-use jsonschema::{Retrieve, Uri, ValidationError, Validator};
+use jsonschema::{Retrieve, Uri, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -15,28 +15,38 @@ pub use violation::{Violation, list};
 #[derive(Clone, Debug)]
 pub struct Schema(Validator);
 
-/// Why a schema is refused.
+/// Why a schema is refused: what it is, as a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchemaError {
     /// The JSON parser's own words.
-    #[error("the data schema is not JSON: {0}")]
+    #[error("not JSON: {0}")]
     NotJson(String),
     /// Not a schema, or a reference that leads nowhere.
-    #[error("the data schema is not a valid JSON Schema: {0}")]
+    #[error("not a valid JSON Schema: {0}")]
     NotASchema(String),
 }
 
 impl Schema {
-    /// Compiles a schema. The dialect is that of its `$schema`, 2020-12 without one, where a `format` is checked only if
-    /// `with_formats`.
+    /// Compiles a schema. The dialect is that of its `$schema`, 2020-12 without one.
     ///
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
-    pub fn new(text: &str, with_formats: bool) -> Result<Self, SchemaError> {
+    pub fn new(text: &str) -> Result<Self, SchemaError> {
+        Self::build(text, jsonschema::options())
+    }
+
+    /// The same, but each `format` is checked, which drafts from 2019-09 on do only if asked to.
+    ///
+    /// # Errors
+    /// As [`Schema::new`].
+    pub fn with_formats(text: &str) -> Result<Self, SchemaError> {
+        Self::build(text, jsonschema::options().should_validate_formats(true))
+    }
+
+    fn build(text: &str, options: ValidationOptions<'_>) -> Result<Self, SchemaError> {
         let schema: Value =
             serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
-        let options = jsonschema::options().with_retriever(NothingIsFetched);
-        let options = if with_formats { options.should_validate_formats(true) } else { options };
+        let options = options.with_retriever(NothingIsFetched);
         options.build(&schema).map(Self).map_err(|error| SchemaError::NotASchema(describe(&error)))
     }
 

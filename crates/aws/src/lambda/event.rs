@@ -1,4 +1,5 @@
-//! An SQS event, read record by record: one that cannot be read fails alone. Bodies stay raw strings.
+//! An SQS event, read in one go; where a record cannot be read, record by record, so that it fails alone. Bodies stay raw
+//! strings.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use chrono::SecondsFormat;
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::envelope::Envelope;
+use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::PastFailure;
 use redeliver_core::reason::DeadLetterReason;
@@ -77,8 +78,11 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
-        // Anybody may name an attribute `ErrorType`: ours has one of seven values.
-        let error_type = text(ERROR_TYPE).filter(|code| DeadLetterReason::from_code(code).is_some());
+        // Anybody may name an attribute `ErrorType`: ours has one of seven values, and stands on what the annotator wrote, which
+        // has no `Failure` any more.
+        let is_raw = message.attributes.contains_key(FAILURE);
+        let error_type =
+            text(ERROR_TYPE).filter(|code| !is_raw && DeadLetterReason::from_code(code).is_some());
         let error_details = error_type.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned();
         let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);

@@ -1,8 +1,14 @@
 //! The user's schema for `data`.
 
 use redeliver_json_schema::{Schema, SchemaError, Violation};
+use thiserror::Error;
 
 use crate::value;
+
+/// Why a data schema is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("the data schema is {0}")]
+pub struct DataSchemaError(#[from] pub SchemaError);
 
 /// A compiled schema for `data`. The dialect is that of its `$schema`, 2020-12 without one.
 #[derive(Clone, Debug)]
@@ -13,8 +19,8 @@ impl DataSchema {
     ///
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
-    pub fn new(text: &str) -> Result<Self, SchemaError> {
-        Schema::new(text, false).map(Self)
+    pub fn new(text: &str) -> Result<Self, DataSchemaError> {
+        Ok(Self(Schema::new(text)?))
     }
 
     /// What the text of `data` breaks.

@@ -1,4 +1,9 @@
-use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp};
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::attributes::FoldedAttributes;
+use redeliver_core::failure::Stage;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::DataSchema;
 
 use super::*;
@@ -54,6 +59,53 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
         ["tenant"],
         "without a DeadLetter, by their names"
     );
+}
+
+/// What the plan sends back of a final record with these attributes.
+fn sent_back(attributes: Attributes) -> Attributes {
+    let message = ReceivedMessage { attributes, ..valid().message };
+    sent(Plan { max_generation: 3, ..Plan::default() }.decide(&DeadLetterRecord::new(message)).unwrap())
+        .attributes
+}
+
+#[test]
+fn a_raw_record_keeps_its_producers_attributes_whatever_they_are_called() {
+    let own = Attributes::from([
+        (ERROR_TYPE.to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
+        (ERROR_DETAILS.to_owned(), Attribute::string("mine")),
+    ]);
+    let failure = r#"{"type":"Panic","details":"the target panicked","kind":"transient","verdict":"RETRY_ATTEMPT_EXCEEDED"}"#;
+    let mut raw = own.clone();
+    raw.insert("Failure".to_owned(), Attribute::string(failure));
+    assert_eq!(sent_back(raw), own);
+}
+
+#[test]
+fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
+    let own = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
+    let annotation = Annotation {
+        reason: DeadLetterReason::RetryAttemptExceeded,
+        details: "Max retry attempts 5 exceeded".to_owned(),
+        record: DeadLetter {
+            stage: Stage::FailedMessageProcessor,
+            cause: Cause { error_type: "Panic".to_owned(), message: String::new(), unverified: false },
+            attempts: Some(5),
+            redrive_generation: None,
+            first_sent_time: None,
+            dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+            source_queue_arn: None,
+            sqs_message_id: "m".to_owned(),
+            fingerprint: "0123456789abcdef".to_owned(),
+            folded_attributes: FoldedAttributes::new(),
+        },
+    };
+    let annotated =
+        |left: usize| annotate(&own, MESSAGE_BYTES_MAX - attributes_size(&own) - left, &annotation);
+    assert_eq!(annotated(100), own);
+    assert_eq!(annotated(1000).len(), 3);
+    for left in [0, 100, 1000] {
+        assert_eq!(sent_back(annotated(left)), own, "{left}");
+    }
 }
 
 #[test]

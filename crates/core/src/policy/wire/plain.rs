@@ -1,7 +1,7 @@
 //! Policies as people write them, found valid without the schema: to compile it is a good part of a function's start.
 //!
-//! What is found valid here is valid by the schema: a test compares the two on anything. Of what looks unusual nothing is
-//! said: then the schema decides, and says what is wrong.
+//! What is found valid here is valid by the schema: a test compares the two on documents that are nearly sound. Of what looks
+//! unusual nothing is said: then the schema decides, and says what is wrong.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ pub(super) fn is_valid(document: &Value) -> bool {
 
 fn is_backoff(backoff: &Value) -> bool {
     let (required, optional): (_, &[_]) = match backoff["kind"].as_str() {
-        Some("uniform") => ("kind", &["max_delay_seconds"]),
+        Some("uniform") => ("kind", &["max_delay_seconds"]), // nothing else is required
         Some("exponential") => {
             ("initial_delay_seconds", &["rate", "offset_seconds", "max_delay_seconds", "jitter"])
         }
@@ -53,10 +53,12 @@ fn is_immediate(immediate: &Value) -> bool {
 }
 
 fn is_globs(globs: &Value) -> bool {
-    let is_glob = |glob: &str| (1..=128).contains(&glob.len());
-    let texts = || globs.as_array().into_iter().flatten().filter_map(Value::as_str);
-    let different: BTreeSet<_> = texts().filter(|glob| is_glob(glob)).collect();
-    list(globs).is_some_and(|all| all.len() == different.len())
+    // The schema counts characters: 128 bytes are no more.
+    let is_glob = |glob: &&str| (1..=128).contains(&glob.len());
+    list(globs).is_some_and(|all| {
+        let different: BTreeSet<_> = all.iter().filter_map(Value::as_str).filter(is_glob).collect();
+        different.len() == all.len()
+    })
 }
 
 fn each(object: &Value, is_valid: impl Fn(&str, &Value) -> bool) -> bool {
@@ -77,9 +79,10 @@ fn whole(value: &Value, range: RangeInclusive<u64>) -> bool {
     value.as_u64().is_some_and(|number| range.contains(&number))
 }
 
-/// Off the limits, which a number that is not quite one of them is rounded to.
+/// Off the limits, which a number that is not quite one of them is rounded to, and in digits, perhaps with a point.
 fn number(value: &Value, min: f64, max: f64) -> bool {
     value.as_f64().is_some_and(|number| min < number && number < max)
+        && !value.to_string().contains(['e', 'E'])
 }
 
 #[cfg(test)]

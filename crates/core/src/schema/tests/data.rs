@@ -177,7 +177,7 @@ fn remote_references_are_refused() {
             format!(r#"{{"$id":"https://example.com/base.json","$ref":"{reference}"}}"#),
         ] {
             let error = DataSchema::new(&schema);
-            assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{schema}: {error:?}");
+            assert!(matches!(error, Err(DataSchemaError(SchemaError::NotASchema(_)))), "{schema}: {error:?}");
         }
     }
     let text = DataSchema::new(r#"{"$ref":"https://example.com/s.json"}"#).unwrap_err().to_string();
@@ -196,15 +196,15 @@ fn local_references_are_followed() {
 #[test]
 fn a_reference_that_leads_nowhere_is_refused() {
     let error = DataSchema::new(r##"{"$ref":"#/$defs/absent"}"##);
-    assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{error:?}");
+    assert!(matches!(error, Err(DataSchemaError(SchemaError::NotASchema(_)))), "{error:?}");
 }
 
 #[test]
 fn what_is_no_schema_is_refused() {
-    assert!(matches!(DataSchema::new("{"), Err(SchemaError::NotJson(_))));
+    assert!(matches!(DataSchema::new("{"), Err(DataSchemaError(SchemaError::NotJson(_)))));
     for wrong in ["5", "[]", r#"{"type":"objekt"}"#, r#"{"minimum":"1"}"#, r#"{"pattern":"("}"#] {
         let error = DataSchema::new(wrong);
-        assert!(matches!(error, Err(SchemaError::NotASchema(_))), "{wrong}: {error:?}");
+        assert!(matches!(error, Err(DataSchemaError(SchemaError::NotASchema(_)))), "{wrong}: {error:?}");
     }
 }
 
