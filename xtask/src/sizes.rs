@@ -12,7 +12,7 @@ use crate::tools::Failure;
 /// Bytes of a `bootstrap`, as it is and compressed, as it is uploaded and stored.
 const LIMITS: (usize, usize) = (10_000_000, 4_200_000);
 /// It alone has an HTTP client for anybody's endpoint, and two more of the SDK's services.
-const LIMITS_OF_THE_MESSAGE_PROCESSOR: (usize, usize) = (10_450_000, 4_450_000);
+const LIMITS_OF_THE_MESSAGE_PROCESSOR: (usize, usize) = (10_450_000, 4_420_000);
 
 /// Checks all functions' bundles.
 ///
