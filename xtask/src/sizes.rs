@@ -11,8 +11,6 @@ use crate::tools::Failure;
 
 /// Bytes of a `bootstrap`, as it is and compressed, as it is uploaded and stored.
 const LIMITS: (usize, usize) = (10_000_000, 4_200_000);
-/// It alone has an HTTP client for anybody's endpoint, and two more of the SDK's services.
-const LIMITS_OF_THE_MESSAGE_PROCESSOR: (usize, usize) = (10_450_000, 4_420_000);
 
 /// Checks all functions' bundles.
 ///
@@ -25,9 +23,8 @@ pub(crate) fn check() -> Result<(), Failure> {
         let bytes = fs::read(&path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
         let compressed = compressed(&bytes).map_err(|error| Failure(format!("{name}: {error}")))?;
         println!("{name}: {} bytes, {compressed} compressed", bytes.len());
-        let limits = if name == "message-processor" { LIMITS_OF_THE_MESSAGE_PROCESSOR } else { LIMITS };
-        wrong.extend(too_large(name, bytes.len(), limits.0, "bytes"));
-        wrong.extend(too_large(name, compressed, limits.1, "bytes compressed"));
+        wrong.extend(too_large(name, bytes.len(), LIMITS.0, "bytes"));
+        wrong.extend(too_large(name, compressed, LIMITS.1, "bytes compressed"));
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failure(wrong.join("\n"))) }
 }

@@ -12,6 +12,7 @@ pub mod targets;
 pub mod telemetry;
 
 mod clock;
+mod environment;
 mod failed_request;
 #[cfg(test)]
 mod loopback;

@@ -50,7 +50,12 @@ pub fn started_by_lambda() -> Result<(), SettingsError> {
 /// The function's name in Lambda; `None` outside of it.
 #[must_use]
 pub fn function_name() -> Option<String> {
-    Reader::of_environment().optional("AWS_LAMBDA_FUNCTION_NAME")
+    aws_variable("AWS_LAMBDA_FUNCTION_NAME")
+}
+
+/// A variable that AWS has named.
+pub(crate) fn aws_variable(name: &str) -> Option<String> {
+    Reader::of_environment().optional(name)
 }
 
 /// The URL of the queue that a program polls itself, where no event source mapping does it.

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use aws_config::BehaviorVersion;
 pub use aws_config::SdkConfig;
 use redeliver_core::ports::Function;
 
+pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
 use crate::settings::{TargetSettings, started_by_lambda};
 use crate::sqs::{SEND_TIMEOUT, SqsQueue, client_config};
@@ -14,11 +14,6 @@ use crate::telemetry::{self, JsonLines};
 
 /// Why a function cannot start.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
-
-/// What AWS clients are made from: credentials, region, endpoint.
-pub async fn sdk_config() -> SdkConfig {
-    aws_config::load_defaults(BehaviorVersion::latest()).await
-}
 
 /// A queue to send to.
 #[must_use]

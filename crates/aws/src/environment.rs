@@ -1,0 +1,65 @@
+//! What AWS clients are made from, in Lambda: its environment variables.
+
+use aws_config::default_provider::endpoint_url::endpoint_url_provider;
+use aws_config::default_provider::use_dual_stack::use_dual_stack_provider;
+use aws_config::default_provider::use_fips::use_fips_provider;
+use aws_config::default_provider::{app_name, retry_config, timeout_config};
+use aws_config::environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider};
+use aws_config::meta::region::ProvideRegion as _;
+use aws_config::provider_config::ProviderConfig;
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
+
+use crate::settings::aws_variable;
+
+/// Credentials, region, endpoints, FIPS and the rest, by the names that all of AWS's SDKs know.
+///
+/// Credentials and region are variables that Lambda sets and reserves ("Defined runtime environment variables", AWS Lambda
+/// Developer Guide), and what the SDK's default chain asks first. The rest of that chain (profiles, STS, ECS, instance
+/// metadata) is never asked in Lambda, and would be a tenth of the program.
+pub async fn sdk_config() -> SdkConfig {
+    let environment = ProviderConfig::without_region();
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .credentials_provider(SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()))
+        .region(EnvironmentVariableRegionProvider::new().region().await)
+        .service_config(EndpointsOfServices)
+        .retry_config(retry_config::default_provider().configure(&environment).retry_config().await)
+        .timeout_config(timeout_config::default_provider().configure(&environment).timeout_config().await);
+    config.set_endpoint_url(endpoint_url_provider(&environment).await);
+    config.set_use_fips(use_fips_provider(&environment).await);
+    config.set_use_dual_stack(use_dual_stack_provider(&environment).await);
+    config.set_app_name(app_name::default_provider().app_name().await);
+    config.build()
+}
+
+/// `AWS_ENDPOINT_URL_SQS` and its like, which count more than `AWS_ENDPOINT_URL`.
+#[derive(Debug)]
+struct EndpointsOfServices;
+
+impl LoadServiceConfig for EndpointsOfServices {
+    fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
+        aws_variable(&name_of(&key))
+    }
+}
+
+/// "Service-specific endpoints", AWS SDKs and Tools Reference Guide.
+fn name_of(key: &ServiceConfigKey<'_>) -> String {
+    format!("{}_{}", key.env(), key.service_id().to_uppercase().replace(' ', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_services_own_endpoint_has_the_services_id_in_its_name() {
+        for (service_id, name) in
+            [("SQS", "AWS_ENDPOINT_URL_SQS"), ("Secrets Manager", "AWS_ENDPOINT_URL_SECRETS_MANAGER")]
+        {
+            let key = ServiceConfigKey::builder().service_id(service_id).env("AWS_ENDPOINT_URL");
+            assert_eq!(name_of(&key.profile("endpoint_url").build().unwrap()), name);
+        }
+    }
+}
