@@ -49,7 +49,16 @@ pub fn bundle(name: &str) -> PathBuf {
     existing(root().join("target/lambda").join(name).join("bootstrap"))
 }
 
-/// A program of the release build, e.g. `redeliver`.
+/// A program of the tests' own build, e.g. `redeliver`.
+///
+/// # Panics
+/// If it has not been built.
+#[must_use]
+pub fn tested_program(name: &str) -> PathBuf {
+    existing(target_dir().join("debug").join(name))
+}
+
+/// A program of the release build, for benchmarks.
 ///
 /// # Panics
 /// If it has not been built.

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::esm::EventSourceMapping;
 use crate::runtime_api::Function;
-use crate::settings::{bundle, release_program};
+use crate::settings::{bundle, tested_program};
 use crate::sqs::{Queue, client, unique};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
@@ -85,7 +85,7 @@ impl Setup {
     #[must_use]
     pub fn scripted(journal: &Path) -> Self {
         Self {
-            processor: release_program("scripted-processor"),
+            processor: tested_program("scripted-processor"),
             processor_variables: vec![("SCRIPT_JOURNAL", journal.display().to_string())],
             ..Self::http("")
         }

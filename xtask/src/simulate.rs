@@ -34,12 +34,12 @@ pub(crate) struct FreshSeeds {
 }
 
 impl FreshSeeds {
-    /// Runs seeds for so many seconds. The release build must be there.
+    /// Runs seeds for so many seconds. The build of the tests must be there.
     ///
     /// # Errors
     /// The simulator does not start.
     pub(crate) fn start(seconds: u32) -> Result<Self, Failure> {
-        let mut simulator = Command::new(target_dir().join("release/simulate"));
+        let mut simulator = Command::new(target_dir().join("debug/simulate"));
         simulator.args(["--seconds", &seconds.to_string()]).stdout(Stdio::piped());
         let child = simulator.spawn();
         let child =

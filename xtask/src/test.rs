@@ -14,9 +14,8 @@ use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 
-/// The programs that the tests run besides the bundles. All workspace members are selected, as they are by the README's
-/// `cargo run --release`: the same features, so nothing is built twice.
-const RELEASE_BUILD: [&str; 6] = ["build", "--release", "--bin", "redeliver", "--bin", "scripted-processor"];
+/// The tests, and the programs that they run besides the bundles. One build: `cargo test` takes the same features for it.
+const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
 const SIMULATION_SECONDS: u32 = 300;
 
@@ -36,7 +35,7 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     stack::set_up()?.required()?;
     bundle(Architecture::HOST)?;
-    run(&mut cargo(&RELEASE_BUILD))?;
+    run(&mut cargo(&TEST_BUILD))?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
 
@@ -49,9 +48,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
     })?;
     bundles(report, &python)?;
-    report
-        .step("release build of the programs", || run(cargo(&RELEASE_BUILD).args(["--bin", "simulate"])))?;
-    report.step("build of the tests", || run(&mut cargo(&["test", "--workspace", "--no-run"])))?;
+    report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests(report)?;
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use redeliver_tests::settings::{release_program, root, target_dir};
+use redeliver_tests::settings::{root, target_dir, tested_program};
 use redeliver_tests::sqs::REGION;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ const EXAMPLE: &str = "examples/messages.jsonl";
 
 /// The program, in the root and in the region where the tests look for its queues.
 fn program(arguments: &[&str]) -> Command {
-    let mut program = Command::new(release_program("redeliver"));
+    let mut program = Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(root()).env("AWS_REGION", REGION);
     program
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::{Message, MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::release_program;
+use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::{REGION, unique};
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn redrive(topology: &Topology, journal: &PathBuf, more: &[&str]) -> Command {
 }
 
 fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Command {
-    let mut command = Command::new(release_program("redeliver"));
+    let mut command = Command::new(tested_program("redeliver"));
     command.args(["redrive", "--format", "json"]);
     command.args(["--queue-url", from, "--to", to]);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);

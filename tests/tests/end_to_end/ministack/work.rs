@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::release_program;
+use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::{QUICK_POLICY, Topology};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(release_program("redeliver"));
+    let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear();

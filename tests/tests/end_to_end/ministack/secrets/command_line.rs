@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::release_program;
+use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::{REGION, unique};
 use tokio::process::Command;
 
@@ -12,7 +12,7 @@ use super::*;
 
 /// Standard output and standard error.
 async fn redeliver(arguments: &[&str]) -> (String, String) {
-    let mut command = Command::new(release_program("redeliver"));
+    let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION).stdin(Stdio::null());
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     let ended = tokio::time::timeout(Duration::from_secs(60), command.output());
@@ -115,7 +115,7 @@ async fn an_aws_that_does_not_answer_is_reported_without_credentials() {
         &["send", &messages, "--queue-url", &queue],
         &["status", "--stack", "no-such-stack"],
     ] {
-        let mut command = Command::new(release_program("redeliver"));
+        let mut command = Command::new(tested_program("redeliver"));
         command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION);
         command.env("AWS_ENDPOINT_URL", nobody).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
         let output = command.output().await.unwrap();
