@@ -11,7 +11,7 @@ use crate::fuzz::outcome::Outcome;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 pub(crate) use coverage::compile;
 
-/// Seconds of CI, for all targets together.
+/// Of a run of all tests, for all targets together.
 const SECONDS: u64 = 180;
 /// An input that takes longer is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
@@ -42,12 +42,6 @@ pub(crate) fn compiler() -> Result<(), Failure> {
     found
         .map(drop)
         .map_err(|_| Failure("install a C++ compiler (the command `c++`, or name one in CXX)".to_owned()))
-}
-
-/// A part of CI: all targets, three minutes in all.
-pub(crate) fn step() -> Result<(), Failure> {
-    let fuzzer = build()?;
-    fuzz_all(&fuzzer, &targets()?, SECONDS)
 }
 
 /// The task.

@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod bench;
+mod beside;
 mod bundle;
 mod fuzz;
 #[cfg(test)]
@@ -36,9 +37,15 @@ struct Arguments {
 enum Task {
     /// Run all tests: format, lints, unit, property, conformance, end to end, documentation, README.
     ///
-    /// Sets up what it needs: a Python environment under target/ with pinned packages, one release build. With the
-    /// variable CI set, nothing may be skipped but what tests/known-skips.toml lists.
-    Test,
+    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundles. With the variable CI
+    /// set, only what tests/known-skips.toml lists may be skipped.
+    Test {
+        /// Only what needs no bundle, no emulator and no browser, for the time between two commits.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Run the tests of the stack in infra/ alone.
+    Stack,
     /// Run the end-to-end tests alone; arguments go to the test program, e.g. a part of a test's name.
     E2e {
         /// Passed on.
@@ -122,7 +129,9 @@ fn main() -> ExitCode {
         return compiled;
     }
     let done = match Arguments::parse().task {
-        Task::Test => test::all(),
+        Task::Test { quick: false } => test::all(),
+        Task::Test { quick: true } => test::quick(),
+        Task::Stack => test::stack(),
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Task::Soak { arguments } => soak(&arguments),

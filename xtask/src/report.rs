@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, is_ci, root, target_dir};
+use crate::beside::Beside;
+use crate::tools::{Failure, is_ci, now, root, target_dir};
 
 /// What a run has done so far.
-#[derive(Default)]
 pub(crate) struct Report {
+    started: Instant,
     steps: Vec<(&'static str, Duration, bool)>,
     skipped: Vec<(String, String)>,
 }
@@ -26,6 +27,11 @@ struct KnownSkip {
 }
 
 impl Report {
+    /// From now on.
+    pub(crate) fn begin() -> Self {
+        Self { started: now(), steps: Vec::new(), skipped: Vec::new() }
+    }
+
     /// Runs one step and notes its time.
     pub(crate) fn step<T>(
         &mut self,
@@ -37,6 +43,16 @@ impl Report {
         let done = work();
         self.steps.push((name, start.elapsed(), done.is_ok()));
         done.map_err(|Failure(message)| Failure(format!("{name}: {message}")))
+    }
+
+    /// Waits for a step that ran beside others.
+    pub(crate) fn finish(&mut self, name: &'static str, beside: Beside) -> Result<(), Failure> {
+        println!("\n=== {name}");
+        let start = now();
+        let done = beside.finish();
+        let time = done.as_ref().map_or_else(|_| start.elapsed(), |time| *time);
+        self.steps.push((name, time, done.is_ok()));
+        done.map(drop).map_err(|Failure(message)| Failure(format!("{name}: {message}")))
     }
 
     /// Leaves something out. With `CI` set that is a failure unless `tests/known-skips.toml` lists it.
@@ -60,8 +76,7 @@ impl Report {
                 if *succeeded { "ok    " } else { "FAILED" }
             );
         }
-        let total: Duration = self.steps.iter().map(|(_, time, _)| *time).sum();
-        println!("{:>7.1} s  in all", total.as_secs_f64());
+        println!("{:>7.1} s  in all", self.started.elapsed().as_secs_f64());
 
         let by_tests = fs::read_to_string(tests_record()).unwrap_or_default();
         let by_tests: BTreeSet<&str> = by_tests.lines().collect();
@@ -93,9 +108,4 @@ fn known_skips() -> Result<BTreeSet<String>, Failure> {
     let text = fs::read_to_string(root().join("tests/known-skips.toml")).map_err(|error| failure(&error))?;
     let known: KnownSkips = toml::from_str(&text).map_err(|error| failure(&error))?;
     Ok(known.skip.into_iter().map(|skip| skip.name).collect())
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long a step takes in real time is what is asked")]
-fn now() -> Instant {
-    Instant::now()
 }

@@ -1,9 +1,8 @@
 //! `cargo xtask simulate`: the simulator, and the proof that it finds bugs.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde::Deserialize;
 
@@ -28,46 +27,11 @@ pub(crate) fn simulate(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(target_dir().join("release/simulate")).args(arguments))
 }
 
-/// Fresh seeds, beside other steps: the simulator keeps one processor busy. Ended when it is dropped.
-pub(crate) struct FreshSeeds {
-    simulator: Child,
-}
-
-impl FreshSeeds {
-    /// Runs seeds for so many seconds. The build of the tests must be there.
-    ///
-    /// # Errors
-    /// The simulator does not start.
-    pub(crate) fn start(seconds: u32) -> Result<Self, Failure> {
-        let mut simulator = Command::new(target_dir().join("debug/simulate"));
-        simulator.args(["--seconds", &seconds.to_string()]).stdout(Stdio::piped());
-        let child = simulator.spawn();
-        let child =
-            child.map_err(|error| Failure(format!("{} does not start: {error}", shown(&simulator))))?;
-        Ok(Self { simulator: child })
-    }
-
-    /// Waits for the end and prints what it said.
-    ///
-    /// # Errors
-    /// A seed that broke a rule.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        let failed = |error: std::io::Error| Failure(format!("the simulator: {error}"));
-        let mut said = String::new();
-        if let Some(mut stdout) = self.simulator.stdout.take() {
-            stdout.read_to_string(&mut said).map_err(failed)?;
-        }
-        print!("{said}");
-        let status = self.simulator.wait().map_err(failed)?;
-        if status.success() { Ok(()) } else { Err(Failure("a seed broke a rule".to_owned())) }
-    }
-}
-
-impl Drop for FreshSeeds {
-    fn drop(&mut self) {
-        let _it_has_ended = self.simulator.kill();
-        let _nobody_waits = self.simulator.wait();
-    }
+/// Fresh seeds for so many seconds, in the tests' own build of the simulator.
+pub(crate) fn fresh_seeds(seconds: u32) -> Command {
+    let mut simulator = Command::new(target_dir().join("debug/simulate"));
+    simulator.args(["--seconds", &seconds.to_string()]);
+    simulator
 }
 
 #[derive(Deserialize)]

@@ -3,11 +3,12 @@
 use std::fs;
 use std::process::Command;
 
+use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
 use crate::fuzz;
 use crate::instructions;
 use crate::report::{Report, forget_skipped_tests};
-use crate::simulate::{self, FreshSeeds};
+use crate::simulate;
 use crate::sizes;
 use crate::stack::{self, Node};
 use crate::supply_chain;
@@ -18,16 +19,37 @@ use crate::venv::{self, Python};
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
 const SIMULATION_SECONDS: u32 = 300;
+/// … and in the inner loop.
+const QUICK_SIMULATION_SECONDS: u32 = 15;
 
 /// Everything, in the order in which it says most for least time; stops at the first failure.
 pub(crate) fn all() -> Result<(), Failure> {
-    let mut report = Report::default();
     forget_skipped_tests();
-    let done = steps(&mut report);
-    report.print();
-    done?;
+    reported(steps)?;
     println!("\nall tests passed");
     Ok(())
+}
+
+/// For the inner loop: what needs nothing that is not compiled already.
+pub(crate) fn quick() -> Result<(), Failure> {
+    reported(|report| {
+        report.step("format", format)?;
+        report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
+        report.step("unit and property tests", || run(unit_tests().args(["--skip", "chromium"])))?;
+        report.step("the loop in virtual time, schemas", || {
+            run(&mut cargo(&["test", "--workspace", "--test", "loop", "--test", "schemas"]))
+        })?;
+        report.step("simulation of fresh seeds", || run(&mut simulate::fresh_seeds(QUICK_SIMULATION_SECONDS)))
+    })?;
+    println!("\nthe quick tests passed; `cargo xtask test` runs all of them");
+    Ok(())
+}
+
+fn reported(steps: impl FnOnce(&mut Report) -> Result<(), Failure>) -> Result<(), Failure> {
+    let mut report = Report::begin();
+    let done = steps(&mut report);
+    report.print();
+    done
 }
 
 /// The end-to-end tests alone.
@@ -40,20 +62,21 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
 }
 
 fn steps(report: &mut Report) -> Result<(), Failure> {
-    report.step("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
+    report.step("format", format)?;
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", stack::set_up)?;
     supply_chain::check(report, &python)?;
-    report.step("lints", || {
-        run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
-    })?;
-    bundles(report, &python)?;
+    let bundles = start_bundles(report, &python)?;
+    report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
-    unit_tests(report)?;
+    unit_tests_step(report)?;
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
-    system_tests(report, &python, &node)?;
-    proof(report, &python)?;
+    if let Some(bundles) = bundles {
+        report.finish("bundles (beside the steps before)", bundles)?;
+        report.step("sizes of the bundles", sizes::check)?;
+    }
+    proof(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -61,8 +84,20 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("README commands", readme_commands)
 }
 
-fn unit_tests(report: &mut Report) -> Result<(), Failure> {
-    let mut command = cargo(&["test", "--workspace", "--lib", "--bins", "--"]);
+fn format() -> Result<(), Failure> {
+    run(&mut cargo(&["fmt", "--all", "--check"]))
+}
+
+fn lints() -> Result<(), Failure> {
+    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+}
+
+fn unit_tests() -> Command {
+    cargo(&["test", "--workspace", "--lib", "--bins", "--"])
+}
+
+fn unit_tests_step(report: &mut Report) -> Result<(), Failure> {
+    let mut command = unit_tests();
     if output(Command::new("chromium").arg("--version")).is_err() {
         report.skip("the audit's page in a browser", "install Chromium (the command `chromium`)")?;
         command.args(["--skip", "chromium"]);
@@ -78,10 +113,12 @@ fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
     }
 }
 
-/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too.
-fn bundles(report: &mut Report, python: &Python) -> Result<(), Failure> {
+/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too. The longest
+/// build, and Cargo builds nothing else in its folder: it runs beside the others.
+fn start_bundles(report: &mut Report, python: &Python) -> Result<Option<Beside>, Failure> {
     if let Python::Unavailable(remedy) = python {
-        return report.skip("bundles", remedy);
+        report.skip("bundles", remedy)?;
+        return Ok(None);
     }
     // Both land in the same place: what can be run here comes last.
     let other = Architecture::HOST.other();
@@ -89,8 +126,27 @@ fn bundles(report: &mut Report, python: &Python) -> Result<(), Failure> {
         Ok(()) => report.step("bundles for the other architecture", || bundle(other))?,
         Err(Failure(remedy)) => report.skip(&format!("{} bundles", other.name()), &remedy)?,
     }
-    report.step("bundles", || bundle(Architecture::HOST))?;
-    report.step("sizes of the bundles", sizes::check)
+    let host = match Architecture::HOST {
+        Architecture::Arm64 => &["bundle"][..],
+        Architecture::X86_64 => &["bundle", "--x86-64"],
+    };
+    Beside::start("bundles", &xtask(host)?).map(Some)
+}
+
+/// This program again, as a process of its own.
+fn xtask(arguments: &[&str]) -> Result<Command, Failure> {
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure(format!("this program's own path: {error}")))?;
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    Ok(command)
+}
+
+/// The tests of the stack alone.
+pub(crate) fn stack() -> Result<(), Failure> {
+    let venv = venv::set_up(&venv::TESTS)?.required()?;
+    stack::set_up()?.required()?;
+    stack::test(Some(&venv))
 }
 
 fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
@@ -105,16 +161,24 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
     report.step("tests of the stack", || stack::test(venv))
 }
 
-/// What shows that nothing is lost, beyond tests that were thought of.
-fn proof(report: &mut Report, python: &Python) -> Result<(), Failure> {
-    let fresh_seeds = FreshSeeds::start(SIMULATION_SECONDS)?;
+/// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs
+/// wait for queues most of the time, so the search has the processors meanwhile.
+fn proof(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
+    let fresh_seeds = Beside::start("simulation", &simulate::fresh_seeds(SIMULATION_SECONDS))?;
+    let fuzzing = match fuzz::compiler() {
+        Ok(()) => Some(Beside::start("fuzzing", &xtask(&["fuzz"])?)?),
+        Err(Failure(remedy)) => {
+            report.skip("fuzzing", &remedy)?;
+            None
+        }
+    };
+    system_tests(report, python, node)?;
     soak_step(report, python)?;
-    match fuzz::compiler() {
-        Ok(()) => report.step("fuzzing", fuzz::step)?,
-        Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
-    }
     report.step("bugs planted for the simulator", simulate::planted)?;
-    report.step("simulation of fresh seeds (beside the steps before)", || fresh_seeds.finish())
+    if let Some(fuzzing) = fuzzing {
+        report.finish("fuzzing (beside the steps before)", fuzzing)?;
+    }
+    report.finish("simulation of fresh seeds (beside the steps before)", fresh_seeds)
 }
 
 /// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// Why a task did not succeed, for people.
 #[derive(Debug)]
@@ -12,6 +13,12 @@ pub(crate) struct Failure(pub(crate) String);
 #[expect(clippy::disallowed_methods, reason = "xtask's one door to the environment")]
 pub(crate) fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The moment it is, for how long things take.
+#[expect(clippy::disallowed_methods, reason = "how long a step takes in real time is what is asked")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 /// The workspace's root.

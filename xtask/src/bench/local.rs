@@ -6,10 +6,10 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::median;
-use crate::tools::{Failure, cargo, run, target_dir};
+use crate::tools::{Failure, cargo, now, run, target_dir};
 
 const MESSAGES: [u32; 3] = [10_000, 100_000, 1_000_000];
 /// Of all attempts.
@@ -125,11 +125,6 @@ fn state_and_seconds(stat: &str) -> Option<(&str, f64)> {
     let fields: Vec<&str> = after_name.split(' ').collect();
     let ticks = |index: usize| fields.get(index)?.parse::<f64>().ok();
     Some((fields.first()?, (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND))
-}
-
-#[expect(clippy::disallowed_methods, reason = "how long it takes in real time is what is asked")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]

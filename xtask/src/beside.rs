@@ -1,0 +1,115 @@
+//! Steps that run beside others: processes of their own, of the lowest priority, so that what waits for queues is not held up.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::tools::{Failure, now, shown, target_dir};
+
+/// Runs its arguments, and kills them with all that they have started when its standard input ends: the kernel closes that
+/// pipe whatever ends the run, Ctrl-C too. (A shell gives what it starts in the background no standard input: hence 3.)
+const GUARD: &str = r#"
+exec 3<&0
+"$@" & work=$!
+{ read -r _ <&3; kill -s KILL -- "-$$"; } & guard=$!
+wait "$work"; status=$?
+kill "$guard"
+exit "$status"
+"#;
+
+/// A program at work. Ended, with all that it has started, when it is dropped.
+pub(crate) struct Beside {
+    child: Child,
+    log: PathBuf,
+    shown: String,
+    started: Instant,
+}
+
+impl Beside {
+    /// Starts a program. What it prints is kept in a file of this name under `target/beside/`.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub(crate) fn start(name: &str, command: &Command) -> Result<Self, Failure> {
+        let shown = shown(command);
+        let failed = |error: std::io::Error| Failure(format!("{shown} does not start: {error}"));
+        let log = target_dir().join("beside").join(format!("{name}.log"));
+        fs::create_dir_all(target_dir().join("beside")).map_err(failed)?;
+        let file = File::create(&log).map_err(failed)?;
+        let mut guarded = Command::new("sh");
+        guarded
+            .args(["-c", GUARD, "sh", "nice", "-n", "19"])
+            .arg(command.get_program())
+            .args(command.get_args());
+        if let Some(directory) = command.get_current_dir() {
+            guarded.current_dir(directory);
+        }
+        // A group of its own: Cargo's compilers and a fuzzer's workers end with it.
+        guarded.process_group(0).stdin(Stdio::piped());
+        guarded.stdout(file.try_clone().map_err(failed)?).stderr(file);
+        let child = guarded.spawn().map_err(failed)?;
+        println!("$ {shown}   (beside the steps that follow)");
+        Ok(Self { child, log, shown, started: now() })
+    }
+
+    /// Waits for the end and prints what it said. With the time from its start to now, which is at least what it took.
+    ///
+    /// # Errors
+    /// It failed.
+    pub(crate) fn finish(mut self) -> Result<Duration, Failure> {
+        let failed = |error: std::io::Error| Failure(format!("{}: {error}", self.shown));
+        // `wait` closes the child's standard input, which is what it lives by.
+        let stdin = self.child.stdin.take();
+        let status = self.child.wait();
+        drop(stdin);
+        let status = status.map_err(failed)?;
+        print!("{}", fs::read_to_string(&self.log).map_err(failed)?);
+        if status.success() {
+            Ok(self.started.elapsed())
+        } else {
+            Err(Failure(format!("{} failed: {status}", self.shown)))
+        }
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // Where it is still at work, this closes its standard input.
+        let _nobody_waits = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_beside_fails_as_it_would_alone() {
+        let mut shell = Command::new("sh");
+        let failed = Beside::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();
+        let Failure(message) = failed.unwrap_err();
+        assert_eq!(message, "sh -c echo said; exit 3 failed: exit status: 3");
+        assert_eq!(fs::read_to_string(target_dir().join("beside/a-failure.log")).unwrap(), "said\n");
+    }
+
+    #[test]
+    fn nothing_of_it_is_left_when_the_run_ends_early() {
+        let mut shell = Command::new("sh");
+        // Two processes: the shell, and what it waits for.
+        let beside = Beside::start("left", shell.args(["-c", "sleep 600; echo never"])).unwrap();
+        let group = beside.child.id();
+        let is_there = || {
+            let mut signal = Command::new("sh");
+            let sent = signal.args(["-c", &format!("kill -0 -{group} 2>/dev/null")]).status();
+            sent.unwrap().success()
+        };
+        assert!(is_there());
+        drop(beside);
+        // A killed process is there until somebody has asked for its status.
+        while is_there() {
+            std::thread::yield_now();
+        }
+    }
+}
