@@ -2,7 +2,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, notRun, raise, WAITING_SECONDS_MAX, waitsTooLong } from './alarm.ts';
+import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX, waitsTooLong } from './alarm.ts';
 import type { Functions } from './functions.ts';
 import { own, PERIOD } from './metrics.ts';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
@@ -159,9 +159,9 @@ function messageAges(plan: Plan, functions: Functions): Alarm[] {
 function failures({ target }: RedeliverProps, functions: Functions): Alarm[] {
   const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
   return [
-    ...notRun('message-processor', messageProcessor),
-    ...(failedMessageProcessor ? notRun('failed-message-processor', failedMessageProcessor) : []),
-    ...notRun('final-dlq-annotator', finalDlqAnnotator),
+    ...readerFails('message-processor', messageProcessor),
+    ...(failedMessageProcessor ? readerFails('failed-message-processor', failedMessageProcessor) : []),
+    ...readerFails('final-dlq-annotator', finalDlqAnnotator),
     loopStopped('message-processor', messageProcessor),
     ...(failedMessageProcessor ? [loopStopped('failed-message-processor', failedMessageProcessor)] : []),
     loopStopped('final-dlq-annotator', finalDlqAnnotator),

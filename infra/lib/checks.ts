@@ -1,6 +1,7 @@
 import { type Duration, Token } from 'aws-cdk-lib';
 import { isIPv4 } from 'node:net';
 
+import { topicProblems } from './alarm-topic.ts';
 import type { Names } from './names.ts';
 import { longestDelaySeconds, LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from './policy.ts';
 import { INNER_RETENTION, type Place, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
@@ -18,6 +19,7 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): str
     ...nameProblems(plan.names),
     ...policy,
     ...strategyProblems(props),
+    ...topicProblems(props.alarmTopic),
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
