@@ -3,7 +3,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic.ts';
-import { nameProblems } from './checks.ts';
+import { nameProblems, takenProblems } from './checks.ts';
 import { type AsyncNames, asyncNamesOf } from './names.ts';
 import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
@@ -42,6 +42,7 @@ export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan
   const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
+    ...takenProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic),
     ...(props.functions.length === 0
       ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']

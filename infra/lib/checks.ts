@@ -1,4 +1,5 @@
-import { type Duration, Token } from 'aws-cdk-lib';
+import { type Duration, type Stack, Token } from 'aws-cdk-lib';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic.ts';
@@ -12,11 +13,12 @@ import { dataSchemaProblems, policyProblems } from './schemas.ts';
 const RECEIVES_MAX = 1000;
 
 /** Everything that is wrong with a plan, a sentence each. */
-export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): string[] {
+export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
   const policy = policyProblems(plan.policy);
   const ranges = [...rangeProblems(plan), ...durationProblems(plan)];
   return [
     ...nameProblems(plan.names),
+    ...takenProblems(plan.names, stack),
     ...policy,
     ...strategyProblems(props),
     ...topicProblems(props.alarmTopic),
@@ -40,6 +42,14 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
     `prefix and stage make the name "${prefix}", which must start with a letter and be at most ${room} letters, digits ` +
       'and hyphens; shorten or change them.',
   ];
+}
+
+/** Two constructs with one name would fail at the deployment; each has a final DLQ. */
+export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack): string[] {
+  const taken = stack.node.findAll().some((found) => found instanceof sqs.CfnQueue && found.queueName === finalDlq);
+  return taken
+    ? [`prefix and stage make the name "${prefix}", which another construct of this stack has; change one of them.`]
+    : [];
 }
 
 function strategyProblems({ strategy, policy, longDelays, maxReceiveCount }: RedeliverProps): string[] {

@@ -1,3 +1,4 @@
+import { Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
@@ -18,7 +19,9 @@ export function createDashboard(
   functions: Functions,
   alarms: readonly cloudwatch.Alarm[],
 ): cloudwatch.Dashboard {
-  const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName: plan.names.dashboard });
+  // Dashboards of all regions of an account share one list of names.
+  const dashboardName = `${plan.names.prefix}-${Stack.of(scope).region}`;
+  const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
   dashboard.addWidgets(
     new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: [...alarms], width: 24, height: 4 }),
   );

@@ -8,7 +8,6 @@ export interface Names {
   readonly messageProcessor: string;
   readonly failedMessageProcessor: string;
   readonly finalDlqAnnotator: string;
-  readonly dashboard: string;
 }
 
 /** The names of one deployment. */
@@ -23,7 +22,6 @@ export function namesOf(prefix = 'redeliver', stage = 'prod'): Names {
     messageProcessor: `${common}-message-processor`,
     failedMessageProcessor: `${common}-failed-message-processor`,
     finalDlqAnnotator: `${common}-final-dlq-annotator`,
-    dashboard: common,
   };
 }
 

@@ -1,4 +1,4 @@
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { fileURLToPath } from 'node:url';
@@ -68,7 +68,7 @@ export const SPARE_RECEIVES = 10;
  *
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function planOf(props: RedeliverProps, stack: Place): Plan {
+export function planOf(props: RedeliverProps, stack: Stack): Plan {
   const { target } = props;
   const timeout = props.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
