@@ -1,3 +1,4 @@
+import type { CfnCondition } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -21,6 +22,8 @@ export interface Alarm {
   readonly threshold: number;
   /** For how many periods of five minutes. Default: 1. */
   readonly periods?: number;
+  /** Known at the deployment: whether there is such an alarm at all. Default: there is. */
+  readonly condition?: CfnCondition;
 }
 
 /** Four times the longest `DelaySeconds`: a message that waits so long is not being worked on. */
@@ -36,7 +39,7 @@ export function raise(
   if (alarmTopic) {
     allowAlarms(scope, alarmTopic);
   }
-  return wanted.map(({ name, description, metric, threshold, periods }) => {
+  return wanted.map(({ name, description, metric, threshold, periods, condition }) => {
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
       alarmName: `${prefix}-${name}`,
       alarmDescription: description,
@@ -47,6 +50,9 @@ export function raise(
       // Queues and functions without traffic have no metrics.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
     });
+    if (condition) {
+      resourceOf(alarm).cfnOptions.condition = condition;
+    }
     if (alarmTopic) {
       const action = new SnsAction(alarmTopic);
       alarm.addAlarmAction(action);
@@ -54,6 +60,11 @@ export function raise(
     }
     return alarm;
   });
+}
+
+/** Whether an alarm is there wherever the stack is deployed. */
+export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
+  return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
 /** Something was given up, and nobody looks. */
@@ -137,4 +148,8 @@ export function loopStopped(name: string, target: lambda.IFunction): Alarm {
 
 function oldest(queue: sqs.IQueue): cloudwatch.Metric {
   return queue.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
+}
+
+function resourceOf(alarm: cloudwatch.Alarm): cloudwatch.CfnAlarm {
+  return alarm.node.defaultChild as cloudwatch.CfnAlarm;
 }

@@ -9,6 +9,7 @@ import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
 import { DELAY_SECONDS_MAX, worstCaseDelaySeconds, worstCaseSpanSeconds } from './policy.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Queues } from './queues.ts';
+import { targetLoop } from './target-alarm.ts';
 
 const BACKLOG_MAX = 1000;
 /** "Amazon SQS message quotas": so many messages of a queue can be received and not deleted; it gives out no more then. */
@@ -31,7 +32,8 @@ export function createAlarms(
     ...arrivals(plan, functions),
     ...pace(plan, functions),
     ...messageAges(plan, functions),
-    ...failures(props, functions),
+    ...failures(functions),
+    ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
 }
 
@@ -156,7 +158,7 @@ function messageAges(plan: Plan, functions: Functions): Alarm[] {
   }));
 }
 
-function failures({ target }: RedeliverProps, functions: Functions): Alarm[] {
+function failures(functions: Functions): Alarm[] {
   const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
   return [
     ...readerFails('message-processor', messageProcessor),
@@ -165,6 +167,5 @@ function failures({ target }: RedeliverProps, functions: Functions): Alarm[] {
     loopStopped('message-processor', messageProcessor),
     ...(failedMessageProcessor ? [loopStopped('failed-message-processor', failedMessageProcessor)] : []),
     loopStopped('final-dlq-annotator', finalDlqAnnotator),
-    ...(target.kind === 'lambda' ? [loopStopped('target', target.function)] : []),
   ];
 }

@@ -3,6 +3,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
+import { isUnconditional } from './alarm.ts';
 import type { Functions } from './functions.ts';
 import { ofLambda, own, ownBy, PERIOD } from './metrics.ts';
 import type { Plan } from './plan.ts';
@@ -22,9 +23,9 @@ export function createDashboard(
   // Dashboards of all regions of an account share one list of names.
   const dashboardName = `${plan.names.prefix}-${Stack.of(scope).region}`;
   const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
-  dashboard.addWidgets(
-    new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: [...alarms], width: 24, height: 4 }),
-  );
+  // Its text cannot leave out what the deployment leaves out.
+  const shown = alarms.filter(isUnconditional);
+  dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
   dashboard.addWidgets(atAGlance(queues, functions));
   dashboard.addWidgets(flowIn(queues, functions), failures(queues, functions));
   dashboard.addWidgets(retriesByAttempt(functions), delays(plan, functions));
