@@ -3,8 +3,8 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic.ts';
-import { nameProblems, takenProblems } from './checks.ts';
-import { type AsyncNames, asyncNamesOf } from './names.ts';
+import { nameProblems } from './checks.ts';
+import { type AsyncNames, asyncNamesOf, takenProblems } from './names.ts';
 import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
 import type { AsyncRetryProps } from './props.ts';

@@ -1,9 +1,8 @@
 import { type Duration, type Stack, Token } from 'aws-cdk-lib';
-import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic.ts';
-import type { Names } from './names.ts';
+import { type Names, takenProblems } from './names.ts';
 import { longestDelaySeconds, LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from './policy.ts';
 import { INNER_RETENTION, type Place, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
@@ -27,7 +26,7 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.
-    ...(ranges.length === 0 ? [...batchProblems(plan), ...visibilityProblems(plan)] : []),
+    ...(ranges.length === 0 ? [...reservationProblems(plan), ...batchProblems(plan), ...visibilityProblems(plan)] : []),
     ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan), ...hidingProblems(plan)] : []),
   ];
 }
@@ -42,14 +41,6 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
     `prefix and stage make the name "${prefix}", which must start with a letter and be at most ${room} letters, digits ` +
       'and hyphens; shorten or change them.',
   ];
-}
-
-/** Two constructs with one name would fail at the deployment; each has a final DLQ. */
-export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack): string[] {
-  const taken = stack.node.findAll().some((found) => found instanceof sqs.CfnQueue && found.queueName === finalDlq);
-  return taken
-    ? [`prefix and stage make the name "${prefix}", which another construct of this stack has; change one of them.`]
-    : [];
 }
 
 function strategyProblems({ strategy, policy, longDelays, maxReceiveCount }: RedeliverProps): string[] {
@@ -173,6 +164,17 @@ function visibilityProblems(plan: Plan): string[] {
   return [
     `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
       `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
+  ];
+}
+
+/** A receive that Lambda refuses to run counts as one ("Configuring scaling behavior for SQS event source mappings"). */
+function reservationProblems({ reservedConcurrency: reserved, maxConcurrency }: Plan): string[] {
+  if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
+    return [];
+  }
+  return [
+    `reservedConcurrency is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
+      'invocations, and each refused message spends an attempt.',
   ];
 }
 

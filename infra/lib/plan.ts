@@ -28,6 +28,7 @@ export interface Plan extends Commons {
   readonly batchSize: number;
   readonly maxConcurrentCalls: number;
   readonly maxConcurrency: number;
+  readonly reservedConcurrency: number | undefined;
   /** The message-processor's. */
   readonly timeout: Duration;
   /** Of one call; a handler of your own has none but the function's. */
@@ -84,6 +85,7 @@ export function planOf(props: RedeliverProps, stack: Stack): Plan {
     batchSize: props.batchSize ?? 10,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,
+    reservedConcurrency: props.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
     ...commonsOf(props),
