@@ -79,7 +79,7 @@ export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
     {
       // An alarm acts when its state changes: while one letter is kept, the alarm above tells of no other. Counted are sends,
       // so the annotator's, but not what SQS itself moves there ("Available CloudWatch metrics for Amazon SQS"): messages
-      // that the annotator failed on for hours, with alarms of its own.
+      // on which the annotator failed ten times, in half an hour, with alarms of its own.
       name: 'final-dlq-arrivals',
       description:
         'Messages were given up just now, whether or not others are kept from before. Read why in their ErrorType and ' +
