@@ -1,13 +1,13 @@
-import { Stack } from 'aws-cdk-lib';
+import type { CfnCondition } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
-import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { ofLambda, PERIOD } from './metrics.ts';
+import { allowAlarms } from './alarm-topic.ts';
+import { ofLambda, own, PERIOD } from './metrics.ts';
 import { INNER_RETENTION, RETENTION_SHARE } from './plan.ts';
 import type { DeadLetterQueues } from './queues.ts';
 
@@ -22,6 +22,8 @@ export interface Alarm {
   readonly threshold: number;
   /** For how many periods of five minutes. Default: 1. */
   readonly periods?: number;
+  /** Known at the deployment: whether there is such an alarm at all. Default: there is. */
+  readonly condition?: CfnCondition;
 }
 
 /** Four times the longest `DelaySeconds`: a message that waits so long is not being worked on. */
@@ -35,9 +37,9 @@ export function raise(
   wanted: readonly Alarm[],
 ): cloudwatch.Alarm[] {
   if (alarmTopic) {
-    allowAlarms(alarmTopic);
+    allowAlarms(scope, alarmTopic);
   }
-  return wanted.map(({ name, description, metric, threshold, periods }) => {
+  return wanted.map(({ name, description, metric, threshold, periods, condition }) => {
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
       alarmName: `${prefix}-${name}`,
       alarmDescription: description,
@@ -48,6 +50,9 @@ export function raise(
       // Queues and functions without traffic have no metrics.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
     });
+    if (condition) {
+      resourceOf(alarm).cfnOptions.condition = condition;
+    }
     if (alarmTopic) {
       const action = new SnsAction(alarmTopic);
       alarm.addAlarmAction(action);
@@ -57,20 +62,9 @@ export function raise(
   });
 }
 
-/**
- * A topic with a policy of its own (`enforceSSL`) has lost SNS's default one, which lets alarms in. An imported topic's
- * policy is its owner's business.
- */
-function allowAlarms(topic: sns.ITopic): void {
-  topic.addToResourcePolicy(
-    new iam.PolicyStatement({
-      sid: 'AlarmsOfThisAccount',
-      principals: [new iam.ServicePrincipal('cloudwatch.amazonaws.com')],
-      actions: ['sns:Publish'],
-      resources: [topic.topicArn],
-      conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(topic).account } },
-    }),
-  );
+/** Whether an alarm is there wherever the stack is deployed. */
+export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
+  return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
 /** Something was given up, and nobody looks. */
@@ -80,6 +74,17 @@ export function deadLetters({ finalDlq }: DeadLetterQueues): Alarm[] {
       name: 'final-dlq-not-empty',
       description: 'Messages were given up. Read why in their ErrorType and ErrorDetails, mend the cause, send them back.',
       metric: finalDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
+      threshold: 0,
+    },
+    {
+      // An alarm acts when its state changes: while one letter is kept, the alarm above tells of no other. Counted are sends,
+      // so the annotator's, but not what SQS itself moves there ("Available CloudWatch metrics for Amazon SQS"): messages
+      // on which the annotator failed ten times, in half an hour, with alarms of its own.
+      name: 'final-dlq-arrivals',
+      description:
+        'Messages were given up just now, whether or not others are kept from before. Read why in their ErrorType and ' +
+        'ErrorDetails.',
+      metric: finalDlq.metricNumberOfMessagesSent({ period: PERIOD }),
       threshold: 0,
     },
     {
@@ -104,8 +109,8 @@ export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, se
   };
 }
 
-/** A function of ours fails as a whole, or is not run. */
-export function notRun(name: string, target: lambda.IFunction): Alarm[] {
+/** A function of ours fails as a whole, is not run, or runs and cannot send. */
+export function readerFails(name: string, target: lambda.Function): Alarm[] {
   return [
     {
       name: `${name}-errors`,
@@ -117,6 +122,15 @@ export function notRun(name: string, target: lambda.IFunction): Alarm[] {
       name: `${name}-throttles`,
       description: `Lambda refused to run the ${name}: raise the account's concurrency or lower maxConcurrency.`,
       metric: ofLambda('Throttles', target),
+      threshold: 0,
+    },
+    {
+      // The queue's age does not tell: SQS leaves messages out of it once they were received three times.
+      name: `${name}-not-confirmed`,
+      description:
+        `The ${name} runs, but what it sent was not confirmed, so its messages come back. Look at its log for ` +
+        'not_confirmed: usually a permission, a queue or a key that is gone, or no way to AWS.',
+      metric: own('NotConfirmed', target),
       threshold: 0,
     },
   ];
@@ -134,4 +148,8 @@ export function loopStopped(name: string, target: lambda.IFunction): Alarm {
 
 function oldest(queue: sqs.IQueue): cloudwatch.Metric {
   return queue.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
+}
+
+function resourceOf(alarm: cloudwatch.Alarm): cloudwatch.CfnAlarm {
+  return alarm.node.defaultChild as cloudwatch.CfnAlarm;
 }

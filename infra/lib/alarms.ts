@@ -2,13 +2,14 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, notRun, raise, WAITING_SECONDS_MAX, waitsTooLong } from './alarm.ts';
+import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX, waitsTooLong } from './alarm.ts';
 import type { Functions } from './functions.ts';
 import { own, PERIOD } from './metrics.ts';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
 import { DELAY_SECONDS_MAX, worstCaseDelaySeconds, worstCaseSpanSeconds } from './policy.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Queues } from './queues.ts';
+import { targetLoop } from './target-alarm.ts';
 
 const BACKLOG_MAX = 1000;
 /** "Amazon SQS message quotas": so many messages of a queue can be received and not deleted; it gives out no more then. */
@@ -31,7 +32,8 @@ export function createAlarms(
     ...arrivals(plan, functions),
     ...pace(plan, functions),
     ...messageAges(plan, functions),
-    ...failures(props, functions),
+    ...failures(functions),
+    ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
 }
 
@@ -156,15 +158,14 @@ function messageAges(plan: Plan, functions: Functions): Alarm[] {
   }));
 }
 
-function failures({ target }: RedeliverProps, functions: Functions): Alarm[] {
+function failures(functions: Functions): Alarm[] {
   const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
   return [
-    ...notRun('message-processor', messageProcessor),
-    ...(failedMessageProcessor ? notRun('failed-message-processor', failedMessageProcessor) : []),
-    ...notRun('final-dlq-annotator', finalDlqAnnotator),
+    ...readerFails('message-processor', messageProcessor),
+    ...(failedMessageProcessor ? readerFails('failed-message-processor', failedMessageProcessor) : []),
+    ...readerFails('final-dlq-annotator', finalDlqAnnotator),
     loopStopped('message-processor', messageProcessor),
     ...(failedMessageProcessor ? [loopStopped('failed-message-processor', failedMessageProcessor)] : []),
     loopStopped('final-dlq-annotator', finalDlqAnnotator),
-    ...(target.kind === 'lambda' ? [loopStopped('target', target.function)] : []),
   ];
 }

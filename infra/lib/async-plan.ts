@@ -2,8 +2,9 @@ import { Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
+import { topicProblems } from './alarm-topic.ts';
 import { nameProblems } from './checks.ts';
-import { type AsyncNames, asyncNamesOf } from './names.ts';
+import { type AsyncNames, asyncNamesOf, takenProblems } from './names.ts';
 import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
 import type { AsyncRetryProps } from './props.ts';
@@ -41,6 +42,8 @@ export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan
   const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
   const problems = [
     ...nameProblems(names),
+    ...takenProblems(names, Stack.of(scope)),
+    ...topicProblems(props.alarmTopic),
     ...(props.functions.length === 0
       ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
       : []),

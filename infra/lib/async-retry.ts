@@ -7,7 +7,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import { join } from 'node:path';
 
-import { type Alarm, deadLetters, loopStopped, notRun, raise, waitsTooLong } from './alarm.ts';
+import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm.ts';
 import { type AsyncPlan, asyncPlanOf, type Retried } from './async-plan.ts';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from './function.ts';
 import { ofLambda } from './metrics.ts';
@@ -69,8 +69,8 @@ export class AsyncRetry extends Construct {
       // A hop is a new message with a new age.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
-      ...notRun('async-retry-handler', this.asyncRetryHandler),
-      ...notRun('final-dlq-annotator', this.finalDlqAnnotator),
+      ...readerFails('async-retry-handler', this.asyncRetryHandler),
+      ...readerFails('final-dlq-annotator', this.finalDlqAnnotator),
       loopStopped('async-retry-handler', this.asyncRetryHandler),
       loopStopped('final-dlq-annotator', this.finalDlqAnnotator),
       ...plan.functions.flatMap(ofRetried),

@@ -1,7 +1,8 @@
-import { type Duration, Token } from 'aws-cdk-lib';
+import { type Duration, type Stack, Token } from 'aws-cdk-lib';
 import { isIPv4 } from 'node:net';
 
-import type { Names } from './names.ts';
+import { topicProblems } from './alarm-topic.ts';
+import { type Names, takenProblems } from './names.ts';
 import { longestDelaySeconds, LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from './policy.ts';
 import { INNER_RETENTION, type Place, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
@@ -11,19 +12,21 @@ import { dataSchemaProblems, policyProblems } from './schemas.ts';
 const RECEIVES_MAX = 1000;
 
 /** Everything that is wrong with a plan, a sentence each. */
-export function problemsOf(props: RedeliverProps, plan: Plan, stack: Place): string[] {
+export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
   const policy = policyProblems(plan.policy);
   const ranges = [...rangeProblems(plan), ...durationProblems(plan)];
   return [
     ...nameProblems(plan.names),
+    ...takenProblems(plan.names, stack),
     ...policy,
     ...strategyProblems(props),
+    ...topicProblems(props.alarmTopic),
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.
-    ...(ranges.length === 0 ? [...batchProblems(plan), ...visibilityProblems(plan)] : []),
+    ...(ranges.length === 0 ? [...reservationProblems(plan), ...batchProblems(plan), ...visibilityProblems(plan)] : []),
     ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan), ...hidingProblems(plan)] : []),
   ];
 }
@@ -161,6 +164,17 @@ function visibilityProblems(plan: Plan): string[] {
   return [
     `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
       `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
+  ];
+}
+
+/** A receive that Lambda refuses to run counts as one ("Configuring scaling behavior for SQS event source mappings"). */
+function reservationProblems({ reservedConcurrency: reserved, maxConcurrency }: Plan): string[] {
+  if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
+    return [];
+  }
+  return [
+    `reservedConcurrency is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
+      'invocations, and each refused message spends an attempt.',
   ];
 }
 

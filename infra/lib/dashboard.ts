@@ -1,7 +1,9 @@
+import { Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
+import { isUnconditional } from './alarm.ts';
 import type { Functions } from './functions.ts';
 import { ofLambda, own, ownBy, PERIOD } from './metrics.ts';
 import type { Plan } from './plan.ts';
@@ -18,10 +20,12 @@ export function createDashboard(
   functions: Functions,
   alarms: readonly cloudwatch.Alarm[],
 ): cloudwatch.Dashboard {
-  const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName: plan.names.dashboard });
-  dashboard.addWidgets(
-    new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: [...alarms], width: 24, height: 4 }),
-  );
+  // Dashboards of all regions of an account share one list of names.
+  const dashboardName = `${plan.names.prefix}-${Stack.of(scope).region}`;
+  const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
+  // Its text cannot leave out what the deployment leaves out.
+  const shown = alarms.filter(isUnconditional);
+  dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
   dashboard.addWidgets(atAGlance(queues, functions));
   dashboard.addWidgets(flowIn(queues, functions), failures(queues, functions));
   dashboard.addWidgets(retriesByAttempt(functions), delays(plan, functions));

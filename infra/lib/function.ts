@@ -49,6 +49,7 @@ export interface FunctionPlan {
   readonly handler?: boolean;
   readonly dataSchema?: string | undefined;
   readonly timeout: Duration;
+  readonly reservedConcurrency?: number | undefined;
   readonly environment: Record<string, string>;
   readonly vpc?: VpcPlacement | undefined;
 }
@@ -86,6 +87,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     role,
     memorySize: MEMORY_MIB,
     timeout: wanted.timeout,
+    ...(wanted.reservedConcurrency !== undefined && { reservedConcurrentExecutions: wanted.reservedConcurrency }),
     environment: wanted.environment,
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,

@@ -37,6 +37,7 @@ function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: P
     handler: target.kind === 'handler',
     dataSchema: props.dataSchema,
     timeout: plan.timeout,
+    reservedConcurrency: plan.reservedConcurrency,
     vpc: props.vpc,
     environment: {
       ...strategyEnvironment(plan, queues),

@@ -1,3 +1,6 @@
+import type { Stack } from 'aws-cdk-lib';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+
 /** Fixed names: queues allow each other by name, since references to each other would be a cycle. */
 export interface Names {
   readonly prefix: string;
@@ -8,7 +11,6 @@ export interface Names {
   readonly messageProcessor: string;
   readonly failedMessageProcessor: string;
   readonly finalDlqAnnotator: string;
-  readonly dashboard: string;
 }
 
 /** The names of one deployment. */
@@ -23,7 +25,6 @@ export function namesOf(prefix = 'redeliver', stage = 'prod'): Names {
     messageProcessor: `${common}-message-processor`,
     failedMessageProcessor: `${common}-failed-message-processor`,
     finalDlqAnnotator: `${common}-final-dlq-annotator`,
-    dashboard: common,
   };
 }
 
@@ -48,4 +49,12 @@ export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncN
     asyncRetryHandler: `${common}-async-retry-handler`,
     finalDlqAnnotator,
   };
+}
+
+/** Two constructs with one name would fail at the deployment; each has a final DLQ. */
+export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack): string[] {
+  const taken = stack.node.findAll().some((found) => found instanceof sqs.CfnQueue && found.queueName === finalDlq);
+  return taken
+    ? [`prefix and stage make the name "${prefix}", which another construct of this stack has; change one of them.`]
+    : [];
 }

@@ -1,4 +1,4 @@
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration, RemovalPolicy, type Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { fileURLToPath } from 'node:url';
@@ -28,6 +28,7 @@ export interface Plan extends Commons {
   readonly batchSize: number;
   readonly maxConcurrentCalls: number;
   readonly maxConcurrency: number;
+  readonly reservedConcurrency: number | undefined;
   /** The message-processor's. */
   readonly timeout: Duration;
   /** Of one call; a handler of your own has none but the function's. */
@@ -68,7 +69,7 @@ export const SPARE_RECEIVES = 10;
  *
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function planOf(props: RedeliverProps, stack: Place): Plan {
+export function planOf(props: RedeliverProps, stack: Stack): Plan {
   const { target } = props;
   const timeout = props.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
@@ -84,6 +85,7 @@ export function planOf(props: RedeliverProps, stack: Place): Plan {
     batchSize: props.batchSize ?? 10,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,
+    reservedConcurrency: props.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
     ...commonsOf(props),

@@ -62,7 +62,10 @@ export interface ExistingSourceQueue {
   readonly connected?: boolean;
 }
 
-/** A place in a VPC, for targets that can be reached only from there. It needs a way to SQS, too: NAT or an endpoint. */
+/**
+ * A place in a VPC, for targets that can be reached only from there. It needs a way to SQS, too, and to Lambda for a Lambda
+ * target or Secrets Manager for `headersSecret`: NAT, or an interface endpoint for each.
+ */
 export interface VpcPlacement {
   readonly vpc: ec2.IVpc;
   /** Default: the VPC's private subnets. */
@@ -123,6 +126,11 @@ export interface RedeliverProps extends CommonProps {
   readonly maxConcurrentCalls?: number;
   /** Invocations of the message-processor at the same time, 2 to 1000. Default: 10. */
   readonly maxConcurrency?: number;
+  /**
+   * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
+   * want of it spends an attempt. Lambda leaves 100 of the account's unreserved. Default: none is kept.
+   */
+  readonly reservedConcurrency?: number;
   /** The message-processor's timeout. Default: 60 s. */
   readonly timeout?: Duration;
   /** Where the message-processor runs. Default: outside of any VPC. */

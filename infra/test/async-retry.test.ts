@@ -159,10 +159,12 @@ describe('the retries of asynchronous invocations', () => {
     const ofFunction = (name: string, id: string): unknown[] => [
       [`${name}-errors`, 'Errors', id, 0],
       [`${name}-throttles`, 'Throttles', id, 0],
+      [`${name}-not-confirmed`, 'NotConfirmed', id, 0],
       [`${name}-loop-stopped`, 'RecursiveInvocationsDropped', id, 0],
     ];
     const expected = [
       ['final-dlq-not-empty', 'ApproximateNumberOfMessagesVisible', '{FinalDlq.QueueName}', 0],
+      ['final-dlq-arrivals', 'NumberOfMessagesSent', '{FinalDlq.QueueName}', 0],
       ['final-dlq-about-to-expire', 'ApproximateAgeOfOldestMessage', '{FinalDlq.QueueName}', 967_680],
       ['retry-queue-waits-too-long', 'ApproximateAgeOfOldestMessage', '{RetryQueue.QueueName}', 3600],
       ['annotation-queue-waits-too-long', 'ApproximateAgeOfOldestMessage', '{AnnotationQueue.QueueName}', 3600],
@@ -204,7 +206,7 @@ describe('the retries of asynchronous invocations', () => {
       [retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator].map(({ node }) => node.id),
       ['RetryQueue', 'AnnotationQueue', 'FinalDlq', 'AsyncRetryHandler', 'FinalDlqAnnotator'],
     );
-    assert.equal(alarms.length, 14);
+    assert.equal(alarms.length, 17);
   });
 });
 

@@ -128,6 +128,12 @@ describe('functions', () => {
     ]);
   });
 
+  test('concurrency is reserved for the message-processor alone, and only where that is asked for', () => {
+    const reserved = (of: Template): unknown[] => NAMES.map((name) => functionNamed(of, name).Properties['ReservedConcurrentExecutions']);
+    assert.deepEqual(reserved(template), [undefined, undefined, undefined]);
+    assert.deepEqual(reserved(templateWith(() => ({ ...HTTP, reservedConcurrency: 25 }))), [25, undefined, undefined]);
+  });
+
   test('settings are the ones that the functions read', () => {
     const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
     assert.deepEqual(names('message-processor'), [

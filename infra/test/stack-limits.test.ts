@@ -40,6 +40,9 @@ describe('the last right value is accepted, and the first wrong one is not', () 
   const receives = 'each receive counts as a retry spent';
   const batches = 'more would need a batching window, which delays every message';
   const mapping = 'what an SQS event source mapping accepts';
+  const reserved = (value: number, max: number): string =>
+    `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would refuse the other invocations, ` +
+    'and each refused message spends an attempt.';
   const visibility = (value: number): string =>
     `sourceVisibilityTimeout is ${value} s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).`;
   const name = 'must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.';
@@ -52,6 +55,14 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     ['maxConcurrency', [{ maxConcurrency: 2 }, { maxConcurrency: 1000 }], [
       [{ maxConcurrency: 1001 }, range('maxConcurrency', 1001, 2, 1000, mapping)],
       [{ maxConcurrency: NaN }, range('maxConcurrency', NaN, 2, 1000, mapping)],
+    ]],
+    ['reservedConcurrency', [{ reservedConcurrency: 10 }, { reservedConcurrency: 2, maxConcurrency: 2 }, { reservedConcurrency: 5000 }], [
+      [{ reservedConcurrency: 9 }, reserved(9, 10)],
+      [{ reservedConcurrency: 49, maxConcurrency: 50 }, reserved(49, 50)],
+      [{ reservedConcurrency: 0 }, reserved(0, 10)],
+      [{ reservedConcurrency: 10.5 }, reserved(10.5, 10)],
+      [{ reservedConcurrency: NaN }, reserved(NaN, 10)],
+      [{ reservedConcurrency: 1, maxConcurrency: 1 }, range('maxConcurrency', 1, 2, 1000, mapping)],
     ]],
     ['maxConcurrentCalls', [{ maxConcurrentCalls: 1, batchSize: 1 }, { maxConcurrentCalls: 10_000 }], [
       [{ maxConcurrentCalls: 0 }, range('maxConcurrentCalls', 0, 1, 10_000, "the function's own limit")],

@@ -4,6 +4,7 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
+import { plain } from './stack-exact.ts';
 import { HTTP, named, type Resource, templateWith } from './stack-support.ts';
 
 const SUFFIXES = ['source', 'intermediate-dlq', 'annotation', 'final-dlq'] as const;
@@ -115,7 +116,7 @@ describe('queues', () => {
     assert.deepEqual(names.sort(), SUFFIXES.map((suffix) => `orders-test-${suffix}`).sort());
     for (const type of ['AWS::CloudWatch::Alarm', 'AWS::Lambda::Function', 'AWS::CloudWatch::Dashboard']) {
       for (const { Properties } of Object.values(other.findResources(type)) as Resource[]) {
-        const name = Properties['AlarmName'] ?? Properties['FunctionName'] ?? Properties['DashboardName'];
+        const name = plain(Properties['AlarmName'] ?? Properties['FunctionName'] ?? Properties['DashboardName']);
         assert.ok(name.startsWith('orders-test'), name);
       }
     }

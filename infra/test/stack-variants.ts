@@ -43,6 +43,11 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     longDelays: true,
     policy: { preset: 'durable_default', immediate: { max_attempts: 2, delay_ms: 100 } },
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+    reservedConcurrency: 10,
+    alarmTopic: new sns.Topic(stack, 'Topic', {
+      enforceSSL: true,
+      masterKey: new kms.Key(stack, 'TopicKey', { enableKeyRotation: true }),
+    }),
   }),
   visibility: (stack) => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },

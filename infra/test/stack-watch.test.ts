@@ -38,6 +38,7 @@ describe('alarms', () => {
     ] as const;
     const expected = [
       ['final-dlq-not-empty', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=FinalDlq', 'Maximum > 0'],
+      ['final-dlq-arrivals', 'AWS/SQS NumberOfMessagesSent', 'QueueName=FinalDlq', 'Sum > 0'],
       ['final-dlq-about-to-expire', 'AWS/SQS ApproximateAgeOfOldestMessage', 'QueueName=FinalDlq', `Maximum > ${(14 * DAY * 8) / 10}`],
       ...queues.map(([name, id]) => [`${name}-waits-too-long`, 'AWS/SQS ApproximateAgeOfOldestMessage', `QueueName=${id}`, 'Maximum > 3600']),
       ['intermediate-dlq-backlog', 'AWS/SQS ApproximateNumberOfMessagesVisible', 'QueueName=IntermediateDlq', 'Maximum > 1000'],
@@ -47,6 +48,7 @@ describe('alarms', () => {
         [`${name}-sees-old-messages`, 'Redeliver MessageAgeSeconds', `Function=${id}`, `Maximum > ${(days * DAY * 8) / 10}`],
         [`${name}-errors`, 'AWS/Lambda Errors', `FunctionName=${id}`, 'Sum > 0'],
         [`${name}-throttles`, 'AWS/Lambda Throttles', `FunctionName=${id}`, 'Sum > 0'],
+        [`${name}-not-confirmed`, 'Redeliver NotConfirmed', `Function=${id}`, 'Sum > 0'],
         [`${name}-loop-stopped`, 'AWS/Lambda RecursiveInvocationsDropped', `FunctionName=${id}`, 'Sum > 0'],
       ]),
     ];
@@ -119,7 +121,7 @@ describe('the dashboard', () => {
       'Successful calls to the target, in seconds',
       'Functions: errors, throttles, sends not confirmed',
     ]);
-    assert.equal(widgets[0]?.properties.alarms.length, 20);
+    assert.equal(widgets[0]?.properties.alarms.length, 24);
     for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
       const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
       assert.ok(text.includes(search), search);

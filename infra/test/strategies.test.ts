@@ -134,6 +134,7 @@ describe('strategy visibility', () => {
   test('alarms know that messages are hidden, and how many can be', () => {
     assert.deepEqual(alarms(template), {
       'final-dlq-not-empty': 0,
+      'final-dlq-arrivals': 0,
       'final-dlq-about-to-expire': 967_680,
       // SQS tells the age of a message until its third receive: three delays of up to 900 s.
       'source-queue-waits-too-long': hour + 3 * 900,
@@ -143,7 +144,7 @@ describe('strategy visibility', () => {
       'final-dlq-annotator-sees-old-messages': 967_680,
       ...Object.fromEntries(
         ['message-processor', 'final-dlq-annotator'].flatMap((name) =>
-          ['errors', 'throttles', 'loop-stopped'].map((what) => [`${name}-${what}`, 0]),
+          ['errors', 'throttles', 'not-confirmed', 'loop-stopped'].map((what) => [`${name}-${what}`, 0]),
         ),
       ),
     });

@@ -1,0 +1,48 @@
+import { Aspects, Stack, Token, TokenComparison } from 'aws-cdk-lib';
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as sns from 'aws-cdk-lib/aws-sns';
+import type { Construct } from 'constructs';
+
+const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
+
+/** A topic that no alarm could ever tell, in a sentence. */
+export function topicProblems(topic: sns.ITopic | undefined): string[] {
+  // "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?"
+  return topic?.masterKey?.keyArn.endsWith('alias/aws/sns')
+    ? [
+        "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which lets no alarm in and whose policy nobody can " +
+          'change; encrypt it with a key of yours.',
+      ]
+    : [];
+}
+
+/**
+ * Lets alarms tell a topic and use its key. An imported topic's or key's policy is its owner's business, and so is a
+ * `TopicPolicy` that stands apart from its topic.
+ */
+export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
+  const { account } = Stack.of(scope);
+  const publish = new iam.PolicyStatement({
+    principals: [ALARMS],
+    actions: ['sns:Publish'],
+    resources: [topic.topicArn],
+    conditions: { StringEquals: { 'aws:SourceAccount': account } },
+  });
+  if (Token.compareStrings(account, Stack.of(topic).account) === TokenComparison.DIFFERENT) {
+    topic.addToResourcePolicy(publish);
+  } else {
+    // SNS's own policy lets in all of the account, alarms too; the first statement of another one takes its place. Whether
+    // there is one is known when the whole app has been written.
+    Aspects.of(topic).add({
+      visit: (node) => {
+        if (node === topic && node.node.tryFindChild('Policy')) {
+          topic.addToResourcePolicy(publish);
+        }
+      },
+    });
+  }
+  // Who may publish is the topic's to say: without that the key is of no use to anybody's alarms.
+  topic.masterKey?.addToResourcePolicy(
+    new iam.PolicyStatement({ principals: [ALARMS], actions: ['kms:Decrypt', 'kms:GenerateDataKey*'], resources: ['*'] }),
+  );
+}

@@ -1,0 +1,42 @@
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { asyncNamesOf, namesOf } from '../lib/names.ts';
+import { resources } from './stack-exact.ts';
+import { fakeBundles, HTTP, templateWith } from './stack-support.ts';
+import { VARIANT_NAMES, variant } from './stack-variants.ts';
+
+const page = (name: string): string => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+
+/** Alarms by the ends of their names. */
+function alarms(template: Template): string[] {
+  return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) =>
+    [asyncNamesOf(), namesOf()].reduce((name, { prefix }) => name.replace(`${prefix}-`, ''), Properties['AlarmName']),
+  );
+}
+
+/** What a page's tables are about: the quoted names in the first column of those whose head is `alarm`; `…` stands for anything. */
+function explained(markdown: string): string[] {
+  const tables = [...markdown.matchAll(/^\| alarm \|.*\n((?:\|.*\n)*)/gm)].map(([, rows = '']) => rows);
+  return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));
+}
+
+const paced = templateWith(() => ({ ...HTTP, policy: { max_redelivery_per_second: 1 } }));
+const all = new Set([paced, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
+
+for (const name of ['deploy.md', 'operate.md']) {
+  test(`${name} explains every alarm that there can be, and no other`, () => {
+    const told = explained(page(name));
+    const tells = (entry: string, alarm: string): boolean => (entry.startsWith('…') ? alarm.endsWith(entry.slice(1)) : alarm === entry);
+    assert.deepEqual([...all].filter((alarm) => !told.some((entry) => tells(entry, alarm))), []);
+    assert.deepEqual(told.filter((entry) => ![...all].some((alarm) => tells(entry, alarm))), []);
+  });
+}
+
+test('the cost of the alarms is that of as many as there are', () => {
+  const [resending, hiding] = [HTTP, { ...HTTP, strategy: 'visibility' } as const].map((props) => alarms(templateWith(() => props)).length);
+  const [row] = page('deploy.md').match(/^\| alarms \|.*$/m) ?? [];
+  assert.equal(row, `| alarms | ${resending}, at $0.10 (${hiding} with \`visibility\`) | $${((resending ?? 0) / 10).toFixed(2)} |`);
+});

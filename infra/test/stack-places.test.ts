@@ -1,0 +1,111 @@
+import { App, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index.ts';
+import { RedeliverStack } from '../lib/stack.ts';
+import { cdkJson } from './fakes.ts';
+import { plain } from './stack-exact.ts';
+import { fakeBundles, HTTP } from './stack-support.ts';
+import { userFunction } from './stack-variants.ts';
+
+const bundles = fakeBundles();
+
+interface Place {
+  readonly account: string;
+  readonly region: string;
+}
+
+/** Where a name of each type must be unique: in the account, or in a region of it. Those without a property have no name. */
+const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
+  'AWS::CloudWatch::Alarm': { in: 'region', property: 'AlarmName' },
+  'AWS::CloudWatch::Dashboard': { in: 'account', property: 'DashboardName' },
+  // Of a role, and not named by itself.
+  'AWS::IAM::Policy': { in: 'account' },
+  'AWS::IAM::Role': { in: 'account', property: 'RoleName' },
+  'AWS::Lambda::EventInvokeConfig': { in: 'region' },
+  'AWS::Lambda::EventSourceMapping': { in: 'region' },
+  'AWS::Lambda::Function': { in: 'region', property: 'FunctionName' },
+  'AWS::Logs::LogGroup': { in: 'region', property: 'LogGroupName' },
+  'AWS::SQS::Queue': { in: 'region', property: 'QueueName' },
+  'AWS::SQS::QueuePolicy': { in: 'region' },
+};
+
+/** The physical names of a template as they are in a place: `TYPE NAME`, with the region where it counts. */
+function namesIn(template: Template, { account, region }: Place): string[] {
+  const told = Object.values(template.toJSON().Resources as Record<string, any>).flatMap(({ Type, Properties }) => {
+    const scope = NAMES[Type];
+    assert.ok(scope, `a test must know where names of ${Type} are unique`);
+    const name = scope.property === undefined ? undefined : Properties[scope.property];
+    return name === undefined ? [] : [`${scope.in === 'region' ? `${region} ` : ''}${Type} ${plain(name)}`];
+  });
+  return told.map((name) => name.replaceAll('{AWS::Region}', region).replaceAll('{AWS::AccountId}', account));
+}
+
+function nothingTwice(names: string[]): void {
+  assert.deepEqual(names.filter((name, index) => names.indexOf(name) !== index), []);
+}
+
+/** As `cargo xtask cdk deploy` makes it, which knows no place. */
+function appTemplate(context: Record<string, string> = {}): Template {
+  const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
+  return Template.fromStack(new RedeliverStack(new App({ context: given }), '.'));
+}
+
+describe('names do not meet in one account', () => {
+  const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => ({ account: '111122223333', region })) as [Place, Place];
+
+  test('of one template in two regions', () => {
+    nothingTwice([...namesIn(appTemplate(), here), ...namesIn(appTemplate(), there)]);
+  });
+
+  test('of stacks of two regions in one app', () => {
+    const app = new App();
+    const stacks = [here, there].map((env) => {
+      const stack = new Stack(app, `Orders-${env.region}`, { env });
+      new Redeliver(stack, 'Retries', { ...HTTP, bundles });
+      new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles });
+      return { stack, env };
+    });
+    nothingTwice(stacks.flatMap(({ stack, env }) => namesIn(Template.fromStack(stack), env)));
+  });
+
+  test('of two stages', () => {
+    nothingTwice([{ stage: 'prod' }, { stage: 'test' }].flatMap((context) => namesIn(appTemplate(context), here)));
+  });
+
+  test('of two instances and retries of invocations in one stack', () => {
+    const stack = new Stack(new App(), 'Test');
+    new Redeliver(stack, 'Orders', { ...HTTP, bundles, prefix: 'orders' });
+    new Redeliver(stack, 'Mails', { ...HTTP, bundles, prefix: 'mails' });
+    new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles });
+    const names = namesIn(Template.fromStack(stack), here);
+    nothingTwice(names);
+    assert.deepEqual(
+      names.filter((name) => name.startsWith('AWS::')),
+      ['orders', 'mails'].map((prefix) => `AWS::CloudWatch::Dashboard ${prefix}-prod-eu-west-1`),
+    );
+  });
+
+  test('and two of one name in one stack are refused before AWS does it', () => {
+    const refused = (make: (stack: Stack) => void): string => {
+      const stack = new Stack(new App(), 'Test');
+      new Redeliver(stack, 'Orders', { ...HTTP, bundles });
+      try {
+        make(stack);
+        return '';
+      } catch (error) {
+        assert.ok(error instanceof RedeliverPropsError, String(error));
+        return error.message;
+      }
+    };
+    const sentence = 'prefix and stage make the name "redeliver-prod", which another construct of this stack has; change one of them.';
+    assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles })), sentence);
+    assert.equal(
+      refused((stack) => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, prefix: 'redeliver' })),
+      sentence,
+    );
+    assert.equal(refused((stack) => new Redeliver(stack, 'Mails', { ...HTTP, bundles, stage: 'test' })), '');
+  });
+});

@@ -1,0 +1,89 @@
+import { App, Fn, Stack } from 'aws-cdk-lib';
+import { Annotations, Match, Template } from 'aws-cdk-lib/assertions';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { Redeliver } from '../lib/index.ts';
+import { plain, referencesOf, resources } from './stack-exact.ts';
+import { fakeBundles } from './stack-support.ts';
+import { userFunction } from './stack-variants.ts';
+
+const bundles = fakeBundles();
+const HERE = { account: '111122223333', region: 'eu-west-1' };
+
+interface Watched {
+  /** The function's name and the alarm's condition; `undefined`: there is no alarm. */
+  readonly alarm: readonly [unknown, string | undefined] | undefined;
+  readonly conditions: Record<string, unknown>;
+  readonly onDashboard: boolean;
+  /** What is said at the synth. */
+  readonly said: string[];
+}
+
+function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE): Watched {
+  const stack = new Stack(new App(), 'Test', env === undefined ? {} : { env });
+  const made = new Redeliver(stack, 'Retries', { bundles, target: { kind: 'lambda', function: target(stack) } });
+  const template = Template.fromStack(stack);
+  const { Resources, Conditions = {} } = template.toJSON();
+  const found = resources(template, 'AWS::CloudWatch::Alarm')['Alarmtargetloopstopped'] as any;
+  const [dashboard] = Object.values(resources(template, 'AWS::CloudWatch::Dashboard'));
+  const alarms = Object.keys(Resources).filter((id) => Resources[id].Type === 'AWS::CloudWatch::Alarm');
+  assert.equal(made.alarms.length, alarms.length);
+  return {
+    alarm: found && [plain(found.Properties.Dimensions[0].Value), found.Condition],
+    conditions: plain(Conditions),
+    onDashboard: referencesOf(dashboard).some((id) => id.includes('targetloopstopped')),
+    said: Annotations.fromStack(stack).findInfo('*', Match.anyValue()).map(({ entry }) => String(entry.data)),
+  };
+}
+
+const imported = (arn: string) => (stack: Stack): lambda.IFunction => lambda.Function.fromFunctionArn(stack, 'Target', arn);
+
+describe('the loop of a Lambda target is watched where an alarm can see it', () => {
+  const own = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
+
+  test('in the account and the region of the stack', () => {
+    const always = { alarm: ['orders', undefined], conditions: {}, onDashboard: true, said: [] };
+    assert.deepEqual(watched(imported(own), HERE), always);
+    assert.deepEqual(watched((stack) => userFunction(stack, 'Target'), HERE), { ...always, alarm: ['{Target}', undefined] });
+    assert.deepEqual(watched((stack) => userFunction(stack, 'Target')), { ...always, alarm: ['{Target}', undefined] });
+  });
+
+  const elsewhere: [string, string][] = [
+    ['region', 'arn:aws:lambda:us-east-1:111122223333:function:orders'],
+    ['account', 'arn:aws:lambda:eu-west-1:444455556666:function:orders:live'],
+  ];
+  for (const [what, arn] of elsewhere) {
+    test(`not in another ${what}, where a function of the same name may be somebody else's`, () => {
+      assert.deepEqual(watched(imported(arn), HERE), {
+        alarm: undefined,
+        conditions: {},
+        onDashboard: false,
+        said: [
+          `target ${arn} is in another account or region, whose metrics no alarm of this stack can watch, so there is no alarm ` +
+            'target-loop-stopped: watch RecursiveInvocationsDropped where the function is.',
+        ],
+      });
+    });
+  }
+
+  test('and where the stack is known only at the deployment, it is decided there', () => {
+    for (const arn of [own, ...elsewhere.map(([, arn]) => arn)]) {
+      const [, , , region, account] = arn.split(':');
+      const { alarm, conditions, ...rest } = watched(imported(arn));
+      const [condition = ''] = Object.keys(conditions);
+      assert.deepEqual([alarm, rest], [['orders', condition], { onDashboard: false, said: [] }]);
+      assert.deepEqual(conditions, {
+        [condition]: {
+          'Fn::And': [{ 'Fn::Equals': ['{AWS::AccountId}', account] }, { 'Fn::Equals': ['{AWS::Region}', region] }],
+        },
+      });
+    }
+  });
+
+  test('a function that only the deployment knows is taken for one of here', () => {
+    const { alarm, conditions } = watched((stack) => lambda.Function.fromFunctionArn(stack, 'Target', Fn.importValue('orders')));
+    assert.deepEqual([alarm?.[1], conditions], [undefined, {}]);
+  });
+});
