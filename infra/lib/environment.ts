@@ -1,28 +1,46 @@
-import type { Stack } from 'aws-cdk-lib';
+import { Stack } from 'aws-cdk-lib';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+
+import { RedeliverPropsError } from './plan.ts';
 
 /** "Lambda quotas": all environment variables of a function together. */
 export const ENVIRONMENT_BYTES_MAX = 4096;
 
 /**
- * What is wrong with a function's environment variables: a sentence, if what is known of them is too much already. Lambda
- * measures them as one JSON object, so that a quotation mark in a value counts twice. A token counts nothing.
+ * Refuses a function whose environment variables are too large, now with those that it is created with, and at synth with
+ * those that somebody has added.
+ *
+ * @throws RedeliverPropsError with a sentence.
  */
-export function environmentProblems(stack: Stack, functionName: string, variables: Readonly<Record<string, unknown>>): string[] {
-  const known = Object.entries(stack.resolve(variables) as Record<string, unknown>).map(
-    ([name, value]) => [name, literal(value)] as const,
-  );
-  const bytes = bytesOf(Object.fromEntries(known));
+export function refuseTooLarge(
+  made: lambda.Function,
+  { functionName, environment }: { readonly functionName: string; readonly environment: Readonly<Record<string, string>> },
+): void {
+  const stack = Stack.of(made);
+  const problems = environmentProblems(functionName, stack.resolve(environment));
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  const { environment: atSynth } = made.node.defaultChild as lambda.CfnFunction;
+  made.node.addValidation({ validate: () => environmentProblems(functionName, stack.resolve(atSynth)?.variables ?? {}) });
+}
+
+/** Lambda measures them as one JSON object, so that a quotation mark in a value counts twice. A token counts nothing. */
+function environmentProblems(functionName: string, resolved: Readonly<Record<string, unknown>>): string[] {
+  const known = Object.entries(resolved).map(([name, value]) => [name, literal(value)] as const);
+  const bytes = bytesInEnvironment(Object.fromEntries(known));
   if (bytes <= ENVIRONMENT_BYTES_MAX) {
     return [];
   }
-  const [longest, value] = known.reduce((one, other) => (bytesOf(other[1]) > bytesOf(one[1]) ? other : one));
+  const [longest, value] = known.reduce((one, other) => (bytesInEnvironment(other[1]) > bytesInEnvironment(one[1]) ? other : one));
   return [
     `the environment variables of ${functionName} have ${bytes} bytes or more as JSON, and Lambda takes ${ENVIRONMENT_BYTES_MAX}; shorten ` +
-      `${longest}, which has ${bytesOf(value)}${longest === 'RETRY_POLICY' ? " (the policy's lists)" : ''}.`,
+      `${longest}, which has ${bytesInEnvironment(value)}${longest === 'RETRY_POLICY' ? " (the policy's lists)" : ''}.`,
   ];
 }
 
-function bytesOf(value: unknown): number {
+/** As Lambda measures variables: `String measured:` in its refusal is followed by their JSON. */
+export function bytesInEnvironment(value: unknown): number {
   return Buffer.byteLength(JSON.stringify(value));
 }
 
