@@ -52,6 +52,7 @@ export function setAttributes(
     });
   const check = step(`Check${fingerprint(stack.resolve(properties))}`, 'check');
   const set = step('Set', 'set');
+  check.node.addDependency(setter); // its settings for asynchronous invocations, too
   set.node.addDependency(check);
   messageProcessor.node.addDependency(set);
 }

@@ -88,7 +88,8 @@ describe('a source queue that another stack owns', () => {
   });
 
   test('it is not run again when CloudFormation waits no longer', () => {
-    const [, { Properties }] = only(template, 'AWS::Lambda::EventInvokeConfig');
+    const [id, { Properties }] = only(template, 'AWS::Lambda::EventInvokeConfig');
+    assert.ok((steps(template).check as unknown as Record<string, string[]>)['DependsOn']?.includes(id), 'which is so from the first time on');
     assert.deepEqual([Properties['MaximumRetryAttempts'], Properties['MaximumEventAgeInSeconds']], [0, 180]);
   });
 
