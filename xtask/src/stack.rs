@@ -67,7 +67,11 @@ fn told_by(command: &mut Command) -> Result<String, Failure> {
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::piped());
     let ran = command.output().map_err(|error| Failure(format!("{line} does not start: {error}")))?;
     let told = String::from_utf8_lossy(&ran.stderr).into_owned();
-    if ran.status.success() { Ok(told) } else { Err(Failure(format!("{line} failed: {}\n{told}", ran.status))) }
+    if ran.status.success() {
+        Ok(told)
+    } else {
+        Err(Failure(format!("{line} failed: {}\n{told}", ran.status)))
+    }
 }
 
 fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {

@@ -64,7 +64,8 @@ pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
     if queues.is_empty() {
         return Ok(());
     }
-    let mut told = String::from("this would leave queues behind, with all their messages and without a reader:\n");
+    let mut told =
+        String::from("this would leave queues behind, with all their messages and without a reader:\n");
     for queue in queues {
         writeln!(told, "  {queue}").expect("a String takes all that is written to it");
     }
@@ -86,7 +87,8 @@ fn queues(diff: &str) -> Vec<String> {
             stack = named.split(" (").next().unwrap_or(named);
         }
         let changed = line.strip_prefix("[~] AWS::SQS::Queue ");
-        let replaced = changed.filter(|queue| queue.ends_with(" replace") || queue.ends_with(" may be replaced"));
+        let replaced =
+            changed.filter(|queue| queue.ends_with(" replace") || queue.ends_with(" may be replaced"));
         let removed = line.strip_prefix("[-] AWS::SQS::Queue ");
         found.extend(replaced.or(removed).map(|queue| format!("{stack}: {queue}")));
     }
@@ -143,14 +145,18 @@ Resources
             !(line.contains("AWS::SQS::Queue ") && (line.starts_with("[-]") || line.contains("replace")))
         });
         refuse(&kept.collect::<Vec<_>>().join("\n")).unwrap();
-        refuse("Stack Orders\nThere were no differences\n\n✨  Number of stacks with differences: 0\n").unwrap();
+        refuse("Stack Orders\nThere were no differences\n\n✨  Number of stacks with differences: 0\n")
+            .unwrap();
     }
 
     #[test]
     fn what_is_not_understood_is_refused() {
         let cut_off = REPLACED.split_once("✨").unwrap().0;
         let told = refuse(cut_off).unwrap_err().0;
-        assert!(told.starts_with("cdk diff tells nothing about queues that would be replaced; to deploy"), "{told}");
+        assert!(
+            told.starts_with("cdk diff tells nothing about queues that would be replaced; to deploy"),
+            "{told}"
+        );
         refuse("").unwrap_err();
     }
 
@@ -161,8 +167,14 @@ Resources
         let told = |line: &str| Some(format!("{line}{fixed}"));
         assert_eq!(diff("deploy --context target=https://a/"), told("diff --context target=https://a/"));
         assert_eq!(diff("--profile ops deploy One deploy"), told("--profile ops diff One deploy"));
-        assert_eq!(diff("deploy --force One --method direct -m prepare-change-set --method=x"), told("diff One"));
+        assert_eq!(
+            diff("deploy --force One --method direct -m prepare-change-set --method=x"),
+            told("diff One")
+        );
         assert_eq!(diff("deploy --all --require-approval never"), told("diff --require-approval never"));
-        assert_eq!([diff("diff"), diff("destroy One"), diff("deploy --help"), diff("bootstrap")], [const { None }; 4]);
+        assert_eq!(
+            [diff("diff"), diff("destroy One"), diff("deploy --help"), diff("bootstrap")],
+            [const { None }; 4]
+        );
     }
 }
