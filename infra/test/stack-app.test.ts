@@ -126,3 +126,20 @@ test('the examples in the documentation are the ones that compile', () => {
   const examples = [...read('../../docs/deploy.md').matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example);
   assert.deepEqual(examples, [read('../examples/orders-app.ts'), read('../examples/reports-app.ts')]);
 });
+
+test('the stack policy in the documentation denies what leaves a queue behind, and nothing else', () => {
+  const page = readFileSync(new URL('../../docs/deploy.md', import.meta.url), 'utf8');
+  const policy = JSON.parse(/```json\n(\{\n  "Statement"[^]*?)```/.exec(page)?.[1] ?? '{}');
+  assert.deepEqual(policy, {
+    Statement: [
+      { Effect: 'Allow', Action: 'Update:*', Principal: '*', Resource: '*' },
+      {
+        Effect: 'Deny',
+        Action: ['Update:Replace', 'Update:Delete'],
+        Principal: '*',
+        Resource: '*',
+        Condition: { StringEquals: { ResourceType: ['AWS::SQS::Queue'] } },
+      },
+    ],
+  });
+});
