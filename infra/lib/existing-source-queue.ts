@@ -14,7 +14,7 @@ const LONGEST = Duration.minutes(3);
 
 /**
  * Gives a source queue that the stack does not own what a new one would have, before a message is taken from it: at first,
- * when what is wanted changes, and with each new build of the message-processor. It goes with the stack, but for what was raised.
+ * when what is wanted changes, and with each new build of the message-processor. It goes with the stack, except what was raised.
  *
  * Whatever must be refused is refused by a check that is new with each change, so that a rollback deletes it. An update that
  * refuses would refuse its rollback, too, and leave the stack stuck.
