@@ -4,6 +4,7 @@ import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic.ts';
 import { nameProblems } from './checks.ts';
+import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment.ts';
 import { type AsyncNames, asyncNamesOf, takenProblems } from './names.ts';
 import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
@@ -24,8 +25,6 @@ export interface Retried {
   readonly resource: lambda.CfnFunction;
 }
 
-/** "Lambda quotas": all environment variables of a function together. */
-const ENVIRONMENT_BYTES_MAX = 4096;
 /** The two queues' URLs and the variables' names. */
 const OTHER_BYTES = 512;
 /** `arn:aws-us-gov:lambda:us-gov-west-1:111122223333:function:` with a name of 64 characters, and a comma. */
@@ -68,7 +67,7 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
   if (policy.max_redelivery_per_second !== undefined) {
     problems.push('policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.');
   }
-  const bytes = Buffer.byteLength(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
+  const bytes = bytesInEnvironment(JSON.stringify(policy)) + functions * ARN_BYTES + OTHER_BYTES;
   if (bytes > ENVIRONMENT_BYTES_MAX) {
     problems.push(
       `policy and functions may take ${bytes} bytes of the function's environment, which has ${ENVIRONMENT_BYTES_MAX}; shorten the policy's lists, ` +

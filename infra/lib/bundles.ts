@@ -1,12 +1,15 @@
 import { FileSystem } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
-import { closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { RedeliverPropsError } from './plan.ts';
 
 /** The name of a user's schema in a bundle; the functions run in the bundle's directory. */
 export const DATA_SCHEMA_FILE = 'data.schema.json';
+
+/** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
+const RUN_BY_ALL = 0o555;
 
 /** `e_machine` of an ELF file ("ELF-64 Object File Format"; "ELF for the Arm 64-bit Architecture"). */
 const MACHINES = new Map([
@@ -18,7 +21,7 @@ const MACHINES = new Map([
  * The deployment package in a directory, with the user's schema where there is one: of a function of `ours` the program
  * alone, of a handler all that lies beside it.
  *
- * @throws RedeliverPropsError if it is not there, or was built for another architecture.
+ * @throws RedeliverPropsError if it is not there, was built for another architecture, or could not be started.
  */
 export function bundleCode(
   directory: string,
@@ -38,6 +41,13 @@ export function bundleCode(
         `${architecture.name}; build it with \`${build}\`, or set the architecture to what was built.`,
     ]);
   }
+  // A zip keeps the modes of its files, and Lambda's user is not their owner.
+  const mode = statSync(bootstrap).mode & 0o777;
+  if ((mode & RUN_BY_ALL) !== RUN_BY_ALL) {
+    throw new RedeliverPropsError([
+      `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
+    ]);
+  }
   if (dataSchema === undefined) {
     return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
@@ -45,6 +55,7 @@ export function bundleCode(
   process.once('exit', () => rmSync(staged, { recursive: true, force: true }));
   cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
   copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
+  chmodSync(join(staged, DATA_SCHEMA_FILE), 0o644);
   return lambda.Code.fromAsset(staged);
 }
 

@@ -2,19 +2,32 @@ import { type Duration, type Stack, Token } from 'aws-cdk-lib';
 import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic.ts';
+import { existingQueueProblems } from './existing-queue-checks.ts';
 import { type Names, takenProblems } from './names.ts';
 import { longestDelaySeconds, LONG_DELAY_SECONDS_MAX, maxAttempts, worstCaseSpanSeconds } from './policy.ts';
-import { INNER_RETENTION, type Place, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
-import type { ExistingSourceQueue, HttpTarget, RedeliverProps } from './props.ts';
+import { INNER_RETENTION, type Plan, RETENTION_SHARE, SPARE_RECEIVES, VISIBILITY_FACTOR } from './plan.ts';
+import type { HttpTarget, RedeliverProps } from './props.ts';
 import { dataSchemaProblems, policyProblems } from './schemas.ts';
+import { ofThisStack, saidOf } from './source-queue.ts';
 
 /** The largest `maxReceiveCount` of SQS. */
 const RECEIVES_MAX = 1000;
 
+/** Where the source queue's durations are said. */
+interface Named {
+  readonly visibilityTimeout: string;
+  readonly retention: string;
+}
+
 /** Everything that is wrong with a plan, a sentence each. */
 export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
   const policy = policyProblems(plan.policy);
-  const ranges = [...rangeProblems(plan), ...durationProblems(plan)];
+  const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
+  const named = {
+    visibilityTimeout: said.visibilityTimeout ? "existingSourceQueue's visibilityTimeout" : 'sourceVisibilityTimeout',
+    retention: said.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
+  };
+  const ranges = [...rangeProblems(plan), ...durationProblems(plan, named)];
   return [
     ...nameProblems(plan.names),
     ...takenProblems(plan.names, stack),
@@ -26,8 +39,10 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.
-    ...(ranges.length === 0 ? [...reservationProblems(plan), ...batchProblems(plan), ...visibilityProblems(plan)] : []),
-    ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan), ...hidingProblems(plan)] : []),
+    ...(ranges.length === 0
+      ? [...reservationProblems(plan), ...batchProblems(plan), ...visibilityProblems(plan, named)]
+      : []),
+    ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan, named), ...hidingProblems(plan)] : []),
   ];
 }
 
@@ -82,42 +97,6 @@ function urlProblems({ url, allowHttp }: HttpTarget): string[] {
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function existingQueueProblems(
-  props: RedeliverProps,
-  { queueArn }: ExistingSourceQueue,
-  { names }: Plan,
-  stack: Place,
-): string[] {
-  const problems: string[] = [];
-  if (!Token.isUnresolved(queueArn)) {
-    const [, , , region = '', account = '', name = ''] = queueArn.split(':');
-    const elsewhere = (known: string, there: string): boolean => !Token.isUnresolved(known) && known !== there;
-    if (queueArn.endsWith('.fifo')) {
-      problems.push(
-        'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
-      );
-    } else if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}$/.test(queueArn)) {
-      problems.push(
-        `existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`,
-      );
-    } else if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
-      problems.push(
-        `existingSourceQueue.queueArn names a queue of ${account} in ${region}, but the stack is of ${stack.account} in ` +
-          `${stack.region}; a DLQ must be where its queue is.`,
-      );
-    } else if ([names.intermediateDlq, names.annotationQueue, names.finalDlq].includes(name)) {
-      problems.push("existingSourceQueue.queueArn names one of redeliver's own inner queues; name the source queue.");
-    }
-  }
-  if (props.sourceVisibilityTimeout) {
-    problems.push(
-      'sourceVisibilityTimeout cannot be set on an existing source queue; remove it here and set VisibilityTimeout ' +
-        'on the queue itself.',
-    );
-  }
-  return problems;
-}
-
 function rangeProblems(plan: Plan): string[] {
   const whole = (name: string, value: number, min: number, max: number, why: string): string[] =>
     Number.isInteger(value) && value >= min && value <= max
@@ -135,7 +114,7 @@ function rangeProblems(plan: Plan): string[] {
 }
 
 /** Whole seconds, within what AWS takes. */
-function durationProblems(plan: Plan): string[] {
+function durationProblems(plan: Plan, named: Named): string[] {
   const inner = INNER_RETENTION.toSeconds();
   const dlq = plan.strategy === 'visibility' ? 'annotation queue' : 'intermediate DLQ';
   const within = (name: string, value: Duration | undefined, min: number, max: number, why: string): string[] => {
@@ -147,22 +126,22 @@ function durationProblems(plan: Plan): string[] {
   return [
     ...within('timeout', plan.timeout, 1, 900, ', as a Lambda function can run'),
     ...within('target.timeout', plan.targetTimeout, 1, 900, ''),
-    ...within('sourceVisibilityTimeout', plan.sourceVisibilityTimeout, 0, Infinity, ''),
+    ...within(named.visibilityTimeout, plan.sourceVisibilityTimeout, 0, Infinity, ''),
     ...within(
-      'sourceRetention', plan.sourceRetention, 60, inner - 1,
+      named.retention, plan.sourceRetention, 60, inner - 1,
       `: less than the 14 days of the ${dlq}, where a message keeps the age it came with`,
     ),
   ];
 }
 
-function visibilityProblems(plan: Plan): string[] {
+function visibilityProblems(plan: Plan, named: Named): string[] {
   const timeout = plan.timeout.toSeconds();
   const visibility = plan.sourceVisibilityTimeout.toSeconds();
   if (visibility >= VISIBILITY_FACTOR * timeout && visibility <= 43_200) {
     return [];
   }
   return [
-    `sourceVisibilityTimeout is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
+    `${named.visibilityTimeout} is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
       `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
   ];
 }
@@ -203,7 +182,7 @@ function batchProblems(plan: Plan): string[] {
  * they are meant, and the alarm waits for them. A target's own delay (`Retry-After`), which may be longer than the
  * backoff, is not counted.
  */
-function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan): string[] {
+function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan, named: Named): string[] {
   const attempts = maxAttempts(policy);
   const meant = strategy === 'delayed-resend' && policy.long_delays;
   const span = worstCaseSpanSeconds(policy, timeout.toSeconds());
@@ -214,7 +193,7 @@ function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan): str
   return [
     `policy allows ${attempts} retries over ${days(span)} at worst, more than ${RETENTION_SHARE * 100} % of the time that ` +
       `the source queue keeps a message (${days(sourceRetention.toSeconds())}); lower max_attempts or the delays, set max_age_seconds, or raise ` +
-      'sourceRetention.',
+      `${named.retention}.`,
   ];
 }
 

@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 
 import { RedeliverPropsError } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
-import type { ExistingSourceQueue, RedeliverProps, Target } from './props.ts';
+import type { RedeliverProps, Target } from './props.ts';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
 export const CONTEXT_VALUES = [
@@ -23,7 +23,6 @@ export const CONTEXT_VALUES = [
   'architecture',
   'alarmTopicArn',
   'existingSourceQueueArn',
-  'connected',
   'removalPolicy',
   'bundles',
 ] as const;
@@ -59,12 +58,6 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     refuse(`alarmTopicArn is "${alarmTopicArn}", which is not a topic's ARN; use arn:aws:sns:REGION:ACCOUNT:NAME.`);
   }
   const queueArn = value('existingSourceQueueArn');
-  const connected = choice('connected', { true: true, false: false });
-  if (connected !== undefined && queueArn === undefined) {
-    refuse('connected is for an existing source queue; add existingSourceQueueArn, or remove it.');
-  }
-  const existingSourceQueue: ExistingSourceQueue | undefined =
-    queueArn === undefined ? undefined : { queueArn, ...given({ connected }) };
   return {
     target: targetOf(scope, value('target'), value('headersSecretArn')),
     ...given({
@@ -80,7 +73,7 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
       }),
       removalPolicy: choice('removalPolicy', { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const),
       bundles: path('bundles'),
-      existingSourceQueue,
+      existingSourceQueue: queueArn === undefined ? undefined : { queueArn },
       alarmTopic:
         alarmTopicArn === undefined ? undefined : sns.Topic.fromTopicArn(scope, 'AlarmTopic', alarmTopicArn),
     }),

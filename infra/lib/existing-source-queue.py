@@ -1,69 +1,115 @@
-"""Checks, at deployment, the attributes of a source queue that the stack does not own and so cannot set."""
+"""Sets what redeliver needs on a source queue that its stack does not own; at the end, takes its own redrive off."""
 
 import json
-import shlex
 import time
 import urllib.request
 
 import boto3
 
+# The id of a resource that has changed nothing, so that there is nothing to take back.
+UNTOUCHED = "untouched"
 DAY = 86_400
 DLQ_RETENTION = 14 * DAY
 
 
+class Refused(Exception):
+    """One sentence: what is wrong, and what to do."""
+
+
 def handler(event, _context):
-    try:
-        problem = None if event["RequestType"] == "Delete" else check(event["ResourceProperties"])
-    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits in vain
-        problem = f"The attributes of the source queue could not be read: {error}."
     answer = {key: event[key] for key in ("StackId", "RequestId", "LogicalResourceId")}
-    answer["PhysicalResourceId"] = event.get("PhysicalResourceId", event["LogicalResourceId"])
-    answer.update({"Status": "FAILED", "Reason": problem} if problem else {"Status": "SUCCESS"})
+    answer.update(PhysicalResourceId=event.get("PhysicalResourceId", UNTOUCHED), Status="SUCCESS")
+    try:
+        act(event, event["ResourceProperties"], answer)
+    except Exception as error:  # whatever it is, CloudFormation must get an answer, or it waits in vain
+        url = event["ResourceProperties"]["QueueUrl"]
+        problem = f"{error}" if isinstance(error, Refused) else f"could not be read or changed: {error}"
+        answer.update(Status="FAILED", Reason=f"The source queue {url} {problem.rstrip('.')}.")
+    headers = {"Content-Type": ""}
     body = json.dumps(answer).encode()
-    request = urllib.request.Request(event["ResponseURL"], data=body, method="PUT", headers={"Content-Type": ""})
-    urllib.request.urlopen(request, timeout=30).close()
+    urllib.request.urlopen(urllib.request.Request(event["ResponseURL"], body, headers, method="PUT"), timeout=30).close()
 
 
-def attributes_of(url):
+def act(event, wanted, answer):
+    if event["RequestType"] == "Delete":
+        if answer["PhysicalResourceId"] != UNTOUCHED:
+            release(wanted)
+        return
+    if event["RequestType"] == "Create":
+        refuse(wanted)
+    if wanted["Step"] == "set":
+        answer["PhysicalResourceId"] = wanted["QueueArn"]
+        keep(wanted, {dlq(wanted), dlq(event.get("OldResourceProperties", wanted))})
+
+
+def refuse(wanted):
+    """Never after the first time: what fails an update would fail its rollback, too."""
+    if wanted["QueueArn"].split(":")[3:5] != dlq(wanted).split(":")[3:5]:
+        raise Refused("is of another account or region than the stack: a DLQ must be where its queue is")
+    found = attributes_of(wanted)
+    if found.get("FifoQueue") == "true":
+        raise Refused("is a FIFO queue, which cannot delay single messages: use a standard queue")
+    key = found.get("KmsMasterKeyId", "alias/aws/sqs")
+    if not key.endswith("alias/aws/sqs") and wanted["HasKey"] != "true":
+        raise Refused(f"is encrypted with the key {key}: give it as existingSourceQueue.encryptionKey")
+    run = f"aws sqs set-queue-attributes --queue-url {wanted['QueueUrl']} --attributes"
+    if dlq(found) not in (None, dlq(wanted)):
+        remedy = f"""if that may end, run {run} '{{"RedrivePolicy":""}}' and deploy again"""
+        raise Refused(f"has a redrive policy already, to {dlq(found)}: {remedy}")
+    if int(found["MessageRetentionPeriod"]) >= DLQ_RETENTION:
+        remedy = f"run {run} MessageRetentionPeriod={DLQ_RETENTION - DAY}, which deletes what is older, and deploy again"
+        raise Refused(f"keeps messages as long as its DLQ, where they keep their age: {remedy}")
+
+
+def keep(wanted, ours):
+    found = attributes_of(wanted)
+    if changes := lacking(found, wanted, ours):
+        print(json.dumps({"set": changes, "before": {name: found.get(name) for name in changes}}))
+        patiently(lambda sqs: sqs.set_queue_attributes(QueueUrl=wanted["QueueUrl"], Attributes=changes))
+        for _ in range(60):  # "SetQueueAttributes": a change can take so many seconds
+            if not lacking(attributes_of(wanted), wanted, ours):
+                return
+            time.sleep(1)
+        raise Refused(f"does not show the change of {', '.join(changes)} after a minute: deploy again")
+
+
+def lacking(found, wanted, ours):
+    """What to set. Only more than there is: less would delete or refuse messages, or give them out twice."""
+    names = ("VisibilityTimeout", "MessageRetentionPeriod", "MaximumMessageSize")
+    changes = {name: wanted[name] for name in names if int(found[name]) < int(wanted[name])}
+    if dlq(found) in {None} | ours and redrive(found) != redrive(wanted):
+        changes["RedrivePolicy"] = wanted["RedrivePolicy"]
+    return changes
+
+
+def release(wanted):
+    try:
+        found = attributes_of(wanted)
+    except boto3.client("sqs").exceptions.QueueDoesNotExist:
+        return
+    if dlq(found) == dlq(wanted):
+        patiently(lambda sqs: sqs.set_queue_attributes(QueueUrl=wanted["QueueUrl"], Attributes={"RedrivePolicy": ""}))
+
+
+def redrive(attributes):
+    policy = json.loads(attributes.get("RedrivePolicy") or "{}")
+    return policy.get("deadLetterTargetArn"), int(policy.get("maxReceiveCount", 0))
+
+
+def dlq(attributes):
+    return redrive(attributes)[0]
+
+
+def attributes_of(wanted):
+    return patiently(lambda sqs: sqs.get_queue_attributes(QueueUrl=wanted["QueueUrl"], AttributeNames=["All"])["Attributes"])
+
+
+def patiently(call):
+    sqs = boto3.client("sqs")
     for pause in (5, 10, 15, None):
         try:
-            return boto3.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
-        except Exception:
-            if pause is None:
+            return call(sqs)
+        except Exception as error:
+            if pause is None or isinstance(error, sqs.exceptions.QueueDoesNotExist):
                 raise
             time.sleep(pause)  # the permissions of a new role take some seconds to reach SQS
-
-
-def check(wanted):
-    """None, or one sentence that says what is missing and how to set it."""
-    url = wanted["QueueUrl"]
-    found = attributes_of(url)
-    if found.get("FifoQueue") == "true":
-        return f"The source queue {url} is a FIFO queue, which cannot delay single messages: use a standard queue."
-    redrive = json.loads(found.get("RedrivePolicy", "{}"))
-    required = json.loads(wanted["Attributes"])
-    required_redrive = json.loads(required["RedrivePolicy"])
-    missing = []
-    if redrive.get("deadLetterTargetArn") != required_redrive["deadLetterTargetArn"]:
-        missing.append("RedrivePolicy")
-    elif int(redrive.get("maxReceiveCount", 0)) != required_redrive["maxReceiveCount"]:
-        missing.append("RedrivePolicy")
-    if int(found["VisibilityTimeout"]) < int(required["VisibilityTimeout"]):
-        missing.append("VisibilityTimeout")
-    # Shorter than required: alarms would come too late. As long as the DLQ's: a moved message would outlive it.
-    retention = int(found["MessageRetentionPeriod"])
-    if retention < int(required["MessageRetentionPeriod"]):
-        missing.append("MessageRetentionPeriod")
-    elif retention >= DLQ_RETENTION:
-        required["MessageRetentionPeriod"] = str(DLQ_RETENTION - DAY)  # shortening deletes what is older: no more than needed
-        missing.append("MessageRetentionPeriod")
-    if int(found["MaximumMessageSize"]) != int(required["MaximumMessageSize"]):
-        missing.append("MaximumMessageSize")
-    if not missing:
-        key = found.get("KmsMasterKeyId", "")
-        if key and not key.endswith("alias/aws/sqs") and wanted.get("HasKey") != "true":
-            return f"The source queue {url} is encrypted with the key {key}: give it as existingSourceQueue.encryptionKey."
-        return None
-    attributes = shlex.quote(json.dumps({name: required[name] for name in missing}))
-    command = f"aws sqs set-queue-attributes --queue-url {url} --attributes {attributes}"
-    return f"The source queue {url} lacks what redeliver needs of {' and '.join(missing)}: run {command} and deploy again."

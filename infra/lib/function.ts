@@ -9,6 +9,7 @@ import type { Construct } from 'constructs';
 import { join } from 'node:path';
 
 import { bundleCode } from './bundles.ts';
+import { refuseTooLarge } from './environment.ts';
 import type { Commons } from './plan.ts';
 import type { VpcPlacement } from './props.ts';
 import { INNER_TIMEOUT } from './queues.ts';
@@ -77,7 +78,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
       resource: `function:${wanted.functionName}`,
     }));
   }
-  return new lambda.Function(scope, id, {
+  const made = new lambda.Function(scope, id, {
     functionName: wanted.functionName,
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
@@ -101,6 +102,8 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
       ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
     }),
   });
+  refuseTooLarge(made, wanted);
+  return made;
 }
 
 /** Not grantSendMessages, which allows more than sending, and key actions by wildcard. */

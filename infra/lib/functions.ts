@@ -26,7 +26,7 @@ export function createFunctions(scope: Construct, props: RedeliverProps, plan: P
 }
 
 function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: Plan, queues: Queues): lambda.Function {
-  const { target, existingSourceQueue: existing } = props;
+  const { target } = props;
   const { source, intermediateDlq, annotation } = queues;
   const messageProcessor = createFunction(scope, 'MessageProcessor', plan, {
     functionName: plan.names.messageProcessor,
@@ -62,9 +62,7 @@ function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: P
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );
   }
-  if (existing?.connected ?? true) {
-    messageProcessor.addEventSource(eventSource(source, plan.batchSize, plan.maxConcurrency));
-  }
+  messageProcessor.addEventSource(eventSource(source, plan.batchSize, plan.maxConcurrency));
   return messageProcessor;
 }
 
@@ -91,8 +89,8 @@ function createFailedMessageProcessor(
       ...dataSchemaEnvironment(props),
     },
   });
-  const { encryptionKey: key, existingSourceQueue: existing } = props;
-  allowSend(failedMessageProcessor, existing ? existing.encryptionKey : key, source);
+  const { encryptionKey: key } = props;
+  allowSend(failedMessageProcessor, source.encryptionMasterKey, source);
   // To its own queue: a message with a long delay hops there.
   allowSend(failedMessageProcessor, key, annotation, ...(plan.policy.long_delays ? [intermediateDlq] : []));
   if (plan.policy.max_redelivery_per_second !== undefined) {

@@ -9,6 +9,7 @@ export type {
   HttpTarget,
   LambdaTarget,
   RedeliverProps,
+  SourceQueueElsewhere,
   Strategy,
   Target,
   VpcPlacement,

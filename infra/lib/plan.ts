@@ -7,6 +7,7 @@ import { problemsOf } from './checks.ts';
 import { type Names, namesOf } from './names.ts';
 import { maxAttempts, type RetryPolicy } from './policy.ts';
 import type { CommonProps, RedeliverProps, Strategy } from './props.ts';
+import { ofThisStack, saidOf } from './source-queue.ts';
 
 /** What every construct's resources have in common. */
 export interface Commons {
@@ -74,14 +75,15 @@ export function planOf(props: RedeliverProps, stack: Stack): Plan {
   const timeout = props.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
+  const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
   const plan: Plan = {
     names: namesOf(props.prefix, props.stage),
     strategy,
     policy,
     maxReceiveCount: strategy === 'visibility' ? maxAttempts(policy) + SPARE_RECEIVES : (props.maxReceiveCount ?? 1),
-    sourceRetention: props.sourceRetention ?? Duration.days(7),
+    sourceRetention: props.sourceRetention ?? said.retention ?? Duration.days(7),
     sourceVisibilityTimeout:
-      props.sourceVisibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
+      props.sourceVisibilityTimeout ?? said.visibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
     batchSize: props.batchSize ?? 10,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,

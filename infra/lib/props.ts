@@ -5,6 +5,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import type * as sns from 'aws-cdk-lib/aws-sns';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
 import type { RetryPolicy } from './policy.ts';
 
@@ -49,17 +50,18 @@ export interface HandlerTarget {
  */
 export type Strategy = 'delayed-resend' | 'visibility';
 
-/** A source queue that exists already. The stack cannot set its attributes: docs/deploy.md, "Using an existing queue". */
-export interface ExistingSourceQueue {
-  /** Its ARN: a standard queue of the stack's account and region. */
+/**
+ * A source queue that exists already: a standard queue of the stack's account and region. Its attributes are set, above all its
+ * redrive policy: a queue of this stack has them in its template, any other gets them at deployment (docs/deploy.md, "Using an
+ * existing queue").
+ */
+export type ExistingSourceQueue = sqs.IQueue | SourceQueueElsewhere;
+
+/** A queue that is known by its ARN. */
+export interface SourceQueueElsewhere {
   readonly queueArn: string;
   /** The key that it is encrypted with, if it is a customer managed one. */
   readonly encryptionKey?: kms.IKey;
-  /**
-   * Whether the queue's attributes are checked and messages are taken from it. `false` for the very first deployment,
-   * which creates the DLQ that the queue's redrive policy has to name. Default: true.
-   */
-  readonly connected?: boolean;
 }
 
 /**
@@ -115,9 +117,9 @@ export interface RedeliverProps extends CommonProps {
    * `visibility`, where each retry is a receive: there it is the policy's `max_attempts` + 10.
    */
   readonly maxReceiveCount?: number;
-  /** How long the source queue keeps a message. Default: 7 days. */
+  /** How long the source queue keeps a message; an existing one may keep it longer. Default: 7 days. */
   readonly sourceRetention?: Duration;
-  /** Default: six times the function's timeout. */
+  /** An existing queue may have a longer one. Default: six times the function's timeout. */
   readonly sourceVisibilityTimeout?: Duration;
 
   /** Messages of one invocation of the message-processor, 1 to 10. Default: 10. */

@@ -1,4 +1,4 @@
-import { ArnFormat, Duration, Stack } from 'aws-cdk-lib';
+import { ArnFormat, Duration, Stack, Token } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -7,6 +7,7 @@ import type { Construct } from 'constructs';
 
 import { type Commons, INNER_RETENTION, type Plan, VISIBILITY_FACTOR } from './plan.ts';
 import type { ExistingSourceQueue } from './props.ts';
+import { ofThisStack, queueOf } from './source-queue.ts';
 
 /** Where messages go that were given up. */
 export interface DeadLetterQueues {
@@ -28,9 +29,9 @@ export const INNER_MAX_RECEIVE_COUNT = 100;
 /** A message that ten annotations could not handle goes to the final DLQ as it is. One that SQS moved brings its receives along. */
 const ANNOTATIONS = 10;
 /** What SQS allows at most; a re-send may be larger than the message was. */
-const MESSAGE_BYTES_MAX = 1_048_576;
+export const MESSAGE_BYTES_MAX = 1_048_576;
 
-/** Creates the queues; the source queue only if there is none yet. */
+/** Creates the queues; the source queue only if there is none yet. One of this stack gets its attributes here. */
 export function createQueues(
   scope: Construct,
   plan: Plan,
@@ -38,9 +39,9 @@ export function createQueues(
   existing: ExistingSourceQueue | undefined,
 ): Queues {
   const { names } = plan;
-  const fromSource = existing
-    ? { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [existingQueue(scope, existing)] }
-    : allowOnly(scope, names.sourceQueue);
+  const given = existing && queueOf(scope, existing);
+  const ours = ofThisStack(existing, Stack.of(scope));
+  const fromSource = given ? allowGiven(scope, given, ours) : allowOnly(scope, names.sourceQueue);
   const hides = plan.strategy === 'visibility';
   const { annotation, finalDlq } = createDeadLetterQueues(
     scope,
@@ -57,9 +58,12 @@ export function createQueues(
         deadLetterQueue: { queue: annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
         redriveAllowPolicy: fromSource,
       });
-  const source = existing
-    ? existingQueue(scope, existing)
-    : new sqs.Queue(scope, 'SourceQueue', {
+  if (ours) {
+    setInTemplate(ours, plan, intermediateDlq ?? annotation);
+  }
+  const source =
+    given ??
+    new sqs.Queue(scope, 'SourceQueue', {
         ...anyQueue(plan, encryptionKey),
         queueName: names.sourceQueue,
         retentionPeriod: plan.sourceRetention,
@@ -150,14 +154,22 @@ export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFun
   );
 }
 
-function existingQueue(scope: Construct, { queueArn, encryptionKey }: ExistingSourceQueue): sqs.IQueue {
-  return (
-    (scope.node.tryFindChild('SourceQueue') as sqs.IQueue | undefined) ??
-    sqs.Queue.fromQueueAttributes(scope, 'SourceQueue', {
-      queueArn,
-      ...(encryptionKey && { keyArn: encryptionKey.keyArn }),
-    })
-  );
+/** What a new source queue would have; what the template says already was found to be right. */
+function setInTemplate(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
+  source.redrivePolicy = { deadLetterTargetArn: dlq.queueArn, maxReceiveCount: plan.maxReceiveCount };
+  source.visibilityTimeout ??= plan.sourceVisibilityTimeout.toSeconds();
+  source.messageRetentionPeriod ??= plan.sourceRetention.toSeconds();
+  source.maximumMessageSize ??= MESSAGE_BYTES_MAX;
+}
+
+/** A queue of this stack refers to its DLQ. Where it has no name of its own, nothing can name it without a cycle. */
+function allowGiven(scope: Construct, queue: sqs.IQueue, ours: sqs.CfnQueue | undefined): sqs.RedriveAllowPolicy {
+  if (!ours) {
+    return { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [queue] };
+  }
+  return ours.queueName === undefined || Token.isUnresolved(ours.queueName)
+    ? { redrivePermission: sqs.RedrivePermission.ALLOW_ALL }
+    : allowOnly(scope, ours.queueName);
 }
 
 /** By a name and not by a reference: the other queue refers to this one, and that would be a cycle. */

@@ -6,11 +6,12 @@ import { Construct } from 'constructs';
 
 import { createAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
-import { checkExistingSourceQueue } from './existing-source-queue.ts';
+import { setAttributes } from './existing-source-queue.ts';
 import { createFunctions } from './functions.ts';
 import { planOf } from './plan.ts';
 import type { RedeliverProps } from './props.ts';
 import { createQueues, denyOtherSenders } from './queues.ts';
+import { ofThisStack } from './source-queue.ts';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
@@ -49,8 +50,8 @@ export class Redeliver extends Construct {
     }
     denyOtherSenders(queues.annotation, processors);
     denyOtherSenders(queues.finalDlq, [finalDlqAnnotator]);
-    if (props.existingSourceQueue) {
-      checkExistingSourceQueue(this, plan, queues, messageProcessor, props.existingSourceQueue);
+    if (props.existingSourceQueue && !ofThisStack(props.existingSourceQueue, Stack.of(this))) {
+      setAttributes(this, plan, queues, messageProcessor);
     }
     const alarms = createAlarms(this, props, plan, queues, functions);
     createDashboard(this, plan, queues, functions, alarms);

@@ -1,9 +1,10 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { readFileSync } from 'node:fs';
 
+import { bytesInEnvironment } from './environment.ts';
 import { DELAY_SECONDS_MAX, type RetryPolicy } from './policy.ts';
 
-/** "Lambda quotas": all environment variables of a function together are at most 4 KB; the rest is for the others. */
+/** Of a function's environment, as Lambda measures it; the rest is for the other variables. */
 const POLICY_BYTES_MAX = 3 * 1024;
 
 /** 14 days ("Amazon SQS message quotas"). */
@@ -22,10 +23,10 @@ export function policyProblems(policy: RetryPolicy): string[] {
       .filter(([pointer]) => !told.some(({ instancePath }) => instancePath === pointer))
       .map(([pointer, rule]) => `policy${pointer} ${rule}.`),
   ];
-  const bytes = Buffer.byteLength(JSON.stringify(policy));
+  const bytes = bytesInEnvironment(JSON.stringify(policy));
   if (bytes > POLICY_BYTES_MAX) {
     problems.push(
-      `policy has ${bytes} bytes as JSON, more than the ${POLICY_BYTES_MAX} that fit into a function's environment; ` +
+      `policy has ${bytes} bytes as a variable, more than the ${POLICY_BYTES_MAX} that fit into a function's environment; ` +
         'shorten its lists.',
     );
   }

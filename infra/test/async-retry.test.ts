@@ -272,7 +272,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     [
       'more than the environment holds',
       (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: {} }),
-      "policy and functions may take 4110 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
+      "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
     ],
     [
       'a name for nothing',

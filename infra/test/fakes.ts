@@ -9,7 +9,7 @@ export function writeFakeBundles(directory: string, architecture = lambda.Archit
   header.writeUInt16LE(architecture.name === lambda.Architecture.ARM_64.name ? 0xb7 : 0x3e, 18);
   for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator', 'async-retry-handler']) {
     mkdirSync(join(directory, name));
-    writeFileSync(join(directory, name, 'bootstrap'), header);
+    writeFileSync(join(directory, name, 'bootstrap'), header, { mode: 0o755 });
   }
 }
 

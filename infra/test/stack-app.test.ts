@@ -76,11 +76,10 @@ describe('the app', () => {
     const template = appTemplate({
       target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders',
       existingSourceQueueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders',
-      connected: 'false',
     });
     assert.match(String(variable(template, 'redeliver-prod-message-processor', 'TARGET')), /function:orders$/);
     template.resourceCountIs('AWS::SQS::Queue', 3);
-    template.resourceCountIs('AWS::Lambda::EventSourceMapping', 2);
+    template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' });
   });
 
   test('what is wrong is a sentence', () => {
@@ -96,7 +95,6 @@ describe('the app', () => {
     );
     assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
     assert.equal(refused({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
-    assert.equal(refused({ ...TARGET, connected: 'no' }), 'connected is "no"; use true or false.');
     assert.equal(refused({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend or visibility.');
     assert.equal(refused({ ...TARGET, longDelays: 'yes' }), 'longDelays is "yes"; use true or false.');
     assert.equal(refused({ ...TARGET, removalPolicy: 'keep' }), 'removalPolicy is "keep"; use retain or destroy.');
@@ -106,7 +104,6 @@ describe('the app', () => {
 
   test('a misspelt value is not a default in silence', () => {
     assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is no context value; there are target, headersSecretArn, policy, /);
-    assert.equal(refused({ ...TARGET, connected: 'false' }), 'connected is for an existing source queue; add existingSourceQueueArn, or remove it.');
   });
 
   test('its command prints the sentence, no stack trace, and deploys nothing', () => {
@@ -128,4 +125,21 @@ test('the examples in the documentation are the ones that compile', () => {
   const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
   const examples = [...read('../../docs/deploy.md').matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example);
   assert.deepEqual(examples, [read('../examples/orders-app.ts'), read('../examples/reports-app.ts')]);
+});
+
+test('the stack policy in the documentation denies what leaves a queue behind, and nothing else', () => {
+  const page = readFileSync(new URL('../../docs/deploy.md', import.meta.url), 'utf8');
+  const policy = JSON.parse(/```json\n(\{\n  "Statement"[^]*?)```/.exec(page)?.[1] ?? '{}');
+  assert.deepEqual(policy, {
+    Statement: [
+      { Effect: 'Allow', Action: 'Update:*', Principal: '*', Resource: '*' },
+      {
+        Effect: 'Deny',
+        Action: ['Update:Replace', 'Update:Delete'],
+        Principal: '*',
+        Resource: '*',
+        Condition: { StringEquals: { ResourceType: ['AWS::SQS::Queue'] } },
+      },
+    ],
+  });
 });

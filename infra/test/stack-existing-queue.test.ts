@@ -1,20 +1,36 @@
-import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
+import { App, Duration, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { describe, test } from 'node:test';
 
-import { HTTP, named, type Resource, temporaryDirectory, templateWith } from './stack-support.ts';
+import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
+import { cdkJson } from './fakes.ts';
+import { fakeBundles, HTTP, named, type Resource, stackWith, templateWith } from './stack-support.ts';
 
 const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
-const DLQ = 'arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-intermediate-dlq';
+const BUNDLES = fakeBundles();
 
-describe('an existing source queue', () => {
-  const template = templateWith(() => ({ ...HTTP, existingSourceQueue: { queueArn: ARN } }));
+function ofAnother(props: Partial<RedeliverProps> = {}): Template {
+  return templateWith(() => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn: ARN }, ...props }));
+}
+
+function only(template: Template, type: string): [string, Resource] {
+  const found = Object.entries(template.findResources(type));
+  assert.equal(found.length, 1, type);
+  return found[0] as [string, Resource];
+}
+
+/** The steps of the custom resource by their names, and the ids of the two. */
+function steps(template: Template): { check: Resource; set: Resource; ids: Record<string, string> } {
+  const found = Object.entries(template.findResources('Custom::RedeliverSourceQueue')) as [string, Resource][];
+  const of = (name: string): [string, Resource] => found.find(([, { Properties }]) => Properties['Step'] === name) as [string, Resource];
+  assert.equal(found.length, 2);
+  return { check: of('check')[1], set: of('set')[1], ids: { check: of('check')[0], set: of('set')[0] } };
+}
+
+describe('a source queue that another stack owns', () => {
+  const template = ofAnother();
 
   test('is used instead of a new one, and is the only one that may move messages to the intermediate DLQ', () => {
     template.resourceCountIs('AWS::SQS::Queue', 3);
@@ -23,129 +39,161 @@ describe('an existing source queue', () => {
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: ARN });
   });
 
-  test('the deployment checks it before a message is taken, and says how to set what it lacks', () => {
-    const [id] = Object.keys(template.findResources('Custom::RedeliverSourceQueue'));
-    const mappings = Object.values(template.findResources('AWS::Lambda::EventSourceMapping', { Properties: { EventSourceArn: ARN } }));
-    assert.ok((mappings[0]?.['DependsOn'] as string[]).includes(id ?? 'none'));
-    const outputs = JSON.stringify(template.findOutputs('*'));
-    assert.match(outputs, /aws sqs set-queue-attributes --queue-url /);
-    const [command] = Object.values(template.findOutputs('*')).map(({ Value }) => JSON.stringify(Value));
-    const told = ['RedrivePolicy', 'VisibilityTimeout', 'MaximumMessageSize', 'MessageRetentionPeriod'].map((name) => command?.includes(name));
-    assert.deepEqual(told, [true, true, true, false], 'shortening the retention deletes what is older');
+  test('gets its attributes in the same deployment, before a message is taken: first all that could be refused, then the change', () => {
+    const { check, set, ids } = steps(template);
+    const [mapping] = Object.values(template.findResources('AWS::Lambda::EventSourceMapping', { Properties: { EventSourceArn: ARN } }));
+    assert.ok((mapping?.['DependsOn'] as string[]).includes(ids['set'] ?? 'none'));
+    assert.deepEqual((set as unknown as Record<string, unknown>)['DependsOn'], [ids['check']]);
+    const { ServiceToken, Build, RedrivePolicy, ...told } = set.Properties;
+    assert.deepEqual(told, {
+      ServiceTimeout: '180',
+      Step: 'set',
+      QueueArn: ARN,
+      QueueUrl: { 'Fn::Join': ['', ['https://sqs.eu-west-1.', { Ref: 'AWS::URLSuffix' }, '/111122223333/orders']] },
+      HasKey: 'false',
+      VisibilityTimeout: '360',
+      MessageRetentionPeriod: '604800',
+      MaximumMessageSize: '1048576',
+    });
+    assert.match(JSON.stringify(RedrivePolicy), /deadLetterTargetArn.*IntermediateDlq.*maxReceiveCount\\":1/);
+    assert.deepEqual(check.Properties, { ...set.Properties, Step: 'check' });
+    const [processor] = Object.values(template.findResources('AWS::Lambda::Function', { Properties: { FunctionName: 'redeliver-prod-message-processor' } }));
+    assert.equal(Build, processor?.['Properties'].Code.S3Key, 'set again with each new build');
+    assert.deepEqual(template.findOutputs('*'), {}, 'no command to run by hand');
   });
 
-  test('a change is a new check and no update, which a rollback would fail', () => {
-    const check = (maxReceiveCount: number): string[] =>
-      Object.keys(templateWith(() => ({ ...HTTP, maxReceiveCount, existingSourceQueue: { queueArn: ARN } })).findResources('Custom::RedeliverSourceQueue'));
-    assert.notDeepEqual(check(1), check(2));
+  test('a change is a new check and an update of what is set: a rollback deletes the one and undoes the other', () => {
+    const [before, after] = [1, 2].map((maxReceiveCount) => steps(ofAnother({ maxReceiveCount })).ids);
+    assert.notEqual(before?.['check'], after?.['check']);
+    assert.equal(before?.['set'], after?.['set']);
   });
 
-  test('not yet connected, nothing is taken from it and nothing is checked', () => {
-    const first = templateWith(() => ({ ...HTTP, existingSourceQueue: { queueArn: ARN, connected: false } }));
-    first.resourceCountIs('AWS::Lambda::EventSourceMapping', 2);
-    first.resourceCountIs('Custom::RedeliverSourceQueue', 0);
-    assert.match(JSON.stringify(first.findOutputs('*')), /set-queue-attributes/);
+  test('another queue has another function, so that the old one can still take its redrive policy off', () => {
+    const ids = (queueArn: string): string[] => {
+      const other = ofAnother({ existingSourceQueue: { queueArn } });
+      const [role] = Object.keys(other.findResources('AWS::IAM::Role')).filter((id) => id.includes('SourceQueueAttributes'));
+      return [steps(other).ids['set'] ?? '', role ?? ''];
+    };
+    const [one, other] = [ids(ARN), ids(`${ARN}-2`)];
+    assert.deepEqual(one.map((id, index) => id !== other[index]), [true, true]);
   });
 
-  test('the check may look, and nothing else', () => {
-    const policies = Object.entries(template.findResources('AWS::IAM::Policy')).filter(([id]) => id.includes('SourceQueueCheckRole'));
+  test('the function may read and change the attributes of this queue, and nothing else', () => {
+    const policies = Object.entries(template.findResources('AWS::IAM::Policy')).filter(([id]) => id.includes('SourceQueueAttributes'));
     const statements = policies.flatMap(([, policy]) => (policy as Resource).Properties['PolicyDocument'].Statement);
-    const actions = statements.flatMap((statement) => statement.Action);
-    assert.deepEqual(actions.sort(), ['logs:CreateLogStream', 'logs:PutLogEvents', 'sqs:GetQueueAttributes']);
-    assert.ok(statements.every((statement) => statement.Resource !== '*'));
+    const sqsStatements = statements.filter(({ Action }) => JSON.stringify(Action).includes('sqs:'));
+    assert.deepEqual(sqsStatements, [{ Action: ['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], Effect: 'Allow', Resource: ARN }]);
+    assert.equal(statements.length, 2);
+    assert.deepEqual(statements[0].Action, ['logs:CreateLogStream', 'logs:PutLogEvents']);
+  });
+
+  test('it is not run again when CloudFormation waits no longer', () => {
+    const [id, { Properties }] = only(template, 'AWS::Lambda::EventInvokeConfig');
+    assert.ok((steps(template).check as unknown as Record<string, string[]>)['DependsOn']?.includes(id), 'which is so from the first time on');
+    assert.deepEqual([Properties['MaximumRetryAttempts'], Properties['MaximumEventAgeInSeconds']], [0, 180]);
+  });
+
+  test('what is to be there is what the props say', () => {
+    const { set } = steps(ofAnother({ sourceVisibilityTimeout: Duration.seconds(720), sourceRetention: Duration.days(5), maxReceiveCount: 3 }));
+    assert.deepEqual([set.Properties['VisibilityTimeout'], set.Properties['MessageRetentionPeriod']], ['720', '432000']);
+    assert.match(JSON.stringify(set.Properties['RedrivePolicy']), /maxReceiveCount\\":3/);
+  });
+
+  test('one of another stack of the same app is one, too', () => {
+    const app = new App({ context: cdkJson().context });
+    const orders = new sqs.Queue(new Stack(app, 'Orders'), 'Orders');
+    const stack = new Stack(app, 'Test');
+    new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: orders });
+    assert.deepEqual(Object.keys(only(Template.fromStack(Stack.of(orders)), 'AWS::SQS::Queue')[1].Properties ?? {}), []);
+    assert.equal(steps(Template.fromStack(stack)).set.Properties['MaximumMessageSize'], '1048576');
   });
 });
 
-/** Runs the check with a queue that has these attributes; CloudFormation's answer. */
-async function checked(attributes: Record<string, string> | 'unreadable', requestType = 'Create'): Promise<any> {
-  const directory = temporaryDirectory();
-  const queue = attributes === 'unreadable' ? 'raise RuntimeError("AccessDenied")' : `return {"Attributes": ${JSON.stringify(attributes)}}`;
-  writeFileSync(join(directory, 'boto3.py'), `class C:\n  def get_queue_attributes(self, **_):\n    ${queue}\ndef client(_): return C()\n`);
-  let answer = '';
-  const server = createServer((request, response) => {
-    request.on('data', (chunk) => (answer += chunk)).on('end', () => response.end());
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const required = {
-    RedrivePolicy: JSON.stringify({ deadLetterTargetArn: DLQ, maxReceiveCount: 1 }),
-    VisibilityTimeout: '360',
-    MessageRetentionPeriod: '604800',
-    MaximumMessageSize: '1048576',
-  };
-  const event = {
-    RequestType: requestType,
-    ResponseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
-    StackId: 'stack',
-    RequestId: 'request',
-    LogicalResourceId: 'Check',
-    ResourceProperties: { QueueUrl: 'https://sqs/orders', Attributes: JSON.stringify(required) },
-  };
-  const source = new URL('../lib/existing-source-queue.py', import.meta.url).pathname;
-  // Without its pauses.
-  const run = 'import json,sys,time,runpy; time.sleep = lambda _: None; runpy.run_path(sys.argv[1])["handler"](json.loads(sys.argv[2]), None)';
-  const child = spawn('python3', ['-c', run, source, JSON.stringify(event)], {
-    env: { ...process.env, PYTHONPATH: directory },
-    stdio: 'inherit',
-  });
-  const [code] = await once(child, 'exit');
-  server.close();
-  assert.equal(code, 0);
-  return JSON.parse(answer);
-}
+describe("a queue of the same stack has its attributes in the stack's template", () => {
+  const withQueue = (queue: sqs.QueueProps, props: Partial<RedeliverProps> = {}): Template =>
+    templateWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: new sqs.Queue(stack, 'Orders', queue), ...props }));
+  const orders = (template: Template): Record<string, any> =>
+    Object.entries(template.findResources('AWS::SQS::Queue')).find(([id]) => id.startsWith('Orders'))?.[1]['Properties'];
+  const dlqOf = (template: Template, name = 'intermediate-dlq'): [string, Resource] =>
+    Object.entries(template.findResources('AWS::SQS::Queue', { Properties: { QueueName: `redeliver-prod-${name}` } }))[0] as [string, Resource];
 
-const RIGHT = {
-  RedrivePolicy: JSON.stringify({ deadLetterTargetArn: DLQ, maxReceiveCount: 1 }),
-  VisibilityTimeout: '900',
-  MessageRetentionPeriod: '604800',
-  MaximumMessageSize: '1048576',
-};
-
-describe('the check at deployment', { skip: spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3' }, () => {
-  test('lets a queue pass that has everything', async () => {
-    const { Status, PhysicalResourceId, StackId, RequestId, LogicalResourceId } = await checked(RIGHT);
-    assert.deepEqual([Status, PhysicalResourceId, StackId, RequestId, LogicalResourceId], ['SUCCESS', 'Check', 'stack', 'request', 'Check']);
+  test('all that a new one would have, without a cycle and without a function', () => {
+    const template = withQueue({ queueName: 'orders' });
+    const [id, dlq] = dlqOf(template);
+    assert.deepEqual(orders(template), {
+      QueueName: 'orders',
+      RedrivePolicy: { deadLetterTargetArn: { 'Fn::GetAtt': [id, 'Arn'] }, maxReceiveCount: 1 },
+      VisibilityTimeout: 360,
+      MessageRetentionPeriod: 604_800,
+      MaximumMessageSize: 1_048_576,
+    });
+    const arn = ['arn:', { Ref: 'AWS::Partition' }, ':sqs:', { Ref: 'AWS::Region' }, ':', { Ref: 'AWS::AccountId' }, ':orders'];
+    assert.deepEqual(dlq.Properties['RedriveAllowPolicy'], { redrivePermission: 'byQueue', sourceQueueArns: [{ 'Fn::Join': ['', arn] }] });
+    template.resourceCountIs('Custom::RedeliverSourceQueue', 0);
+    template.resourceCountIs('AWS::Lambda::Function', 3);
   });
 
-  test('says in one sentence what is missing, with the command that sets it', async () => {
-    const without = async (change: Record<string, string>): Promise<string> => {
-      const { Status, Reason } = await checked({ ...RIGHT, ...change });
-      assert.equal(Status, 'FAILED');
-      return Reason.replace('The source queue https://sqs/orders lacks what redeliver needs of ', '');
+  test('without a name of its own no policy can name it without a cycle', () => {
+    const template = withQueue({});
+    assert.deepEqual(dlqOf(template)[1].Properties['RedriveAllowPolicy'], { redrivePermission: 'allowAll' });
+    assert.equal(orders(template)['RedrivePolicy'].maxReceiveCount, 1);
+  });
+
+  test('with strategy visibility it moves messages to the annotation queue', () => {
+    const template = withQueue({ queueName: 'orders' }, { strategy: 'visibility' });
+    const [id] = dlqOf(template, 'annotation');
+    assert.deepEqual(orders(template)['RedrivePolicy'], { deadLetterTargetArn: { 'Fn::GetAtt': [id, 'Arn'] }, maxReceiveCount: 15 });
+  });
+
+  test('what it says itself stays, and is what is counted with', () => {
+    const own = { visibilityTimeout: Duration.seconds(900), retentionPeriod: Duration.days(3) };
+    const template = withQueue(own, { strategy: 'visibility' });
+    assert.deepEqual([orders(template)['VisibilityTimeout'], orders(template)['MessageRetentionPeriod']], [900, 259_200]);
+    const processor = named(template, 'AWS::Lambda::Function', 'FunctionName', 'redeliver-prod-message-processor');
+    const { VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS } = processor.Properties['Environment'].Variables;
+    assert.deepEqual([VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS], ['900', '259200']);
+  });
+
+  test('the synth refuses what a template cannot bring together', () => {
+    const refused = (queue: sqs.QueueProps, props: Partial<RedeliverProps> = {}): string[] => {
+      try {
+        withQueue(queue, props);
+      } catch (error) {
+        assert.ok(error instanceof RedeliverPropsError, String(error));
+        return error.message.split('\n');
+      }
+      return [];
     };
-    const command = 'aws sqs set-queue-attributes --queue-url https://sqs/orders --attributes';
-    assert.equal(await without({ VisibilityTimeout: '30' }), `VisibilityTimeout: run ${command} '{"VisibilityTimeout": "360"}' and deploy again.`);
-    assert.equal(await without({ MaximumMessageSize: '262144' }), `MaximumMessageSize: run ${command} '{"MaximumMessageSize": "1048576"}' and deploy again.`);
-    assert.match(await without({ MessageRetentionPeriod: '345600' }), /^MessageRetentionPeriod: run .*"604800"/);
-    // Only as much shorter as needed: what is older is deleted.
-    assert.match(await without({ MessageRetentionPeriod: '1209600' }), /^MessageRetentionPeriod: run .*"1123200"/);
-    assert.equal((await checked({ ...RIGHT, MessageRetentionPeriod: '1000000' })).Status, 'SUCCESS');
-    assert.match(await without({ RedrivePolicy: '{}' }), /^RedrivePolicy: run .*redeliver-prod-intermediate-dlq/);
-    assert.match(await without({ RedrivePolicy: JSON.stringify({ deadLetterTargetArn: DLQ, maxReceiveCount: '5' }) }), /^RedrivePolicy: /);
-    assert.match(await without({ RedrivePolicy: '{}', VisibilityTimeout: '1' }), /^RedrivePolicy and VisibilityTimeout: run /);
+    const what = 'existingSourceQueue (Test/Orders)';
+    const dlq = sqs.Queue.fromQueueArn(new Stack(), 'Dlq', `${ARN}-dlq`);
+    assert.deepEqual(refused({ deadLetterQueue: { queue: dlq, maxReceiveCount: 3 } }), [
+      `${what} has a dead-letter queue already; remove it there: redeliver's takes its place, and what lies in the old one stays.`,
+    ]);
+    assert.deepEqual(refused({ fifo: true }), [`${what} is a FIFO queue, which cannot delay single messages; use a standard queue.`]);
+    assert.deepEqual(refused({ maxMessageSizeBytes: 262_144 }), [
+      `${what} has maxMessageSizeBytes 262144; use 1048576, or remove it: a re-send may be larger than the message was.`,
+    ]);
+    assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(359) }), [
+      "existingSourceQueue's visibilityTimeout is 359 s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).",
+    ]);
+    assert.deepEqual(refused({ retentionPeriod: Duration.days(14) }), [
+      "existingSourceQueue's retentionPeriod is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.",
+    ]);
+    assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(400) }, { sourceVisibilityTimeout: Duration.seconds(500) }), [
+      `${what} has a visibilityTimeout of its own; remove sourceVisibilityTimeout.`,
+    ]);
+    assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(5) }), [
+      `${what} has a retentionPeriod of its own; remove sourceRetention.`,
+    ]);
+    assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(4) }), []);
   });
 
-  test('refuses a queue with a key that the functions may not use', async () => {
-    const { Status, Reason } = await checked({ ...RIGHT, KmsMasterKeyId: 'alias/orders' });
-    assert.deepEqual(
-      [Status, Reason],
-      ['FAILED', 'The source queue https://sqs/orders is encrypted with the key alias/orders: give it as existingSourceQueue.encryptionKey.'],
+  test('two orchestrators cannot have the same one', () => {
+    const { stack } = stackWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: new sqs.Queue(stack, 'Orders') }));
+    const existingSourceQueue = stack.node.findChild('Orders') as sqs.Queue;
+    assert.throws(
+      () => new Redeliver(stack, 'Again', { ...HTTP, prefix: 'again', bundles: BUNDLES, existingSourceQueue }),
+      /^RedeliverPropsError: existingSourceQueue \(Test\/Orders\) has a dead-letter queue already;/,
     );
-    assert.equal((await checked({ ...RIGHT, KmsMasterKeyId: 'alias/aws/sqs' })).Status, 'SUCCESS');
-  });
-
-  test('refuses a FIFO queue', async () => {
-    const { Status, Reason } = await checked({ ...RIGHT, FifoQueue: 'true' });
-    assert.deepEqual([Status, Reason], ['FAILED', 'The source queue https://sqs/orders is a FIFO queue, which cannot delay single messages: use a standard queue.']);
-  });
-
-  test('answers also when it cannot look, or CloudFormation would wait for an hour', async () => {
-    const { Status, Reason } = await checked('unreadable');
-    assert.deepEqual([Status, Reason], ['FAILED', 'The attributes of the source queue could not be read: AccessDenied.']);
-  });
-
-  test('never stands in the way of a deletion', async () => assert.equal((await checked('unreadable', 'Delete')).Status, 'SUCCESS'));
-
-  test('fits where Lambda takes code inline', () => {
-    assert.ok(readFileSync(new URL('../lib/existing-source-queue.py', import.meta.url)).length <= 4096);
   });
 });

@@ -72,10 +72,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     ['the visibility timeout', [{ sourceVisibilityTimeout: seconds(360) }, { sourceVisibilityTimeout: seconds(43_200) }], [
       [{ sourceVisibilityTimeout: seconds(359) }, visibility(359)],
       [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
-      [
-        { sourceVisibilityTimeout: seconds(360), existingSourceQueue: { queueArn: EXISTING } },
-        'sourceVisibilityTimeout cannot be set on an existing source queue; remove it here and set VisibilityTimeout on the queue itself.',
-      ],
+      [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: { queueArn: EXISTING } }, visibility(359)],
     ]],
     ['retention', [{ sourceRetention: seconds(1_209_599) }, { sourceRetention: seconds(60), policy: { max_attempts: 0 } }], [
       [

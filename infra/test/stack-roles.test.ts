@@ -4,6 +4,7 @@ import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
@@ -26,12 +27,12 @@ function allow(actions: string[], ...on: string[]): string[] {
 }
 
 /** What every function may do: write its log, send traces, take messages from its queue, send on. */
-function usual(id: string, from: string | undefined, ...to: string[]): string[] {
+function usual(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return [
     ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], `{${id}Logs.Arn}`),
     ...allow(['xray:PutTelemetryRecords', 'xray:PutTraceSegments'], '*'),
-    ...(from === undefined ? [] : allow(take.map((action) => `sqs:${action}`), from)),
+    ...allow(take.map((action) => `sqs:${action}`), from),
     ...allow(['sqs:SendMessage'], ...to),
   ];
 }
@@ -110,18 +111,25 @@ const CASES: Case[] = [
         ...allow(useKey, QUEUE_KEY),
       ],
       FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
-      SourceQueueCheck: [
-        ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], '{SourceQueueCheckLogs.Arn}'),
-        ...allow(['sqs:GetQueueAttributes'], EXISTING),
+      // With a hash of the queue's ARN.
+      SourceQueueAttributes7cfbb9ccSetter: [
+        ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], '{SourceQueueAttributes7cfbb9ccSetterLogs.Arn}'),
+        ...allow(['sqs:GetQueueAttributes', 'sqs:SetQueueAttributes'], EXISTING),
       ],
     },
   },
   {
-    name: 'an existing source queue that is not yet connected',
-    props: () => ({ ...HTTP, existingSourceQueue: { queueArn: EXISTING, connected: false } }),
+    name: 'a source queue of the same stack, with a key of its own',
+    props: (stack) => ({
+      ...HTTP,
+      existingSourceQueue: new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
+    }),
     expected: {
-      MessageProcessor: usual('MessageProcessor', undefined, ...inner),
-      FailedMessageProcessor: usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
+      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
+      FailedMessageProcessor: [
+        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
+        ...allow(useKey, QUEUE_KEY),
+      ],
       FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
     },
   },

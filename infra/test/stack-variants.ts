@@ -4,6 +4,7 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index.ts';
@@ -62,6 +63,10 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   'existing-queue': () => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },
     existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
+  }),
+  'queue-of-the-stack': (stack) => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    existingSourceQueue: new sqs.Queue(stack, 'Orders', { enforceSSL: true, encryption: sqs.QueueEncryption.SQS_MANAGED }),
   }),
   'existing-queue-with-keys': (stack) => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },

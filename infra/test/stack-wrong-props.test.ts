@@ -1,7 +1,7 @@
-import { Duration } from 'aws-cdk-lib';
+import { App, Duration } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
@@ -57,7 +57,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     [
       'a policy that does not fit into the environment',
       policy({ retryable: Array.from({ length: 40 }, (_, n) => `${n}`.padEnd(100, 'x')) }),
-      'policy has 4135 bytes as JSON, more than the 3072 that fit into a function\'s environment; shorten its lists.',
+      'policy has 4219 bytes as a variable, more than the 3072 that fit into a function\'s environment; shorten its lists.',
     ],
     [
       'retries that outlast the retention',
@@ -147,11 +147,71 @@ describe('bundles', () => {
     assert.deepEqual(refused({ bundles, architecture: lambda.Architecture.X86_64 }), []);
   });
 
+  for (const mode of [0o644, 0o700, 0o744, 0o711]) {
+    test(`one with the mode ${mode.toString(8)} is not deployed: Lambda's user is neither its owner nor of its group`, () => {
+      const bundles = fakeBundles();
+      const bootstrap = join(bundles, 'failed-message-processor', 'bootstrap');
+      chmodSync(bootstrap, mode);
+      assert.deepEqual(refused({ bundles }), [
+        `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
+      ]);
+      chmodSync(bootstrap, 0o555);
+      assert.deepEqual(refused({ bundles }), []);
+    });
+  }
+
+  test("a user's schema is readable for Lambda, whatever it is for others here", () => {
+    const dataSchema = join(temporaryDirectory(), 'order.json');
+    writeFileSync(dataSchema, '{}', { mode: 0o600 });
+    const { stack } = stackWith(() => ({ ...HTTP, dataSchema }));
+    const { directory } = App.of(stack)!.synth();
+    const staged = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('data.schema.json'));
+    assert.deepEqual(staged.map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8)), ['644']);
+  });
+
   test('a script is no bundle', () => {
     const bundles = temporaryDirectory();
     mkdirSync(join(bundles, 'message-processor'));
     writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
     assert.match(refused({ bundles })[0] ?? '', /is built for no architecture of Lambda/);
+  });
+});
+
+describe('environment variables that Lambda would refuse', () => {
+  const known = '{"INTERMEDIATE_DLQ_URL":"","ANNOTATION_QUEUE_URL":"","MAX_CONCURRENCY":"10","TARGET":"","TARGET_TIMEOUT_SECONDS":"30"}';
+  const url = (bytes: number): string => 'https://orders.example.com/'.padEnd(bytes, 'x');
+
+  test('are refused from the first byte on, counted as Lambda counts: as JSON, names and quotation marks too', () => {
+    const room = 4096 - known.length;
+    assert.deepEqual(refused(http({ url: url(room) })), []);
+    assert.deepEqual(refused(http({ url: url(room + 1) })), [
+      'the environment variables of redeliver-prod-message-processor have 4097 bytes or more as JSON, and Lambda takes 4096; shorten ' +
+        `TARGET, which has ${room + 3}.`,
+    ]);
+  });
+
+  test('a policy of many short words is longer as a variable than as a file', () => {
+    const words = Array.from({ length: 500 }, (_, n) => `${n + 100}`);
+    assert.equal(JSON.stringify({ retryable: words }).length, 3015);
+    assert.deepEqual(refused(policy({ retryable: words })), [
+      "policy has 4019 bytes as a variable, more than the 3072 that fit into a function's environment; shorten its lists.",
+    ]);
+  });
+
+  test('a policy and a URL that are too long together', () => {
+    const words = Array.from({ length: 29 }, (_, n) => `${n}`.padEnd(96, 'x'));
+    const [sentence] = refused({ ...http({ url: url(1000) }), ...policy({ retryable: words, immediate: { max_attempts: 1, delay_ms: 1 } }) });
+    assert.equal(
+      sentence,
+      'the environment variables of redeliver-prod-message-processor have 4132 bytes or more as JSON, and Lambda takes 4096; shorten ' +
+        "RETRY_POLICY, which has 2998 (the policy's lists).",
+    );
+  });
+
+  test('those that the app adds are counted at synth', () => {
+    const { stack, redeliver } = stackWith(() => HTTP);
+    redeliver.messageProcessor.addEnvironment('SETTINGS', 'x'.repeat(4096));
+    assert.throws(() => App.of(stack)!.synth(), /the environment variables of redeliver-prod-message-processor have \d+ bytes or more as JSON, and Lambda takes 4096; shorten SETTINGS, which has 4098\./);
   });
 });
 

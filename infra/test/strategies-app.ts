@@ -1,4 +1,4 @@
-// An app that the end-to-end tests deploy: the strategy visibility, long delays, and a function that fails as often as it
+// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, long delays, and a function that fails as often as it
 // is told to, with its retries.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
@@ -18,7 +18,11 @@ const quick: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_se
 // Longer than one hop.
 const slow: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } };
 
-const hides = new Redeliver(stack, 'Hides', { ...common, target, prefix: 'hides', strategy: 'visibility', policy: quick });
+// Of the same stack as its readers: its redrive policy is in its template.
+const hidden = new sqs.Queue(stack, 'Hidden', { removalPolicy: RemovalPolicy.DESTROY });
+const hides = new Redeliver(stack, 'Hides', {
+  ...common, target, prefix: 'hides', strategy: 'visibility', policy: quick, existingSourceQueue: hidden,
+});
 const hops = new Redeliver(stack, 'Hops', { ...common, target, prefix: 'hops', longDelays: true, policy: slow });
 
 const done = new sqs.Queue(stack, 'Done', { removalPolicy: RemovalPolicy.DESTROY });

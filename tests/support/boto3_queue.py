@@ -4,6 +4,7 @@ create NAME              creates a queue with SQS's defaults and prints its ARN
 set-attributes URL       sets the attributes on standard input, a JSON object
 list                     prints the names of all queues
 send URL                 sends each line of standard input as a message and prints the ids
+attribute URL NAME       prints an attribute of the queue, if it has it
 wait-for URL NAME VALUE  waits two minutes until an attribute of the queue has this value
 receive URL COUNT        prints so many messages as JSON lines; waits two minutes for them
 """
@@ -34,6 +35,12 @@ def list_(sqs):
 def send(sqs, url):
     for line in sys.stdin:
         print(sqs.send_message(QueueUrl=url, MessageBody=line.rstrip("\n"))["MessageId"])
+
+
+def attribute(sqs, url, name):
+    found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+    if name in found:
+        print(found[name])
 
 
 def wait_for(sqs, url, name, value):
@@ -68,6 +75,7 @@ ACTIONS = {
     "set-attributes": set_attributes,
     "list": list_,
     "send": send,
+    "attribute": attribute,
     "wait-for": wait_for,
     "receive": receive,
 }

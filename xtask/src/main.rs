@@ -75,6 +75,8 @@ enum Task {
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
     ///
     /// Example: `cargo xtask cdk deploy --context target=https://orders.example.com/hook`
+    ///
+    /// A deployment that would replace or remove a queue is refused, unless `--allow-queue-replacement` is among the arguments.
     Cdk {
         /// Passed on.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]

@@ -1,10 +1,12 @@
 //! The stack's tools: Node.js, npm's packages, the CDK, its tests.
 
+mod left_behind;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::tools::{Failure, output, root, run, target_dir};
+use crate::tools::{Failure, output, root, run, shown, target_dir};
 
 /// Whether Node.js can be had.
 pub(crate) enum Node {
@@ -47,9 +49,32 @@ pub(crate) fn set_up() -> Result<Node, Failure> {
     Ok(Node::Ready)
 }
 
-/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`.
+/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused.
 pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
     set_up()?.required()?;
+    let (allowed, arguments): (Vec<_>, Vec<_>) =
+        arguments.iter().cloned().partition(|argument| argument == left_behind::ALLOW);
+    if let Some(diff) = left_behind::diff_arguments(&arguments).filter(|_| allowed.is_empty()) {
+        left_behind::refuse(&told_by(&mut cdk_with(&diff)?)?)?;
+    }
+    run(&mut cdk_with(&arguments)?)
+}
+
+/// Runs a command that may ask for a token; what it writes to standard error.
+fn told_by(command: &mut Command) -> Result<String, Failure> {
+    let line = shown(command);
+    println!("$ {line}");
+    command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::piped());
+    let ran = command.output().map_err(|error| Failure(format!("{line} does not start: {error}")))?;
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if ran.status.success() {
+        Ok(told)
+    } else {
+        Err(Failure(format!("{line} failed: {}\n{told}", ran.status)))
+    }
+}
+
+fn cdk_with(arguments: &[String]) -> Result<Command, Failure> {
     let here = std::env::current_dir().map_err(|error| Failure(format!("the current directory: {error}")))?;
     let mut cdk = in_infra("node");
     // npm's newest `aws-cdk` was published by accident and does not work: nobody is to be told to take it.
@@ -59,7 +84,8 @@ pub(crate) fn cdk(arguments: &[String]) -> Result<(), Failure> {
         cdk.args(["--app", ""]);
     }
     // What paths among the context values are relative to.
-    run(cdk.env("INIT_CWD", here))
+    cdk.env("INIT_CWD", here);
+    Ok(cdk)
 }
 
 /// Type checks and tests of the stack, and CloudFormation's rules on its templates.

@@ -107,34 +107,46 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
 }
 
 #[tokio::test]
-async fn an_existing_source_queue_is_connected_only_when_it_would_lose_nothing() {
+async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_policy_is_taken_away() {
     let target = HttpTarget::start().await;
     let cloud = Cloud::start().await.unwrap();
     let arn = boto3(&cloud, &["create", "orders"], &[]).await.concat();
-    let of_existing = |connected: &str| {
-        let more = [format!("existingSourceQueueArn={arn}"), format!("connected={connected}")];
-        context(&target, &more)
+    let theirs = boto3(&cloud, &["create", "orders-dlq"], &[]).await.concat();
+    let url = format!("{}/000000000000/orders", cloud.endpoint_url());
+    let context = context(&target, &[format!("existingSourceQueueArn={arn}")]);
+    let redrive_to = async |policy: &str| {
+        let attributes = json!({ "RedrivePolicy": policy }).to_string();
+        boto3(&cloud, &["set-attributes", &url], &[attributes]).await
     };
+    let attribute = async |name: &str| boto3(&cloud, &["attribute", &url, name], &[]).await.concat();
 
-    let refused = cloud.deploy(&of_existing("true")).await.unwrap_err().to_string();
-    let sentence = "lacks what redeliver needs of RedrivePolicy and VisibilityTimeout and MessageRetentionPeriod: run aws \
-                    sqs set-queue-attributes --queue-url ";
-    assert!(refused.contains(sentence), "{refused}");
+    let policy = json!({ "deadLetterTargetArn": &theirs, "maxReceiveCount": 3 }).to_string();
+    redrive_to(&policy).await;
+    let refused = cloud.deploy(&context).await.unwrap_err().to_string();
+    let sentence = format!(
+        "has a redrive policy already, to {theirs}: if that may end, run aws sqs set-queue-attributes --queue-url "
+    );
+    assert!(refused.contains(&sentence), "{refused}");
+    assert_eq!(attribute("RedrivePolicy").await, policy);
+    assert_eq!(attribute("VisibilityTimeout").await, "30", "a refusal changes nothing");
 
-    let outputs = cloud.deploy(&of_existing("false")).await.unwrap();
-    let command = outputs.iter().find(|(name, _)| name.contains("SourceQueueMustHave")).unwrap().1;
-    let attributes = command.split_once(" --attributes '").unwrap().1.trim_end_matches('\'').to_owned();
-    let url = queue(&outputs, "SourceQueueUrl").to_owned();
-    boto3(&cloud, &["set-attributes", &url], &[attributes]).await;
-    // Raised, not shortened: the command in the output leaves the retention alone.
-    let retention = r#"{"MessageRetentionPeriod":"604800"}"#.to_owned();
-    boto3(&cloud, &["set-attributes", &url], &[retention]).await;
-    let outputs = cloud.deploy(&of_existing("true")).await.unwrap();
+    redrive_to("").await;
+    let outputs = cloud.deploy(&context).await.unwrap();
+    let redrive: Value = serde_json::from_str(&attribute("RedrivePolicy").await).unwrap();
+    let intermediate_dlq = arn.replace(":orders", ":redeliver-prod-intermediate-dlq");
+    assert_eq!(redrive, json!({ "deadLetterTargetArn": intermediate_dlq, "maxReceiveCount": 1 }));
+    assert_eq!(attribute("VisibilityTimeout").await, "360");
+    assert_eq!(attribute("MessageRetentionPeriod").await, "604800");
+    assert_eq!(attribute("MaximumMessageSize").await, "1048576");
 
     target.script(&id(1), [Reply::Status(422)]);
     boto3(&cloud, &["send", &url], &[message(1, &json!({}))]).await;
     let records = boto3(&cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await;
     assert_eq!(told(&records[0]).0, id(1));
-    cloud.destroy(&of_existing("true")).await.unwrap();
-    assert_eq!(boto3(&cloud, &["list"], &[]).await, ["orders"], "the queue is not the stack's to delete");
+
+    cloud.destroy(&context).await.unwrap();
+    let left = boto3(&cloud, &["list"], &[]).await;
+    assert_eq!(left, ["orders", "orders-dlq"], "the queue is not the stack's to delete");
+    assert_eq!(attribute("RedrivePolicy").await, "", "nobody reads our DLQ any more");
+    assert_eq!(attribute("VisibilityTimeout").await, "360", "what was raised stays");
 }

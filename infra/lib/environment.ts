@@ -1,0 +1,54 @@
+import { Stack } from 'aws-cdk-lib';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+
+import { RedeliverPropsError } from './plan.ts';
+
+/** "Lambda quotas": all environment variables of a function together. */
+export const ENVIRONMENT_BYTES_MAX = 4096;
+
+/**
+ * Refuses a function whose environment variables are too large, now with those that it is created with, and at synth with
+ * those that somebody has added.
+ *
+ * @throws RedeliverPropsError with a sentence.
+ */
+export function refuseTooLarge(
+  made: lambda.Function,
+  { functionName, environment }: { readonly functionName: string; readonly environment: Readonly<Record<string, string>> },
+): void {
+  const stack = Stack.of(made);
+  const problems = environmentProblems(functionName, stack.resolve(environment));
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+  const { environment: atSynth } = made.node.defaultChild as lambda.CfnFunction;
+  made.node.addValidation({ validate: () => environmentProblems(functionName, stack.resolve(atSynth)?.variables ?? {}) });
+}
+
+/** Lambda measures them as one JSON object, so that a quotation mark in a value counts twice. A token counts nothing. */
+function environmentProblems(functionName: string, resolved: Readonly<Record<string, unknown>>): string[] {
+  const known = Object.entries(resolved).map(([name, value]) => [name, literal(value)] as const);
+  const bytes = bytesInEnvironment(Object.fromEntries(known));
+  if (bytes <= ENVIRONMENT_BYTES_MAX) {
+    return [];
+  }
+  const [longest, value] = known.reduce((one, other) => (bytesInEnvironment(other[1]) > bytesInEnvironment(one[1]) ? other : one));
+  return [
+    `the environment variables of ${functionName} have ${bytes} bytes or more as JSON, and Lambda takes ${ENVIRONMENT_BYTES_MAX}; shorten ` +
+      `${longest}, which has ${bytesInEnvironment(value)}${longest === 'RETRY_POLICY' ? " (the policy's lists)" : ''}.`,
+  ];
+}
+
+/** As Lambda measures variables: `String measured:` in its refusal is followed by their JSON. */
+export function bytesInEnvironment(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value));
+}
+
+/** The text of a resolved value without what CloudFormation puts in. */
+function literal(value: unknown): string {
+  if (typeof value === 'object' && value !== null && 'Fn::Join' in value) {
+    const [separator, parts] = value['Fn::Join'] as [string, unknown[]];
+    return parts.map(literal).join(separator);
+  }
+  return typeof value === 'string' ? value : '';
+}

@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { describe, test } from 'node:test';
+
+import { fakeBundles, temporaryDirectory } from './stack-support.ts';
+
+const DEPLOYED = new URL('snapshot/redeliver.template.json', import.meta.url).pathname;
+
+/** What the pinned CDK tells of a stack that is deployed with the defaults, if it were deployed with this. */
+function diff(...context: string[]): string[] {
+  const given = ['target=https://orders.example.com/hook', `bundles=${fakeBundles()}`, ...context].flatMap((value) => ['--context', value]);
+  const told = spawnSync(
+    'node',
+    ['node_modules/aws-cdk/bin/cdk', 'diff', '--template', DEPLOYED, '--output', temporaryDirectory(), '--fail=false', '--ci=false', '--no-color', ...given],
+    { cwd: new URL('..', import.meta.url), env: { ...process.env, CDK_DISABLE_VERSION_CHECK: 'true' }, encoding: 'utf8' },
+  );
+  assert.equal(told.status, 0, told.stderr);
+  // The snapshot has no paths, which is a change, too.
+  return told.stderr.split('\n').filter((line) => /^Stack |^\[-\] AWS::SQS::Queue |^\[~\] AWS::SQS::Queue .* replace$| Number of stacks/.test(line));
+}
+
+describe('`cargo xtask cdk deploy` finds queues that would go by these words of `cdk diff` (xtask/src/stack/left_behind.rs)', () => {
+  const ids = {
+    FinalDlq: 'RedeliverFinalDlq5A80AE7B',
+    AnnotationQueue: 'RedeliverAnnotationQueueCC57CBF7',
+    IntermediateDlq: 'RedeliverIntermediateDlqBAA24CD0',
+    SourceQueue: 'RedeliverSourceQueue377AD49C',
+  };
+  test('another name replaces a queue', () => {
+    const [stack, ...told] = diff('prefix=other');
+    assert.match(stack ?? '', /^Stack Redeliver \(other-prod\)/);
+    const replaced = Object.entries(ids).map(([queue, id]) => `[~] AWS::SQS::Queue Redeliver/${queue} ${id} replace`);
+    assert.deepEqual(told, [...replaced, '✨  Number of stacks with differences: 1']);
+  });
+
+  test('another strategy removes one', () => {
+    const [, ...told] = diff('strategy=visibility');
+    assert.deepEqual(told, [`[-] AWS::SQS::Queue ${ids.IntermediateDlq} orphan`, '✨  Number of stacks with differences: 1']);
+  });
+
+  test('and longer delays do nothing to any', () => {
+    const [, ...told] = diff('longDelays=true');
+    assert.deepEqual(told, ['✨  Number of stacks with differences: 1']);
+  });
+});

@@ -1,0 +1,271 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { temporaryDirectory } from './stack-support.ts';
+
+const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
+const OURS = 'arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-intermediate-dlq';
+const THEIRS = 'arn:aws:sqs:eu-west-1:111122223333:orders-dlq';
+const RUN = 'aws sqs set-queue-attributes --queue-url https://sqs/orders --attributes';
+
+function redrive(deadLetterTargetArn: string, maxReceiveCount: number | string = 1): string {
+  return JSON.stringify({ deadLetterTargetArn, maxReceiveCount });
+}
+
+/** SQS's defaults. */
+const FRESH = { VisibilityTimeout: '30', MessageRetentionPeriod: '345600', MaximumMessageSize: '262144' };
+const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', MaximumMessageSize: '1048576', RedrivePolicy: redrive(OURS) };
+
+/** What SQS is to do, and what it then did: `sets` as they came. */
+interface Queue {
+  attributes?: Record<string, string>;
+  /** Requests that fail before one succeeds. */
+  failures?: number;
+  gone?: boolean;
+  /** Reads after a change that do not show it yet. */
+  staleReads?: number;
+  /** The change is made, and its answer lost. */
+  lostAnswer?: boolean;
+  sets?: Record<string, string>[];
+}
+
+/** boto3 with one queue, whose state is in a file; time that passes only in sleeps. */
+const BOTO3 = `
+import json
+FILE = __file__ + ".json"
+class QueueDoesNotExist(Exception): pass
+class exceptions: QueueDoesNotExist = QueueDoesNotExist
+class Client:
+    exceptions = exceptions
+    def get_queue_attributes(self, **arguments):
+        with queue() as q:
+            if q.get("staleReads", 0) > 0 and q["sets"]:
+                q["staleReads"] -= 1
+                return {"Attributes": q["before"]}
+            return {"Attributes": q["attributes"]}
+    def set_queue_attributes(self, QueueUrl, Attributes):
+        assert QueueUrl == "https://sqs/orders"
+        with queue() as q:
+            q["before"] = dict(q["attributes"])
+            q["sets"].append(Attributes)
+            for name, value in Attributes.items():
+                q["attributes"][name] = value
+                if value == "": del q["attributes"][name]
+            if q.pop("lostAnswer", None): q["late"] = True
+        if q.get("late"): raise RuntimeError("no answer.")
+class queue:
+    def __enter__(self):
+        self.state = json.load(open(FILE))
+        if self.state.get("gone"): raise QueueDoesNotExist("gone.")
+        if self.state.get("failures", 0) > 0:
+            self.state["failures"] -= 1
+            self.__exit__()
+            raise RuntimeError("AccessDenied.")
+        return self.state
+    def __exit__(self, *_): json.dump(self.state, open(FILE, "w"))
+def client(_): return Client()
+`;
+
+/** Without its pauses. */
+const HANDLER = 'import json,sys,time,runpy; time.sleep = lambda _: None; runpy.run_path(sys.argv[1])["handler"](json.loads(sys.argv[2]), None)';
+
+/** Runs the function once, as CloudFormation does; CloudFormation's answer and what became of the queue. */
+async function run(queue: Queue, request: Record<string, any>, wanted: Record<string, string> = {}): Promise<{ answer: any; queue: Required<Queue> }> {
+  const directory = temporaryDirectory();
+  const state = join(directory, 'boto3.py.json');
+  writeFileSync(join(directory, 'boto3.py'), BOTO3);
+  writeFileSync(state, JSON.stringify({ attributes: FRESH, sets: [], ...queue }));
+  let answer = '';
+  const server = createServer((incoming, response) => {
+    incoming.on('data', (chunk) => (answer += chunk)).on('end', () => response.end());
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const event = {
+    ResponseURL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    StackId: 'stack',
+    RequestId: 'request',
+    LogicalResourceId: 'Set',
+    ResourceProperties: { Step: 'set', QueueUrl: 'https://sqs/orders', QueueArn: ARN, HasKey: 'false', ...WANTED, ...wanted },
+    ...request,
+  };
+  const source = new URL('../lib/existing-source-queue.py', import.meta.url).pathname;
+  const child = spawn('python3', ['-c', HANDLER, source, JSON.stringify(event)], {
+    env: { ...process.env, PYTHONPATH: directory },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const [code] = await once(child, 'exit');
+  server.close();
+  assert.equal(code, 0);
+  return { answer: JSON.parse(answer), queue: JSON.parse(readFileSync(state, 'utf8')) };
+}
+
+const create = { RequestType: 'Create' };
+const update = { RequestType: 'Update', PhysicalResourceId: ARN };
+const remove = { RequestType: 'Delete', PhysicalResourceId: ARN };
+const withoutPython = spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3';
+
+describe('what it sets', { skip: withoutPython }, () => {
+  test('all that a fresh queue lacks, in one request', async () => {
+    const { answer, queue } = await run({}, create);
+    assert.deepEqual(answer, { StackId: 'stack', RequestId: 'request', LogicalResourceId: 'Set', PhysicalResourceId: ARN, Status: 'SUCCESS' });
+    assert.deepEqual(queue.sets, [WANTED]);
+  });
+
+  test('nothing where nothing is lacking, as when it is run twice', async () => {
+    const first = await run({}, create);
+    const { answer, queue } = await run({ attributes: first.queue.attributes }, create);
+    assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['SUCCESS', ARN, []]);
+    // SQS may tell the count as text.
+    assert.deepEqual((await run({ attributes: { ...WANTED, RedrivePolicy: redrive(OURS, '1') } }, create)).queue.sets, []);
+  });
+
+  test('never less than there is: that would delete, refuse or hand out twice', async () => {
+    const more = { VisibilityTimeout: '900', MessageRetentionPeriod: '1209599', MaximumMessageSize: '1048576' };
+    assert.deepEqual((await run({ attributes: more }, create)).queue.sets, [{ RedrivePolicy: redrive(OURS) }]);
+  });
+
+  test('what was changed by hand since, at the next build; and what is wanted now', async () => {
+    const drifted = { ...WANTED, VisibilityTimeout: '30' };
+    assert.deepEqual((await run({ attributes: drifted }, { ...update, OldResourceProperties: WANTED })).queue.sets, [{ VisibilityTimeout: '360' }]);
+    const { RedrivePolicy: _, ...removed } = WANTED;
+    assert.deepEqual((await run({ attributes: removed }, { ...update, OldResourceProperties: WANTED })).queue.sets, [{ RedrivePolicy: redrive(OURS) }]);
+    const raised = await run({ attributes: WANTED }, { ...update, OldResourceProperties: WANTED }, { RedrivePolicy: redrive(OURS, 2) });
+    assert.deepEqual(raised.queue.sets, [{ RedrivePolicy: redrive(OURS, 2) }]);
+  });
+
+  test('back again, when an update is rolled back', async () => {
+    const other = redrive(`${OURS}-2`, 15);
+    const { answer, queue } = await run({ attributes: { ...WANTED, RedrivePolicy: other } }, { ...update, OldResourceProperties: { ...WANTED, RedrivePolicy: other } });
+    assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: redrive(OURS) }]]);
+  });
+
+  test("an update never takes somebody else's redrive policy, and never fails for it: its rollback would, too", async () => {
+    const { answer, queue } = await run({ attributes: { ...WANTED, RedrivePolicy: redrive(THEIRS) } }, { ...update, OldResourceProperties: WANTED });
+    assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', []]);
+  });
+
+  test('the check changes nothing', async () => {
+    for (const request of [create, { ...update, PhysicalResourceId: 'untouched' }, { ...remove, PhysicalResourceId: 'untouched' }]) {
+      const { answer, queue } = await run({}, request, { Step: 'check' });
+      assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['SUCCESS', 'untouched', []]);
+    }
+  });
+});
+
+describe('what it refuses, and then changes nothing', { skip: withoutPython }, () => {
+  const refused = async (attributes: Record<string, string>, wanted: Record<string, string> = {}): Promise<string> => {
+    const told = [];
+    for (const Step of ['check', 'set']) {
+      const { answer, queue } = await run({ attributes: { ...FRESH, ...attributes } }, create, { ...wanted, Step });
+      assert.deepEqual([answer.Status, answer.PhysicalResourceId, queue.sets], ['FAILED', 'untouched', []]);
+      told.push(answer.Reason);
+    }
+    assert.equal(told[0], told[1]);
+    return told[0];
+  };
+
+  test("somebody else's redrive policy", async () => {
+    assert.equal(
+      await refused({ RedrivePolicy: redrive(THEIRS, 3) }),
+      `The source queue https://sqs/orders has a redrive policy already, to ${THEIRS}: if that may end, run ${RUN} '{"RedrivePolicy":""}' and deploy again.`,
+    );
+  });
+
+  test('a FIFO queue', async () => {
+    assert.equal(
+      await refused({ FifoQueue: 'true' }),
+      'The source queue https://sqs/orders is a FIFO queue, which cannot delay single messages: use a standard queue.',
+    );
+  });
+
+  test('a queue with a key that the functions may not use', async () => {
+    assert.equal(
+      await refused({ KmsMasterKeyId: 'alias/orders' }),
+      'The source queue https://sqs/orders is encrypted with the key alias/orders: give it as existingSourceQueue.encryptionKey.',
+    );
+    assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/orders' } }, create, { HasKey: 'true' })).answer.Status, 'SUCCESS');
+    assert.equal((await run({ attributes: { ...FRESH, KmsMasterKeyId: 'alias/aws/sqs' } }, create)).answer.Status, 'SUCCESS');
+  });
+
+  test('a queue that keeps messages as long as the DLQ', async () => {
+    assert.equal(
+      await refused({ MessageRetentionPeriod: '1209600' }),
+      'The source queue https://sqs/orders keeps messages as long as its DLQ, where they keep their age: run ' +
+        `${RUN} MessageRetentionPeriod=1123200, which deletes what is older, and deploy again.`,
+    );
+  });
+
+  test('a queue of another region or account', async () => {
+    const sentence = 'The source queue https://sqs/orders is of another account or region than the stack: a DLQ must be where its queue is.';
+    assert.equal(await refused({}, { QueueArn: ARN.replace('eu-west-1', 'eu-west-2') }), sentence);
+    assert.equal(await refused({}, { QueueArn: ARN.replace('111122223333', '444455556666') }), sentence);
+  });
+
+  test('a queue that cannot be read', async () => {
+    const { answer, queue } = await run({ failures: 4 }, create);
+    assert.deepEqual(
+      [answer.Status, answer.PhysicalResourceId, answer.Reason, queue.sets],
+      ['FAILED', 'untouched', 'The source queue https://sqs/orders could not be read or changed: AccessDenied.', []],
+    );
+  });
+});
+
+describe('what goes wrong on the way', { skip: withoutPython }, () => {
+  test('rights that come late are waited for', async () => {
+    assert.deepEqual((await run({ failures: 3 }, create)).queue.sets, [WANTED]);
+  });
+
+  test('a change that is not seen yet is waited for, or the mapping would refuse the old visibility timeout', async () => {
+    const { answer, queue } = await run({ staleReads: 59 }, create);
+    assert.deepEqual([answer.Status, queue.staleReads, queue.sets], ['SUCCESS', 0, [WANTED]]);
+    const never = await run({ staleReads: 1000 }, create);
+    assert.deepEqual(
+      [never.answer.Status, never.answer.Reason],
+      ['FAILED', 'The source queue https://sqs/orders does not show the change of VisibilityTimeout, MessageRetentionPeriod, MaximumMessageSize, RedrivePolicy after a minute: deploy again.'],
+    );
+  });
+
+  test('a change that may have been made is taken back when the creation is rolled back', async () => {
+    const failed = await run({ lostAnswer: true }, create);
+    assert.deepEqual([failed.answer.Status, failed.answer.PhysicalResourceId], ['FAILED', ARN]);
+    const { queue } = await run({ attributes: failed.queue.attributes }, { ...remove, PhysicalResourceId: failed.answer.PhysicalResourceId });
+    assert.deepEqual(queue.sets, [{ RedrivePolicy: '' }]);
+  });
+
+  test('so is that of a function which was killed and never answered: CloudFormation makes up an id', async () => {
+    const { answer, queue } = await run({ attributes: WANTED }, { ...remove, PhysicalResourceId: 'redeliver-prod-Set-1ABCDEFGH2IJK' });
+    assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: '' }]]);
+  });
+});
+
+describe('what it takes back at the end', { skip: withoutPython }, () => {
+  test('the redrive policy to our DLQ, which nobody reads any more; what was raised stays', async () => {
+    const { answer, queue } = await run({ attributes: WANTED }, remove);
+    assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', [{ RedrivePolicy: '' }]]);
+    const { RedrivePolicy: _, ...raised } = WANTED;
+    assert.deepEqual(queue.attributes, raised);
+  });
+
+  test("not somebody else's, and none where there is none", async () => {
+    for (const attributes of [{ ...WANTED, RedrivePolicy: redrive(THEIRS) }, FRESH]) {
+      const { answer, queue } = await run({ attributes }, remove);
+      assert.deepEqual([answer.Status, queue.sets], ['SUCCESS', []]);
+    }
+  });
+
+  test('nothing of a queue that is gone, and nothing after a refusal, however broken the queue is', async () => {
+    assert.equal((await run({ gone: true }, remove)).answer.Status, 'SUCCESS');
+    assert.equal((await run({ failures: 100 }, { ...remove, PhysicalResourceId: 'untouched' })).answer.Status, 'SUCCESS');
+  });
+
+  test('and it says so where it cannot: messages would go on moving to a queue that nobody reads', async () => {
+    const { answer } = await run({ attributes: WANTED, failures: 4 }, remove);
+    assert.deepEqual([answer.Status, answer.Reason], ['FAILED', 'The source queue https://sqs/orders could not be read or changed: AccessDenied.']);
+  });
+});

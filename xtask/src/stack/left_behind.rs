@@ -1,0 +1,180 @@
+//! Queues that a deployment would leave behind, with their messages and without a reader.
+
+use std::fmt::Write as _;
+
+use crate::tools::Failure;
+
+/// Deploys although queues would be left behind: they are empty, or somebody reads them.
+pub(super) const ALLOW: &str = "--allow-queue-replacement";
+
+/// Without a value. `cdk diff` does not know them, and would take the name of a stack behind one for its value; or it would
+/// be silent.
+const NOT_FOR_DIFF: [&str; 18] = [
+    "--all",
+    "--asset-prebuild",
+    "--execute",
+    "--no-execute",
+    "--express",
+    "--force",
+    "-f",
+    "--hotswap",
+    "--hotswap-fallback",
+    "--ignore-no-stacks",
+    "--logs",
+    "--previous-parameters",
+    "--revert-drift",
+    "--rollback",
+    "--no-rollback",
+    "--watch",
+    "--quiet",
+    "-q",
+];
+
+/// The arguments of `cdk diff` for what `cdk deploy` would do; `None` if these do not deploy.
+pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
+    let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
+    let deploy = arguments.iter().position(|argument| argument == "deploy").filter(|_| !asks_for_help)?;
+    let mut diff = Vec::new();
+    let mut left = arguments.iter().enumerate();
+    while let Some((index, argument)) = left.next() {
+        match argument.as_str() {
+            "deploy" if index == deploy => diff.push("diff".to_owned()),
+            "--method" | "-m" => drop(left.next()),
+            other if other.starts_with("--method=") || NOT_FOR_DIFF.contains(&other) => {}
+            other => diff.push(other.to_owned()),
+        }
+    }
+    // Templates are compared without a change set; a difference is no error; what is told goes to standard error, also in CI.
+    diff.extend(["--method", "template", "--fail=false", "--ci=false", "--no-color"].map(str::to_owned));
+    Some(diff)
+}
+
+/// Refuses a deployment, by what `cdk diff` tells of it.
+///
+/// # Errors
+/// Queues that would be replaced or removed, or a text that is not understood.
+pub(super) fn refuse(diff: &str) -> Result<(), Failure> {
+    // Its last line. Without it the rest may be cut off, or mean something else.
+    if !diff.contains("Number of stacks with differences: ") {
+        return Err(Failure(format!(
+            "cdk diff tells nothing about queues that would be replaced; to deploy all the same, add {ALLOW}:\n{diff}"
+        )));
+    }
+    let queues = queues(diff);
+    if queues.is_empty() {
+        return Ok(());
+    }
+    let mut told =
+        String::from("this would leave queues behind, with all their messages and without a reader:\n");
+    for queue in queues {
+        writeln!(told, "  {queue}").expect("a String takes all that is written to it");
+    }
+    write!(
+        told,
+        "deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are empty \
+         (docs/deploy.md, Upgrade); if they are empty now, add {ALLOW}"
+    )
+    .expect("a String takes all that is written to it");
+    Err(Failure(told))
+}
+
+/// `STACK: PATH ID WHAT` for each queue that goes.
+fn queues(diff: &str) -> Vec<String> {
+    let mut stack = "";
+    let mut found = Vec::new();
+    for line in diff.lines() {
+        if let Some(named) = line.strip_prefix("Stack ") {
+            stack = named.split(" (").next().unwrap_or(named);
+        }
+        let changed = line.strip_prefix("[~] AWS::SQS::Queue ");
+        let replaced =
+            changed.filter(|queue| queue.ends_with(" replace") || queue.ends_with(" may be replaced"));
+        let removed = line.strip_prefix("[-] AWS::SQS::Queue ");
+        found.extend(replaced.or(removed).map(|queue| format!("{stack}: {queue}")));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{diff_arguments, refuse};
+
+    /// As the pinned CDK tells it of a stack that is deployed under another prefix, shortened.
+    const REPLACED: &str = "\
+start: Building Redeliver/Redeliver/MessageProcessor/Code
+Stack Orders (aws://000000000000/us-east-1)
+Resources
+[~] AWS::SQS::Queue Retries/FinalDlq RetriesFinalDlqD1F8452E replace
+ ├─ [~] QueueName (requires replacement)
+ │   ├─ [-] orders-prod-final-dlq
+ │   └─ [+] other-prod-final-dlq
+ └─ [~] RedriveAllowPolicy
+[~] AWS::SQS::Queue Retries/AnnotationQueue RetriesAnnotationQueue6CBAA927
+[+] AWS::SQS::Queue Retries/SourceQueue RetriesSourceQueue5F09C119
+[~] AWS::Lambda::Function Retries/MessageProcessor RetriesMessageProcessorA1B2C3D4 replace
+
+Stack Redeliver (redeliver-prod) (aws://000000000000/us-east-1)
+Resources
+[-] AWS::SQS::Queue Redeliver/IntermediateDlq RedeliverIntermediateDlq33A75BA0 orphan
+[~] AWS::SQS::Queue Redeliver/SourceQueue RedeliverSourceQueue377AD49C may be replaced
+[-] AWS::SQS::QueuePolicy Redeliver/IntermediateDlq/Policy RedeliverIntermediateDlqPolicy01234567 destroy
+
+✨  Number of stacks with differences: 2
+";
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_queue_that_would_be_replaced_or_removed_is_refused_by_name() {
+        assert_eq!(
+            refuse(REPLACED).unwrap_err().0,
+            "this would leave queues behind, with all their messages and without a reader:\n  \
+             Orders: Retries/FinalDlq RetriesFinalDlqD1F8452E replace\n  \
+             Redeliver: Redeliver/IntermediateDlq RedeliverIntermediateDlq33A75BA0 orphan\n  \
+             Redeliver: Redeliver/SourceQueue RedeliverSourceQueue377AD49C may be replaced\n\
+             deploy beside them under another prefix or stage, or as a second construct, and remove the old ones when they are \
+             empty (docs/deploy.md, Upgrade); if they are empty now, add --allow-queue-replacement"
+        );
+    }
+
+    #[test]
+    fn all_else_is_deployed() {
+        let kept = REPLACED.lines().filter(|line| {
+            !(line.contains("AWS::SQS::Queue ") && (line.starts_with("[-]") || line.contains("replace")))
+        });
+        refuse(&kept.collect::<Vec<_>>().join("\n")).unwrap();
+        refuse("Stack Orders\nThere were no differences\n\n✨  Number of stacks with differences: 0\n")
+            .unwrap();
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        let cut_off = REPLACED.split_once("✨").unwrap().0;
+        let told = refuse(cut_off).unwrap_err().0;
+        assert!(
+            told.starts_with("cdk diff tells nothing about queues that would be replaced; to deploy"),
+            "{told}"
+        );
+        refuse("").unwrap_err();
+    }
+
+    #[test]
+    fn a_deployment_is_compared_with_its_own_arguments() {
+        let fixed = " --method template --fail=false --ci=false --no-color";
+        let diff = |line: &str| diff_arguments(&words(line)).map(|arguments| arguments.join(" "));
+        let told = |line: &str| Some(format!("{line}{fixed}"));
+        assert_eq!(diff("deploy --context target=https://a/"), told("diff --context target=https://a/"));
+        assert_eq!(diff("--profile ops deploy One deploy"), told("--profile ops diff One deploy"));
+        assert_eq!(
+            diff("deploy --force One --method direct -m prepare-change-set --method=x"),
+            told("diff One")
+        );
+        assert_eq!(diff("deploy --all --require-approval never"), told("diff --require-approval never"));
+        assert_eq!(
+            [diff("diff"), diff("destroy One"), diff("deploy --help"), diff("bootstrap")],
+            [const { None }; 4]
+        );
+    }
+}
