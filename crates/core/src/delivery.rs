@@ -57,11 +57,7 @@ pub async fn change_visibility(
 }
 
 /// One request for those entries of a batch that have these numbers.
-async fn send(
-    queue: &impl QueueSender,
-    batch: Batch<'_>,
-    places: Vec<usize>,
-) -> Vec<EntryOutcome<String>> {
+async fn send(queue: &impl QueueSender, batch: Batch<'_>, places: Vec<usize>) -> Vec<EntryOutcome<String>> {
     let entries = batch.entries();
     if places.len() == entries.len() {
         return queue.send_batch(batch).await;
@@ -72,7 +68,9 @@ async fn send(
 }
 
 /// The outcomes of all batches, in order. A batch that waits holds up no other, unless eight of them do.
-async fn all_of<R>(batches: impl Iterator<Item = impl Future<Output = Vec<EntryOutcome<R>>>>) -> Vec<EntryOutcome<R>> {
+async fn all_of<R>(
+    batches: impl Iterator<Item = impl Future<Output = Vec<EntryOutcome<R>>>>,
+) -> Vec<EntryOutcome<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
     let mut outcomes: Vec<_> = stream::iter(numbered).buffer_unordered(CONCURRENT_BATCHES).collect().await;

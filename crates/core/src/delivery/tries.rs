@@ -67,15 +67,14 @@ struct Entry<R> {
 
 impl<R> Tries<R> {
     fn new(entries: usize, perhaps_done_max: u32, now: Timestamp, deadline: Timestamp) -> Self {
-        let entry =
-            |_| Entry { outcome: Err(no_answer()), due: Some(now), under_way: 0, perhaps_done: 0 };
+        let entry = |_| Entry { outcome: Err(no_answer()), due: Some(now), under_way: 0, perhaps_done: 0 };
         Self { entries: (0..entries).map(entry).collect(), perhaps_done_max, deadline, refusals: 0 }
     }
 
     fn are_over(&self) -> bool {
-        self.entries.iter().all(|entry| {
-            entry.outcome.is_ok() || (entry.due.is_none() && entry.under_way == 0)
-        })
+        self.entries
+            .iter()
+            .all(|entry| entry.outcome.is_ok() || (entry.due.is_none() && entry.under_way == 0))
     }
 
     fn next_due(&self) -> Timestamp {
@@ -132,7 +131,8 @@ impl<R> Tries<R> {
             }
             let again = if fault.may_be_done() { last } else { soon };
             let may_be_sent = fault.is_retryable() && entry.perhaps_done < self.perhaps_done_max;
-            entry.due = again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
+            entry.due =
+                again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
         }
         self.refusals += 1;
     }
@@ -170,7 +170,8 @@ mod tests {
         let waits: Vec<_> = (1..=8).map(|resend| wait_before(resend).as_millis()).collect();
         assert_eq!(waits, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
         assert_eq!(wait_before(u32::MAX), Duration::from_secs(2));
-        let at = |micros: i64| chrono::DateTime::from_timestamp_micros(1_785_000_000_000_000 + micros).unwrap();
+        let at =
+            |micros: i64| chrono::DateTime::from_timestamp_micros(1_785_000_000_000_000 + micros).unwrap();
         let longest = Duration::from_millis(50);
         assert_eq!(wait(longest, at(0)), longest);
         assert_eq!(wait(longest, at(500_000)), Duration::from_micros(37_500));

@@ -28,7 +28,11 @@ fn what_was_refused_or_never_sent_may_be_tried_while_time_remains() {
         // 50 ms, doubling up to 2 s, each less up to a half by the clock's sub-second part.
         let first = [0, 50, 148, 333, 666, 1200, 2640];
         let every_two_seconds = (4000..30_000).step_by(2000);
-        assert_eq!(queue.times(), first.into_iter().chain(every_two_seconds).collect::<Vec<_>>(), "{fault:?}");
+        assert_eq!(
+            queue.times(),
+            first.into_iter().chain(every_two_seconds).collect::<Vec<_>>(),
+            "{fault:?}"
+        );
     }
 }
 
