@@ -340,8 +340,8 @@ impl Knobs {
 
 impl Silences {
     fn random(rng: &mut impl Rng) -> Self {
-        let seconds = rng.random_range(30..=900);
-        Self { every_seconds: seconds * rng.random_range(2..=10), seconds }
+        let seconds = rng.random_range(30..=600);
+        Self { every_seconds: seconds * rng.random_range(3..=20), seconds }
     }
 }
 

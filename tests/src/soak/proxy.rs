@@ -202,8 +202,7 @@ impl Shared {
         let name =
             if fault == Fault::None { "refused by the queue, or the client is gone" } else { fault.name() };
         let (lasted, may_last) = self.recorder.clock(invocation);
-        let in_time =
-            fault != Fault::Late && came.elapsed() < LATE && lasted + NEAR_THE_END < may_last;
+        let in_time = fault != Fault::Late && came.elapsed() < LATE && lasted + NEAR_THE_END < may_last;
         let told = if in_time { Told::Confirmed } else { Told::ConfirmedLate };
         batch.record(&self.recorder, invocation, after, |id| {
             let told = if whole && confirmed.contains(id) { told } else { Told::NotConfirmed(name) };
