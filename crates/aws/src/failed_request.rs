@@ -5,6 +5,7 @@ use std::error::Error;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
 /// Maps the failure of a whole request.
@@ -22,7 +23,10 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
         SdkError::ResponseError(_) => no_answer("UnreadableAnswer"),
         SdkError::TimeoutError(_) => no_answer("Timeout"),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
-            Some(error) if has_credentials_error(error) => sender("NoCredentials"),
+            Some(error) if caused_by::<CredentialsError>(error).is_some() => sender("NoCredentials"),
+            Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
+                not_sent("Connect")
+            }
             Some(error) if error.is_timeout() => no_answer("Timeout"),
             _ => no_answer("Connection"),
         },
@@ -51,8 +55,10 @@ fn by_status(status: u16, code: Option<&str>) -> EntryError {
         _ if is_throttle(&code) => Fault::Throttled,
         429 => Fault::Throttled,
         // A request that took too long to arrive: the next may not.
-        408 => Fault::Service,
+        408 => Fault::NotSent,
         400..=499 => Fault::Sender,
+        // "Currently unable to handle the request" (RFC 9110): the one 5xx that says that nothing was begun.
+        503 => Fault::Throttled,
         500.. => Fault::Service,
         // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been done.
         _ => return no_answer("UnreadableAnswer"),
@@ -82,8 +88,13 @@ fn sender(code: &str) -> EntryError {
     EntryError { fault: Fault::Sender, code: code.to_owned() }
 }
 
-fn has_credentials_error(error: &(dyn Error + 'static)) -> bool {
-    error.is::<CredentialsError>() || error.source().is_some_and(has_credentials_error)
+/// No connection, so not one byte of the request is anywhere.
+fn not_sent(code: &str) -> EntryError {
+    EntryError { fault: Fault::NotSent, code: code.to_owned() }
+}
+
+fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    error.downcast_ref().or_else(|| caused_by(error.source()?))
 }
 
 #[cfg(test)]
@@ -112,7 +123,11 @@ mod tests {
         assert_eq!(fault(400, Some("KMS.DisabledException")), Fault::Sender);
         assert_eq!(fault(400, Some("com.amazonaws.sqs#RequestThrottled")), Fault::Throttled);
         assert_eq!(fault(429, None), Fault::Throttled);
-        assert_eq!(fault(503, None), Fault::Service);
+        assert_eq!(fault(408, None), Fault::NotSent);
+        assert_eq!(fault(500, Some("InternalFailure")), Fault::Service);
+        assert_eq!(fault(502, None), Fault::Service);
+        assert_eq!(fault(503, None), Fault::Throttled);
+        assert_eq!(fault(504, None), Fault::Service);
         assert_eq!(by_status(503, None).code, "HTTP 503");
         assert_eq!(fault(200, None), Fault::NoAnswer);
     }

@@ -29,17 +29,18 @@ pub use service::SqsService;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for one request, where a long poll may take 20 s of it.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for one request that only sends: an answer that is lost must leave time for another try.
-pub const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The configuration of an SQS client that asks once, and not for ever.
+/// The configuration of an SQS client that asks once, and not for ever where there is a `request_timeout`.
+///
+/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is better than
+/// none, since a message that may have been accepted must be sent again.
 #[must_use]
-pub fn client_config(config: &SdkConfig, request_timeout: Duration) -> aws_sdk_sqs::config::Builder {
-    let timeouts = TimeoutConfig::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .operation_attempt_timeout(request_timeout)
-        .build();
-    aws_sdk_sqs::config::Builder::from(config).retry_config(RetryConfig::disabled()).timeout_config(timeouts)
+pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
+    let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
+    timeouts.set_operation_attempt_timeout(request_timeout);
+    aws_sdk_sqs::config::Builder::from(config)
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts.build())
 }
 
 /// A queue on AWS, or on whatever answers like it.

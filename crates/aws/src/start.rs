@@ -8,7 +8,7 @@ use redeliver_core::ports::Function;
 pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
 use crate::settings::{TargetSettings, started_by_lambda};
-use crate::sqs::{SEND_TIMEOUT, SqsQueue, client_config};
+use crate::sqs::{SqsQueue, client_config};
 use crate::targets::{Headers, HttpTarget, LambdaTarget, Target, TargetAddress, secret_headers};
 use crate::telemetry::{self, JsonLines};
 
@@ -24,7 +24,7 @@ pub fn queue(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
 /// The client that all queues of a function share; functions only send.
 #[must_use]
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
-    aws_sdk_sqs::Client::from_conf(client_config(config, SEND_TIMEOUT).build())
+    aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
 /// The message-processor's target; a URL's headers are read from their secret.

@@ -173,7 +173,7 @@ impl Connection {
     /// # Errors
     /// If SQS does not know it, or does not answer.
     pub async fn queue(&self, url: &str) -> Result<KnownQueue, ConnectionError> {
-        let config = client_config(&self.sdk_config().await?, POLL_TIMEOUT).build();
+        let config = client_config(&self.sdk_config().await?, Some(POLL_TIMEOUT)).build();
         let client = aws_sdk_sqs::Client::from_conf(config);
         let failed = |reason: String| ConnectionError::Queue { url: url.to_owned(), reason };
         let answer = client

@@ -48,10 +48,13 @@ pub enum Fault {
     /// The request was wrong: the same again would fail the same way.
     #[error("refused")]
     Sender,
-    /// Too many requests: later.
+    /// Refused for now, too many requests or 503: later.
     #[error("throttled")]
     Throttled,
-    /// The service failed (5xx).
+    /// The request did not get there: no connection, for example.
+    #[error("not sent")]
+    NotSent,
+    /// The service failed (a 5xx): it may or may not have been done.
     #[error("the service failed")]
     Service,
     /// No answer: it may or may not have been done.
@@ -64,6 +67,15 @@ impl Fault {
     #[must_use]
     pub const fn is_retryable(self) -> bool {
         !matches!(self, Self::Sender)
+    }
+
+    /// Whether the request may have been done all the same, so that another one may do it twice.
+    ///
+    /// A 5xx may have been, also that of a single entry: a service that is slow behind its own front end, or behind a gateway, has
+    /// stored the message when they lose patience. It tells that something went wrong, not how far it got.
+    #[must_use]
+    pub const fn may_be_done(self) -> bool {
+        matches!(self, Self::Service | Self::NoAnswer)
     }
 }
 

@@ -8,6 +8,7 @@ mod hops;
 mod pacing;
 mod redriven;
 mod resends;
+mod silences;
 mod verdicts;
 
 use std::time::Duration;

@@ -43,6 +43,8 @@ pub struct Knobs {
     pub content: ContentMix,
     /// Who looks after the final DLQ.
     pub operator: Operator,
+    /// When what is accepted has no answer in time.
+    pub silences: Silences,
 }
 
 /// Chances per request or per entry.
@@ -135,6 +137,16 @@ pub struct ContentMix {
     pub sent_twice: f64,
     /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison breaks it.
     pub data_schema: bool,
+}
+
+/// Minutes in which SQS and Lambda accept what the functions and `redeliver redrive` send, and the answer comes late, or says that
+/// the service failed, or never comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silences {
+    /// From the beginning of one to that of the next; 0 where there are none.
+    pub every_seconds: u64,
+    /// How long each lasts.
+    pub seconds: u64,
 }
 
 /// See [`ContentMix::data_schema`].
@@ -240,6 +252,11 @@ impl Knobs {
             content,
             operator: operators
                 [if faulty && !asynchronous { rng.random_range(0..operators.len()) } else { 0 }],
+            silences: if faulty && rng.random_bool(0.4) {
+                Silences::random(rng)
+            } else {
+                Silences::default()
+            },
         }
     }
 
@@ -277,6 +294,7 @@ impl Knobs {
         // What takes time may be cut off by the invocation's end with its answer on the way.
         self.latency_ms == 0
             && self.operator == Operator::None
+            && self.silences.seconds == 0
             && faults.into_iter().chain([dies, duplicate, response_lost]).all(|chance| chance <= 0.0)
     }
 
@@ -317,6 +335,13 @@ impl Knobs {
                 plan.with(FaultRule { action, queue: None, scope, when: When::Chance(chance), injection })
             },
         )
+    }
+}
+
+impl Silences {
+    fn random(rng: &mut impl Rng) -> Self {
+        let seconds = rng.random_range(30..=600);
+        Self { every_seconds: seconds * rng.random_range(3..=20), seconds }
     }
 }
 

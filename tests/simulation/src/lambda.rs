@@ -63,7 +63,8 @@ impl AsyncInvoker for Lambda<'_> {
         world.ledger().invoked_again(function_arn, payload, world.clock.now());
         events.push(payload);
         world.travel().await;
-        if world.strikes(sqs.send_answer_lost) { not_now("NoAnswer") } else { Ok(()) }
+        let silenced = if world.is_silent() { world.silence().await } else { None };
+        if silenced.is_some() || world.strikes(sqs.send_answer_lost) { not_now("NoAnswer") } else { Ok(()) }
     }
 }
 

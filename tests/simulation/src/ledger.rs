@@ -66,6 +66,14 @@ pub enum Actor {
     AsyncRetryHandler,
 }
 
+impl Actor {
+    /// Whether it waits for an answer until a deadline only. The others wait for ever.
+    #[must_use]
+    pub fn has_deadlines(self) -> bool {
+        !matches!(self, Self::Producer | Self::Console | Self::Lambda)
+    }
+}
+
 /// A broken rule.
 pub type Violation = String;
 

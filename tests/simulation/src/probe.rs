@@ -28,7 +28,15 @@ impl QueueSender for Probe<'_> {
         let answer = self.queue.send_batch(batch).await;
         self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
         self.world.travel().await;
-        answer
+        if !self.actor.has_deadlines() || !self.world.is_silent() {
+            return answer;
+        }
+        match self.world.silence().await {
+            Some(fault) => {
+                answer.iter().map(|_| Err(EntryError { fault, code: "Silence".to_owned() })).collect()
+            }
+            None => answer,
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::ports::{Clock, Fault, Observer};
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, VirtualClock};
 
-use crate::knobs::Knobs;
+use crate::knobs::{Knobs, Silences};
 use crate::ledger::Ledger;
 use crate::messages::Produced;
 
@@ -113,6 +113,25 @@ impl World {
         if most > 0 {
             self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
         }
+    }
+
+    /// Whether the answer to what is accepted now does not come in time.
+    pub fn is_silent(&self) -> bool {
+        let Silences { every_seconds, seconds } = self.knobs.silences;
+        let now = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
+        !self.is_healed() && now.checked_rem(every_seconds).is_some_and(|since| since < seconds)
+    }
+
+    /// What comes instead of the answer to something that was accepted in a silence; `None` where the answer itself comes, late.
+    pub async fn silence(&self) -> Option<Fault> {
+        let (fault, seconds_max) = match self.up_to(3) {
+            0 => return std::future::pending().await,
+            1 => (None, 60),
+            2 => (Some(Fault::NoAnswer), 10),
+            _ => (Some(Fault::Service), 10),
+        };
+        self.clock.sleep(Duration::from_secs(self.up_to(seconds_max))).await;
+        fault
     }
 
     /// The clock of a new process, right or wrong.

@@ -17,7 +17,7 @@ use batch::Batch;
 use fault::Denial;
 pub use fault::Fault;
 
-/// A confirmation that takes longer may come too late: the functions wait for five seconds.
+/// A confirmation that takes longer may come when the function has sent again and heard of that: it waits for five seconds at least.
 const LATE: Duration = Duration::from_secs(2);
 /// So near an invocation's end, too: the functions keep half a second free for their own answer.
 const NEAR_THE_END: Duration = Duration::from_secs(1);
@@ -48,8 +48,8 @@ struct Answer {
 }
 
 impl Proxy {
-    /// Starts one before `upstream`, whose queues have these URLs. `patience` is how long a client waits for an answer; the slowest faults
-    /// take longer.
+    /// Starts one before `upstream`, whose queues have these URLs. `patience` is how long a client waits before it sends again; the slowest
+    /// faults take longer.
     pub async fn start(
         upstream: &str,
         queues: [(String, Stage); 4],
@@ -196,13 +196,13 @@ impl Shared {
             _ => {
                 let headers = [("Content-Type", "application/x-amz-json-1.0")];
                 let written = connection.answer(answer.status, &headers, &answer.body).await;
-                (written && fault != Fault::Late, written.then_some(connection))
+                (written, written.then_some(connection))
             }
         };
         let name =
             if fault == Fault::None { "refused by the queue, or the client is gone" } else { fault.name() };
         let (lasted, may_last) = self.recorder.clock(invocation);
-        let in_time = came.elapsed() < LATE && lasted + NEAR_THE_END < may_last;
+        let in_time = fault != Fault::Late && came.elapsed() < LATE && lasted + NEAR_THE_END < may_last;
         let told = if in_time { Told::Confirmed } else { Told::ConfirmedLate };
         batch.record(&self.recorder, invocation, after, |id| {
             let told = if whole && confirmed.contains(id) { told } else { Told::NotConfirmed(name) };

@@ -37,7 +37,7 @@ pub struct Soak {
 
 /// Delays of 0 to 2 s; the ledger knows both numbers, too.
 const POLICY: &str = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":2,"jitter":"full"}}"#;
-/// How long the functions wait for SQS.
+/// How long the functions wait for SQS at least, before they send again.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Long enough for the target and two lost answers in a row.
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(13);

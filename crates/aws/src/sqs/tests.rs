@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_millis(200);
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
 fn client(server: &Loopback, timeout: Duration) -> Client {
-    Client::from_conf(client_config(&server.sdk_config(), timeout).build())
+    Client::from_conf(client_config(&server.sdk_config(), Some(timeout)).build())
 }
 
 fn queue_url(server: &Loopback) -> String {

@@ -1,7 +1,5 @@
 //! Lambda functions that are invoked without waiting for their answer.
 
-use std::time::Duration;
-
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
@@ -15,8 +13,6 @@ use redeliver_core::ports::{AsyncInvoker, NotInvoked};
 
 use super::CONNECT_TIMEOUT;
 
-/// For a whole request. Lambda only queues the event.
-const TIMEOUT: Duration = Duration::from_secs(10);
 /// "Invoke", AWS Lambda API Reference: the status of a queued event.
 const ACCEPTED: i32 = 202;
 
@@ -27,17 +23,14 @@ pub struct LambdaInvoker {
 }
 
 impl LambdaInvoker {
-    /// The SDK does not retry: what is not done is received again.
+    /// The SDK does not retry, and waits as long as it is asked to: what has no answer is received again, and an event that was
+    /// queued would be queued twice.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
-        Self::with_timeout(config, TIMEOUT)
-    }
-
-    fn with_timeout(config: &SdkConfig, timeout: Duration) -> Self {
-        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(timeout));
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
         let config = Builder::from(config)
             .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts.operation_timeout(timeout).build())
+            .timeout_config(timeouts.build())
             .build();
         Self { client: Client::from_conf(config) }
     }
@@ -69,7 +62,6 @@ impl AsyncInvoker for LambdaInvoker {
 /// role or a deployment under way must not dead-letter all traffic.
 fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
-        SdkError::TimeoutError(_) => "Timeout",
         SdkError::ServiceError(answer) => match answer.err().code() {
             Some("RequestTooLargeException") => return NotInvoked::TooLarge,
             Some("InvalidRequestContentException") => return NotInvoked::Invalid,

@@ -29,7 +29,7 @@ pub(super) async fn run(
     }
     let config = loader.load().await;
     let region = config.region().cloned().unwrap_or(Region::from_static("us-east-1"));
-    let config = redeliver_aws::sqs::client_config(&config, POLL_TIMEOUT)
+    let config = redeliver_aws::sqs::client_config(&config, Some(POLL_TIMEOUT))
         .region(region)
         .interceptor(counter.clone())
         .build();

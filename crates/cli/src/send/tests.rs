@@ -54,9 +54,12 @@ fn a_batch_has_at_most_1_mib_and_a_message_at_most_what_the_queue_takes() {
 
 #[test]
 fn throttles_and_lost_answers_are_tried_again_and_a_lost_answer_may_leave_a_copy() {
-    for (injection, copies) in [(Injection::Throttled, false), (Injection::LostAnswer, true)] {
+    for (injection, failing, copies) in [
+        (Injection::Throttled, When::Chance(0.3), false),
+        (Injection::LostAnswer, When::Numbers(vec![3, 40, 41]), true),
+    ] {
         let world = World::new();
-        world.fail(Scope::Entry, When::Chance(0.3), injection);
+        world.fail(Scope::Entry, failing, injection);
         let summary = world.send(&messages(500), &mut journal());
         assert_eq!((summary.sent, summary.exit_code()), (500, 0), "{injection:?}");
         let bodies = world.bodies();

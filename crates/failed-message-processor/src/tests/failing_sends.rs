@@ -52,13 +52,25 @@ fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
 
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
-    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
+    assert_eq!(setup.process(ten_failed()), expected);
+    assert!((25..30).contains(&setup.world.elapsed()));
+    assert!(waiting(&setup).is_empty());
+}
+
+#[test]
+fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
+    for (injection, accepted) in
+        [(Injection::Service, 0), (Injection::LostRequest, 0), (Injection::LostAnswer, 20)]
+    {
         let setup = Setup::new();
         setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), injection);
         let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
         assert_eq!(setup.process(ten_failed()), expected, "{injection:?}");
-        assert!((25..30).contains(&setup.world.elapsed()));
-        assert!(waiting(&setup).is_empty());
+        assert_eq!((setup.source.sent().len(), setup.world.elapsed()), (20, 2), "{injection:?}");
+        assert_eq!(waiting(&setup).len(), accepted, "{injection:?}");
     }
 }
 

@@ -24,12 +24,20 @@ fn a_failing_send_reports_exactly_its_record() {
 
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
-    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+    let setup = Setup::new();
+    setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
+    assert_eq!(setup.process(ten_given_up()), expected);
+    assert!((25..30).contains(&setup.world.elapsed()));
+}
+
+#[test]
+fn what_may_have_been_accepted_is_sent_twice_and_then_reported() {
+    for injection in [Injection::Service, Injection::LostRequest, Injection::LostAnswer] {
         let setup = Setup::new();
         setup.world.fail_sends(&setup.final_dlq, Scope::Request, When::Chance(1.0), injection);
-        let expected: Vec<_> = (0..10).map(|n| format!("sqs-{n}")).collect();
-        assert_eq!(setup.process(ten_given_up()), expected);
-        assert!((25..30).contains(&setup.world.elapsed()));
+        assert_eq!(setup.process(ten_given_up()).len(), 10);
+        assert_eq!((setup.final_dlq.sent().len(), setup.world.elapsed()), (20, 2), "{injection:?}");
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::copies::Failure;
+use super::invocations::Work;
 use super::sends::{Send, no_delay};
 use super::{Ledger, Violation, hash};
 use crate::lambda::FUNCTION_ARN;
@@ -102,8 +103,8 @@ impl Ledger {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
                 self.queued(n);
-                if let Some(work) = self.work(n) {
-                    work.earned();
+                if let Some(Err(violation)) = self.work(n).map(Work::invoked) {
+                    self.report(format!("message {n}: {violation}"));
                 }
             }
             Err(violation) => self.report(format!("an invocation: {violation}")),

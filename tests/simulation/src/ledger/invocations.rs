@@ -24,6 +24,10 @@ pub(crate) struct Work {
     calls_max: usize,
     /// Sends that SQS has accepted, and successes of the target: each allows to delete one copy.
     credit: usize,
+    /// Sends that SQS has accepted.
+    accepted: usize,
+    /// Events that Lambda has accepted.
+    invoked: usize,
     /// Deliveries, by SQS's id, that were handed off as cut off.
     cut_off: BTreeSet<String>,
     /// Deliveries, by SQS's id, that were handed off as not started.
@@ -74,6 +78,30 @@ impl Work {
 
     pub(super) fn earned(&mut self) {
         self.credit += 1;
+    }
+
+    /// SQS has accepted a send. Each copy is sent on once, and once more where nobody said whether that was accepted.
+    pub(super) fn accepted(&mut self) -> Result<(), Violation> {
+        self.earned();
+        self.accepted += 1;
+        let most = 2 * self.given;
+        if self.accepted > most {
+            return Err(format!("accepted send {} of at most {most} in one invocation", self.accepted));
+        }
+        Ok(())
+    }
+
+    /// Lambda has accepted an event: one of each copy.
+    pub(super) fn invoked(&mut self) -> Result<(), Violation> {
+        self.earned();
+        self.invoked += 1;
+        if self.invoked > self.given {
+            return Err(format!(
+                "accepted event {} of at most {} in one invocation",
+                self.invoked, self.given
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn spend(&mut self) -> Result<(), Violation> {

@@ -53,7 +53,7 @@ impl Ledger {
             _ => return Err("it has no business there".to_owned()),
         };
         match self.work(n) {
-            Some(work) => work.earned(),
+            Some(work) => work.accepted()?,
             None => self.subjects[n].credit += 1,
         }
         checked?;

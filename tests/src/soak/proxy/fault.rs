@@ -29,7 +29,7 @@ pub enum Fault {
     Throttled400,
     /// It was done; the connection breaks instead of an answer.
     ResetAnswerLost,
-    /// It was done; no answer, for longer than the client waits.
+    /// It was done; no answer, for longer than the client waits before it sends again.
     HungAnswerLost,
     /// It was done; 500.
     Error500Done,
@@ -37,7 +37,7 @@ pub enum Fault {
     Truncated,
     /// It was done; an answer that is none.
     Garbled,
-    /// It is done when the client has already stopped waiting.
+    /// It is done, and confirmed, when the client may have sent it again.
     Late,
     /// Some entries are not passed on and called failed.
     EntriesHeldBack(Denial),

@@ -154,7 +154,6 @@ async fn what_is_done_may_not_be_told() {
     for (fault, expected) in [
         (Fault::ResetAnswerLost, Seen::Broken),
         (Fault::HungAnswerLost, Seen::Nothing),
-        (Fault::Late, Seen::Nothing),
         (Fault::Error500Done, Seen::Answer(500, error)),
         (Fault::Truncated, Seen::Broken),
         (Fault::Garbled, Seen::Answer(200, Value::Null)),
@@ -164,6 +163,13 @@ async fn what_is_done_may_not_be_told() {
         assert_eq!(taken, ["0", "1", "2"], "{fault:?}");
         assert_eq!(outcomes(&sends), [(true, Told::NotConfirmed(fault.name())); 3]);
     }
+}
+
+#[tokio::test]
+async fn a_late_confirmation_may_be_heard() {
+    let (seen, taken, sends) = through(Fault::Late).await;
+    assert_eq!((seen, taken), (Seen::Nothing, vec!["0".to_owned(), "1".into(), "2".into()]));
+    assert_eq!(outcomes(&sends), [(true, Told::ConfirmedLate); 3]);
 }
 
 #[tokio::test]

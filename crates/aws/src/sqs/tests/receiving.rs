@@ -102,7 +102,7 @@ async fn a_message_that_cannot_be_understood_is_left_to_come_back_and_the_others
 #[tokio::test]
 async fn a_receive_that_fails_says_why_and_is_not_taken_for_an_empty_queue() {
     for (scripted, expected) in [
-        (refusal(503, "ServiceUnavailable"), error(Fault::Service, "ServiceUnavailable")),
+        (refusal(503, "ServiceUnavailable"), error(Fault::Throttled, "ServiceUnavailable")),
         (refusal(400, "OverLimit"), error(Fault::Throttled, "OverLimit")),
         (refusal(400, "QueueDoesNotExist"), error(Fault::Sender, "QueueDoesNotExist")),
         (Answer::new(200, &[], "CANARY"), error(Fault::NoAnswer, "UnreadableAnswer")),
@@ -163,7 +163,7 @@ async fn a_visibility_change_is_confirmed_entry_by_entry() {
 
 #[tokio::test]
 async fn a_failed_delete_or_visibility_change_fails_every_entry() {
-    let unavailable = || Err(error(Fault::Service, "ServiceUnavailable"));
+    let unavailable = || Err(error(Fault::Throttled, "ServiceUnavailable"));
     let server =
         Loopback::start([refusal(503, "ServiceUnavailable"), refusal(503, "ServiceUnavailable")]).await;
     let queue = queue(&server, LONG);

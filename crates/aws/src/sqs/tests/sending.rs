@@ -105,9 +105,11 @@ async fn a_request_that_sqs_refuses_confirms_nothing() {
         (400, "KmsDisabled", Fault::Sender),
         (400, "BatchRequestTooLong", Fault::Sender),
         (403, "AccessDeniedException", Fault::Sender),
-        (408, "RequestTimeout", Fault::Service),
+        (408, "RequestTimeout", Fault::NotSent),
         (500, "InternalError", Fault::Service),
-        (503, "ServiceUnavailable", Fault::Service),
+        (502, "BadGateway", Fault::Service),
+        (503, "ServiceUnavailable", Fault::Throttled),
+        (504, "GatewayTimeout", Fault::Service),
     ] {
         assert_eq!(failed_request(refusal(status, code), LONG).await, error(expected, code), "{status}");
     }
@@ -129,7 +131,8 @@ async fn an_error_keeps_the_code_of_the_query_protocol() {
 async fn an_error_without_a_readable_body_is_told_by_its_status() {
     for body in ["", "<html>CANARY</html>"] {
         let error_of = |status| failed_request(Answer::new(status, &[], body), LONG);
-        assert_eq!(error_of(503).await.fault, Fault::Service);
+        assert_eq!(error_of(504).await.fault, Fault::Service);
+        assert_eq!(error_of(503).await.fault, Fault::Throttled);
         assert_eq!(error_of(429).await.fault, Fault::Throttled);
         assert_eq!(error_of(403).await.fault, Fault::Sender);
     }
@@ -154,12 +157,31 @@ async fn a_lost_answer_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_service_that_nobody_can_connect_to_is_no_answer() {
+async fn a_late_answer_is_better_than_none() {
     let server = Loopback::start([]).await;
-    let config = client_config(&server.sdk_config(), LONG).endpoint_url(refused_url().await).build();
+    let client = crate::start::sqs_client(&server.sdk_config());
+    let timeouts = client.config().timeout_config().unwrap();
+    assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
+    let of_answers =
+        (timeouts.read_timeout(), timeouts.operation_timeout(), timeouts.operation_attempt_timeout());
+    assert_eq!(of_answers, (None, None, None));
+}
+
+/// What a request to this address fails with.
+async fn sent_to(url: String) -> Vec<EntryOutcome<String>> {
+    let server = Loopback::start([]).await;
+    let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
     let messages = messages(1);
-    let outcomes = SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await;
-    assert_eq!(outcomes, [Err(error(Fault::NoAnswer, "Connection"))]);
+    SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await
+}
+
+#[tokio::test]
+async fn a_request_to_whom_nobody_can_connect_was_not_sent() {
+    let not_sent = [Err(error(Fault::NotSent, "Connect"))];
+    assert_eq!(sent_to(refused_url().await).await, not_sent, "refused");
+    assert_eq!(sent_to("http://queues.invalid".to_owned()).await, not_sent, "no such name");
+    let plain = Loopback::start([]).await;
+    assert_eq!(sent_to(plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
 }
 
 #[tokio::test]
@@ -168,7 +190,7 @@ async fn missing_credentials_are_not_mistaken_for_a_missing_answer() {
     let broken = aws_credential_types::credential_fn::provide_credentials_fn(|| async {
         Err(aws_credential_types::provider::error::CredentialsError::not_loaded("none here"))
     });
-    let config = client_config(&server.sdk_config(), LONG).credentials_provider(broken).build();
+    let config = client_config(&server.sdk_config(), Some(LONG)).credentials_provider(broken).build();
     let messages = messages(1);
     let outcomes = SqsQueue::new(Client::from_conf(config), "", "").send_batch(pack(&messages)[0]).await;
     assert_eq!(outcomes, [Err(error(Fault::Sender, "NoCredentials"))]);

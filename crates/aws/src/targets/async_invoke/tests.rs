@@ -4,8 +4,7 @@ use crate::loopback::{Answer, Loopback, refused_url};
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
 
 async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
-    let invoker = LambdaInvoker::with_timeout(&server.sdk_config(), Duration::from_millis(500));
-    invoker.invoke(ARN, payload).await
+    LambdaInvoker::new(&server.sdk_config()).invoke(ARN, payload).await
 }
 
 fn not_now(code: &str) -> Result<(), NotInvoked> {
@@ -59,9 +58,20 @@ async fn without_a_queued_event_nothing_is_done() {
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
     }
-    assert_eq!(invoke(&Loopback::start([Answer::hang()]).await, "{}").await, not_now("Timeout"));
     assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
     let server = Loopback::start([]).await;
     let nowhere = server.sdk_config().into_builder().endpoint_url(refused_url().await).build();
     assert_eq!(LambdaInvoker::new(&nowhere).invoke(ARN, "{}").await, not_now("Connection"));
+}
+
+#[tokio::test]
+async fn a_late_answer_is_better_than_none() {
+    // An invocation whose answer came too late would be made again: the function would run twice.
+    let server = Loopback::start([]).await;
+    let invoker = LambdaInvoker::new(&server.sdk_config());
+    let timeouts = invoker.client.config().timeout_config().unwrap();
+    assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
+    let of_answers =
+        (timeouts.read_timeout(), timeouts.operation_timeout(), timeouts.operation_attempt_timeout());
+    assert_eq!(of_answers, (None, None, None));
 }

@@ -43,9 +43,8 @@ fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
         })
         .collect();
     let observer = Observed::default();
-    let clock = FakeClock::new();
-    let reporter = Reporter::new(&clock, &observer, at(10));
-    let failed = block_on(reporter.send(queue, "final record", outgoing));
+    let reporter = Reporter::new(&queue.clock, &observer, at(10));
+    let failed = queue.clock.block_on(reporter.send(queue, "final record", outgoing));
     (failed, observer.0.into_inner().unwrap())
 }
 

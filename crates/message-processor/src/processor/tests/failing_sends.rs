@@ -2,6 +2,7 @@
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::ports::{Queue as _, QueueSettings, Redrive};
 use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
@@ -92,21 +93,22 @@ fn one_refused_entry_of_a_batch_is_the_only_one_reported() {
 
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
-    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
-        let setup = two_of_ten();
-        setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), injection);
-        assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"], "{injection:?}");
-        assert!((20..30).contains(&setup.world.elapsed()), "{} s", setup.world.elapsed());
-        assert!(setup.intermediate.received().is_empty());
-    }
+    let setup = two_of_ten();
+    setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::Throttled);
+    assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"]);
+    assert!((20..30).contains(&setup.world.elapsed()), "{} s", setup.world.elapsed());
+    assert!(setup.intermediate.received().is_empty());
 }
 
 #[test]
 fn a_throttle_that_heals_within_the_time_leaves_nothing_to_report() {
-    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest] {
+    for (injection, failing) in [
+        (Injection::Throttled, vec![1, 2, 3, 4]),
+        (Injection::Service, vec![1]),
+        (Injection::LostRequest, vec![1]),
+    ] {
         let setup = two_of_ten();
-        let first_four = When::Numbers(vec![1, 2, 3, 4]);
-        setup.world.fail_sends(&setup.intermediate, Scope::Request, first_four, injection);
+        setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Numbers(failing), injection);
         assert_eq!(setup.process(ten(), 30), [""; 0], "{injection:?}");
         let arrived: Vec<_> = setup.intermediate.received().into_iter().map(|record| record.body).collect();
         assert_eq!(arrived, [body(3), body(7)], "each once");
@@ -136,7 +138,27 @@ fn answers_lost_for_ever_are_reported_though_the_hand_offs_arrived() {
     let setup = two_of_ten();
     setup.world.fail_sends(&setup.intermediate, Scope::Request, always(), Injection::LostAnswer);
     assert_eq!(setup.process(ten(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
-    assert!(setup.intermediate.received().len() >= 4);
+    assert_eq!(setup.intermediate.received().len(), 4, "each twice, and no further");
+}
+
+#[test]
+fn a_silence_makes_two_copies_of_a_hand_off_and_the_redrive_a_third() {
+    // docs/guarantees.md: 2 × 1 receive + 1.
+    let world = World::new();
+    let intermediate = world.queue("intermediate");
+    let redrive = Redrive { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };
+    let visibility = VisibilitySeconds::new(180).unwrap();
+    let settings = QueueSettings { visibility, redrive: Some(redrive), ..QueueSettings::default() };
+    let source = world.queue_with("redriven", &settings);
+    let record = sent_and_received(&source, Content { body: body(3), ..Content::default() });
+    let silent = intermediate.clone().slow(Duration::ZERO, Duration::from_secs(3600));
+    let setup = Setup { handler: two_of_ten().handler, intermediate: silent, world, ..Setup::new() };
+    let setup = Setup { handler: Scripted { clock: setup.world.clock.clone(), ..setup.handler }, ..setup };
+    assert_eq!(setup.process(vec![record.clone()], 30), [record.sqs_message_id]);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(180)));
+    assert!(source.received().is_empty(), "SQS has moved it");
+    let arrived: Vec<_> = intermediate.received().into_iter().map(|record| record.body).collect();
+    assert_eq!(arrived, [body(3), body(3), body(3)]);
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! What may have been accepted is sent once more: each such send may be a copy.
+
+use super::*;
+
+fn failing(fault: Fault) -> Answer {
+    Answer::Failing(vec![("a", fault)])
+}
+
+fn after(seconds: u64, answer: Answer) -> Answer {
+    Answer::After(seconds, Box::new(answer))
+}
+
+#[test]
+fn what_may_have_been_accepted_is_sent_once_more_and_no_further() {
+    for fault in [Fault::NoAnswer, Fault::Service] {
+        let queue = FakeQueue::new([failing(fault)]);
+        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
+        assert_eq!(queue.times(), [0, 2000], "{fault:?}");
+        assert_eq!(queue.clock.now(), at(2), "nothing is left to wait for");
+    }
+}
+
+#[test]
+fn what_was_refused_or_never_sent_may_be_tried_while_time_remains() {
+    for fault in [Fault::Throttled, Fault::NotSent] {
+        let queue = FakeQueue::new([failing(fault)]);
+        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
+        // 50 ms, doubling up to 2 s, each less up to a half by the clock's sub-second part.
+        let first = [0, 50, 148, 333, 666, 1200, 2640];
+        let every_two_seconds = (4000..30_000).step_by(2000);
+        assert_eq!(
+            queue.times(),
+            first.into_iter().chain(every_two_seconds).collect::<Vec<_>>(),
+            "{fault:?}"
+        );
+    }
+}
+
+#[test]
+fn refusals_do_not_count_among_the_sends_that_may_have_been_accepted() {
+    let queue = FakeQueue::new([
+        failing(Fault::Throttled),
+        failing(Fault::NoAnswer),
+        failing(Fault::NotSent),
+        failing(Fault::Throttled),
+        failing(Fault::Service),
+        Answer::All,
+    ]);
+    assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(Fault::Service))]);
+    assert_eq!(queue.requests().len(), 5);
+}
+
+#[test]
+fn a_late_answer_is_waited_for_half_of_the_time_before_anything_is_sent_again() {
+    let queue = FakeQueue::new([after(14, Answer::All)]);
+    assert_eq!(delivered_within(30, &queue, &["a", "b"]), sent(&["a", "b"]));
+    assert_eq!((queue.times(), queue.clock.now()), (vec![0], at(14)));
+}
+
+#[test]
+fn the_answer_of_the_first_send_counts_also_after_the_second_began() {
+    let queue = FakeQueue::new([after(20, Answer::All), Answer::Hang]);
+    assert_eq!(delivered_within(30, &queue, &["a"]), sent(&["a"]));
+    assert_eq!((queue.times(), queue.clock.now()), (vec![0, 15_000], at(20)));
+}
+
+#[test]
+fn a_silence_is_two_sends_however_long_the_time_is() {
+    for seconds in [11, 30, 900] {
+        let queue = FakeQueue::new([Answer::Hang]);
+        assert_eq!(delivered_within(seconds, &queue, &["a"]), [Err(no_answer())]);
+        assert_eq!(queue.times().len(), 2, "{seconds} s");
+        assert_eq!(queue.clock.now(), at(seconds));
+    }
+}
+
+#[test]
+fn where_an_answer_has_less_than_five_seconds_a_silence_is_one_send() {
+    let queue = FakeQueue::new([Answer::Hang]);
+    assert_eq!(delivered_within(5, &queue, &["a"]), [Err(no_answer())]);
+    assert_eq!(queue.times(), [0]);
+}
+
+#[test]
+fn a_refusal_does_not_take_back_that_an_earlier_send_may_have_been_accepted() {
+    for fault in [Fault::Sender, Fault::Throttled] {
+        let queue = FakeQueue::new([failing(Fault::NoAnswer), failing(fault)]);
+        assert_eq!(delivered(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
+        let queue = FakeQueue::new([Answer::Hang, failing(fault)]);
+        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(no_answer())], "{fault:?}");
+    }
+}
+
+#[test]
+fn a_send_without_an_answer_is_not_called_refused_because_one_before_it_was() {
+    let queue = FakeQueue::new([failing(Fault::Throttled), Answer::Hang]);
+    assert_eq!(delivered_within(4, &queue, &["a"]), [Err(no_answer())]);
+    assert_eq!(queue.times(), [0, 50]);
+}
+
+#[test]
+fn entries_of_one_batch_have_their_own_second_send() {
+    let queue = FakeQueue::new([
+        Answer::Failing(vec![("a", Fault::NoAnswer), ("b", Fault::Throttled)]),
+        Answer::All,
+        Answer::Failing(vec![("a", Fault::NoAnswer)]),
+    ]);
+    let outcomes = delivered(&queue, &["a", "b", "c"]);
+    assert_eq!(outcomes, [Err(error(Fault::NoAnswer)), sent(&["b"]).remove(0), sent(&["c"]).remove(0)]);
+    assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
+}

@@ -1,0 +1,67 @@
+//! Minutes in which SQS accepts everything and answers nothing: how many copies they make.
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
+
+use super::*;
+
+/// The stack's: six times the function's timeout.
+const VISIBILITY: i64 = 180;
+const TIMEOUT: i64 = 30;
+const NEVER: Duration = Duration::from_secs(24 * 3600);
+
+/// Re-sends of one message whose first receive is the first moment of so many seconds of silence, as an event source mapping brings
+/// it until it is done.
+fn resends(silence: i64) -> usize {
+    let world = World::new();
+    let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();
+    let settings = QueueSettings { visibility, ..QueueSettings::default() };
+    let intermediate = world.queue_with("intermediate", &settings);
+    let (source, annotation) = (world.queue("source"), world.queue("annotation"));
+    let setup = Setup { world, source, intermediate, annotation, policy: Policy::default() };
+    let silent = setup.source.clone().slow(Duration::ZERO, NEVER);
+    let setup_silent = FailedMessageProcessor { source_queue: silent, ..setup.processor() };
+    let record = handed_off(0, body(0), &busy(0));
+    let content = Content { body: record.body, attributes: record.attributes, ..Content::default() };
+    let (clock, queue) = (&setup.world.clock, &setup.intermediate.queue);
+    clock.block_on(async {
+        let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
+        let batch = redeliver_core::packing::pack(std::slice::from_ref(&message));
+        assert!(queue.send_batch(batch[0]).await.iter().all(Result::is_ok));
+        loop {
+            let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
+            let records = queue.receive(request).await.unwrap();
+            let Some(handle) = records.first().map(|record| record.receipt_handle.clone()) else { continue };
+            let now = clock.now();
+            let deadline = now + Duration::from_secs(TIMEOUT.unsigned_abs());
+            let is_silent = (now - start()).num_seconds() < silence;
+            let healthy = setup.processor();
+            let function = if is_silent { &setup_silent } else { &healthy };
+            let failed = function.process(records, deadline).await.failed;
+            assert_eq!(failed.is_empty(), !is_silent);
+            if failed.is_empty() {
+                assert!(queue.delete_batch(&[handle]).await[0].is_ok());
+                return setup.source.sent().len();
+            }
+        }
+    })
+}
+
+#[test]
+fn a_silence_makes_two_copies_a_receive_and_one_at_its_end() {
+    // docs/guarantees.md: 2 × (⌊(S + T) ÷ V⌋ + 1) + 1.
+    let bound = |silence| 2 * ((silence + TIMEOUT) / VISIBILITY + 1) + 1;
+    for (silence, expected) in [(60, 3), (600, 9), (3610, 43)] {
+        assert_eq!(resends(silence), expected, "{silence} s");
+        assert_eq!(usize::try_from(bound(silence)).unwrap(), expected, "{silence} s");
+    }
+}
+
+#[test]
+fn an_answer_that_takes_six_seconds_makes_no_copy() {
+    let setup = Setup::new();
+    let source = setup.source.clone().slow(Duration::ZERO, Duration::from_secs(6));
+    let setup = Setup { source, ..setup };
+    assert_eq!(setup.process(vec![handed_off(0, body(0), &busy(0))]), [""; 0]);
+    assert_eq!((setup.source.sent().len(), setup.world.elapsed()), (1, 6));
+}
