@@ -9,6 +9,7 @@ mod content;
 mod deleting;
 mod polling;
 mod redrive;
+mod refused;
 mod sending;
 mod visibility;
 
@@ -121,15 +122,22 @@ rules![
     sending::a_full_batch_of_ten_is_taken,
     sending::a_batch_of_exactly_one_mebibyte_is_taken,
     sending::delay_seconds_hold_a_message_back_and_not_much_longer,
-    sending::a_wrong_number_attribute_is_a_sender_fault,
     sending::creating_a_queue_again_gives_the_same_queue,
     content::a_body_of_exactly_one_mebibyte_is_kept,
     content::the_bytes_of_a_body_are_kept,
     content::attributes_of_all_types_are_kept,
     content::ten_attributes_are_taken,
+    content::attributes_at_the_documented_limits_are_kept,
     content::the_trace_header_is_kept,
     content::the_message_group_id_is_kept,
     content::system_attributes_tell_of_the_first_receive,
+    refused::a_wrong_attribute_name_is_a_sender_fault,
+    refused::a_wrong_data_type_is_a_sender_fault,
+    refused::a_wrong_number_attribute_is_a_sender_fault,
+    refused::a_value_of_another_kind_than_its_type_is_a_sender_fault,
+    refused::an_empty_attribute_is_a_sender_fault,
+    refused::an_eleventh_attribute_is_a_sender_fault,
+    refused::a_wrong_message_group_id_is_a_sender_fault,
     polling::an_empty_poll_is_empty_after_its_wait,
     polling::a_long_poll_wakes_up_early,
     polling::a_receive_gives_at_most_what_was_asked_for,

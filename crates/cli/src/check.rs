@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::{Policy, PolicyError};
 use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
@@ -91,7 +92,10 @@ fn check_messages(path: &Path, text: &str, schema: &MessageSchema) -> Vec<String
     let mut findings = Vec::new();
     for (index, line) in lines.into_iter().enumerate() {
         let place = format!("{}:{}", path.display(), index + 1);
-        if let Err(invalid) = schema.parse(line) {
+        // What `send` would refuse is no message, however valid its JSON is.
+        if let Err(refused) = OutgoingMessage::new(Content { body: line.to_owned(), ..Content::default() }) {
+            findings.push(format!("{place}: {refused}"));
+        } else if let Err(invalid) = schema.parse(line) {
             findings.extend(described(&invalid).into_iter().map(|finding| format!("{place}: {finding}")));
         }
     }

@@ -120,7 +120,7 @@ pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
 
 fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let (kept, folded_attributes) =
-        fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3);
+        fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let bare = DeadLetter { folded_attributes: FoldedAttributes::new(), ..annotation.record.clone() };
     let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
     let folding = record.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len();

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use crate::failure::{FAILURE, Failure};
-use crate::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage};
+use crate::limits::ATTRIBUTES_MAX;
+use crate::message::{Attribute, AttributeValue, Attributes, is_surely_taken};
 
 /// An attribute that found no place beside ours, inside one of our JSON documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,60 +45,77 @@ pub fn arrived(mut attributes: Attributes) -> Arrived {
     let unannotated = record.and_then(|record| {
         let mut others = attributes.clone();
         others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
-        unfolded(others, &record.folded_attributes)
+        unfold(others, &record.folded_attributes)
     });
     let came_back = unannotated.is_some();
     let producer = unannotated.unwrap_or(attributes);
     // Only a verdict and a hop fold. Where the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
     let folding = failure.as_ref().filter(|failure| failure.verdict.is_some() || failure.due_at.is_some());
-    let whole = folding.and_then(|folding| unfolded(producer.clone(), &folding.folded_attributes));
+    let whole = folding.and_then(|folding| unfold(producer.clone(), &folding.folded_attributes));
     Arrived { came_back, producer: whole.unwrap_or(producer), failure }
 }
 
-/// What the producer gave a message that now has this document; `None` where SQS would never have taken it from a
-/// producer: then the document is not ours, and what it would restore could never be sent.
-fn unfolded(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
-    let count = others.len() + folded.len();
-    let mut whole = others;
-    restore_folded(folded, &mut whole);
-    let content = Content { body: "-".to_owned(), attributes: whole, ..Content::default() };
-    let whole = OutgoingMessage::new(content).ok()?.into_content().attributes;
-    (whole.len() == count && !whole.contains_key(FAILURE)).then_some(whole)
-}
-
-/// Puts folded attributes back among the others.
-pub fn restore_folded(folded: &FoldedAttributes, into: &mut Attributes) {
-    for (name, folded) in folded {
-        let value = match (&folded.text, &folded.base64) {
-            (Some(text), _) => AttributeValue::Text(text.clone()),
-            (None, Some(base64)) => match STANDARD.decode(base64) {
-                Ok(bytes) => AttributeValue::Binary(bytes),
-                Err(_) => continue, // not written by us: `fold` encodes it right
-            },
-            (None, None) => continue,
-        };
-        into.insert(name.clone(), Attribute { data_type: folded.data_type.clone(), value });
+/// The attributes beside one of our documents with those that it folds; `None` where we cannot have folded them: SQS would not
+/// surely take them, one of them has the name of another, or they are more than ten.
+#[must_use]
+pub fn unfold(beside: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
+    let mut whole = beside;
+    if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
+        return None;
     }
-}
-
-/// Folds attributes until at most `places` remain: those with one of the `taken` names, then the smallest.
-pub(crate) fn fold(attributes: &Attributes, taken: &[&str], places: usize) -> (Attributes, FoldedAttributes) {
-    let mut by_size: Vec<_> = attributes.keys().map(String::as_str).collect();
-    by_size.sort_by_key(|name| (!taken.contains(name), attributes[*name].size(name), *name));
-    let collisions = by_size.iter().filter(|name| taken.contains(name)).count();
-    let count = attributes.len().saturating_sub(places).max(collisions);
-    let mut kept = attributes.clone();
-    let mut folded = FoldedAttributes::new();
-    for name in &by_size[..count] {
-        if let Some(Attribute { data_type, value }) = kept.remove(*name) {
-            let (text, base64) = match value {
-                AttributeValue::Text(text) => (Some(text), None),
-                AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
-            };
-            folded.insert((*name).to_owned(), Folded { data_type, text, base64 });
+    for (name, folded) in folded {
+        let attribute = folded.attribute().filter(|attribute| is_surely_taken(name, attribute))?;
+        if whole.insert(name.clone(), attribute).is_some() {
+            return None;
         }
     }
-    (kept, folded)
+    Some(whole)
+}
+
+/// Folds attributes until at most `places` remain: those with one of the `taken` names, then the smallest. Folded is only what
+/// [`unfold`] puts back; `None` where that is not enough.
+pub(crate) fn fold(
+    attributes: &Attributes,
+    taken: &[&str],
+    places: usize,
+) -> Option<(Attributes, FoldedAttributes)> {
+    let (collisions, others): (Vec<_>, Vec<_>) =
+        attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
+    if collisions.iter().any(|(name, attribute)| !is_surely_taken(name, attribute)) {
+        return None;
+    }
+    let mut foldable: Vec<_> =
+        others.into_iter().filter(|(name, attribute)| is_surely_taken(name, attribute)).collect();
+    foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
+    let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
+    let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
+    let mut kept = attributes.clone();
+    let mut folded = FoldedAttributes::new();
+    for (name, attribute) in to_fold {
+        kept.remove(name);
+        folded.insert(name.clone(), Folded::of(attribute));
+    }
+    Some((kept, folded))
+}
+
+impl Folded {
+    fn of(Attribute { data_type, value }: &Attribute) -> Self {
+        let (text, base64) = match value {
+            AttributeValue::Text(text) => (Some(text.clone()), None),
+            AttributeValue::Binary(bytes) => (None, Some(STANDARD.encode(bytes))),
+        };
+        Self { data_type: data_type.clone(), text, base64 }
+    }
+
+    /// `None` where it has not exactly one value, or one that cannot be decoded.
+    fn attribute(&self) -> Option<Attribute> {
+        let value = match (&self.text, &self.base64) {
+            (Some(text), None) => AttributeValue::Text(text.clone()),
+            (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
+            _ => return None,
+        };
+        Some(Attribute { data_type: self.data_type.clone(), value })
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attributes::{FoldedAttributes, fold};
 use crate::handler::{FailureKind, HandlerError};
-use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX, first_illegal};
 use crate::message::{Attribute, Attributes, ReceivedMessage, Timestamp, attributes_size};
 use crate::metadata::{parse_rfc3339, rfc3339};
 use crate::reason::DeadLetterReason;
@@ -180,7 +180,19 @@ impl Failure {
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
         // Serde would read a struct from an array too.
         let text = attribute.text().filter(|text| text.starts_with('{'))?;
-        serde_json::from_str(text).ok()
+        serde_json::from_str(text).ok().filter(Self::can_travel_on)
+    }
+
+    /// An escape can hide a character from SQS. The texts that are cut to their limits are cleaned then; these are kept.
+    fn can_travel_on(&self) -> bool {
+        let kept = [
+            &self.failed_at,
+            &self.source_message_id,
+            &self.source_queue_arn,
+            &self.first_sent_time,
+            &self.due_at,
+        ];
+        kept.into_iter().flatten().all(|text| first_illegal(text).is_none())
     }
 
     /// When the message failed; never later than `now`, since clocks differ.
@@ -205,10 +217,11 @@ impl Failure {
         self.cut_to_fit(producer, body_bytes)
     }
 
-    /// The same with attributes folded where there are ten; `None` where even that is too large. For a hop.
+    /// The same with attributes folded where there are ten; `None` where even that is too large, or none of the ten can be
+    /// folded. For a hop.
     #[must_use]
     pub fn beside_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-        let (kept, folded_attributes) = fold(producer, &[], ATTRIBUTES_MAX - 1);
+        let (kept, folded_attributes) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
         Self { folded_attributes, ..self.clone() }.cut_to_fit(&kept, body_bytes)
     }
 

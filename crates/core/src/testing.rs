@@ -30,7 +30,7 @@ fn attribute() -> impl Strategy<Value = Attribute> {
     let text = (select(vec!["String", "String.json"]), legal_text())
         .prop_map(|(data_type, text)| (data_type, AttributeValue::Text(text)));
     let number = select(vec!["Number", "Number.int"])
-        .prop_map(|data_type| (data_type, AttributeValue::Text("1e400".to_owned())));
+        .prop_map(|data_type| (data_type, AttributeValue::Text("-12.50".to_owned())));
     let bytes = prop_oneof![4 => prop::collection::vec(any::<u8>(), 1..50), 1 => prop::collection::vec(any::<u8>(), 1..20_000)];
     let binary = (select(vec!["Binary", "Binary.png"]), bytes)
         .prop_map(|(data_type, bytes)| (data_type, AttributeValue::Binary(bytes)));

@@ -36,6 +36,7 @@ mod service;
 mod state;
 
 pub use changes::{Change, What};
+pub use checks::accepts;
 pub use clock::{Hold, Sleep, VirtualClock};
 pub use embedded_queue::EmbeddedQueue;
 pub use executor::Stuck;

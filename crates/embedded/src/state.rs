@@ -11,7 +11,7 @@ use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive};
 
 use crate::changes::ChangeLog;
-use crate::checks::{check_content, check_name, check_settings, sender_fault};
+use crate::checks::{accepts, check_name, check_settings, sender_fault};
 use crate::faults::{Action, FaultPlan, Injection, Scope};
 use crate::queue::{Key, QueueState};
 
@@ -164,7 +164,7 @@ impl State {
 
     /// Sends one message; its SQS message id.
     pub(crate) fn send(&mut self, now: Timestamp, arn: &str, content: &Content) -> EntryOutcome<String> {
-        check_content(content)?;
+        accepts(content)?;
         let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
         let queue = self.queue(arn)?;

@@ -58,6 +58,10 @@ fn name(bytes: &mut Unstructured<'_>) -> Result<String> {
 fn attribute(bytes: &mut Unstructured<'_>) -> Result<Attribute> {
     let data_type =
         *bytes.choose(&["String", "String.json", "Number", "Number.int", "Binary", "Binary.png"])?;
+    if data_type.starts_with("Number") {
+        let value = AttributeValue::Text(bytes.arbitrary::<i64>()?.to_string());
+        return Ok(Attribute { data_type: data_type.to_owned(), value });
+    }
     let text = text(bytes)?;
     let value = if data_type.starts_with("Binary") {
         AttributeValue::Binary(Some(text.into_bytes()).filter(|value| !value.is_empty()).unwrap_or(vec![0]))

@@ -1,9 +1,16 @@
 //! What several targets share.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use redeliver_core::message::{Attributes, Content, OutgoingMessage, Timestamp};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Timestamp};
 use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::accepts;
+
+use crate::json;
 
 /// A message's id.
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
@@ -19,8 +26,34 @@ pub(crate) fn schema() -> &'static MessageSchema {
     &SCHEMA
 }
 
-/// Whether SQS would take these attributes beside a short body.
+/// Whether SQS takes these attributes beside a short body: by the rules of the SQS in memory, which are not the ones that the
+/// product asks.
 pub(crate) fn is_sendable(attributes: &Attributes) -> bool {
-    let content = Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() };
-    OutgoingMessage::new(content).is_ok()
+    accepts(&Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() }).is_ok()
+}
+
+/// These attributes with what one of our documents folds, by a reader of its own; `None` where SQS would not take that from a
+/// producer.
+pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes> {
+    let document = json::read(document).ok()?;
+    let mut folded = BTreeMap::new();
+    for member in document.member("folded_attributes").and_then(|all| all.value.members()).unwrap_or_default()
+    {
+        // Of two with one name the last one counts.
+        folded.insert(String::from_utf16(&member.name).ok()?, &member.value);
+    }
+    let mut whole = beside.clone();
+    for (name, folded) in folded {
+        let told = |member: &str| folded.member(member)?.value.string();
+        let value = match (told("text"), told("base64")) {
+            (Some(text), None) => AttributeValue::Text(text),
+            (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
+            _ => return None,
+        };
+        let attribute = Attribute { data_type: told("data_type")?, value };
+        if name == FAILURE || whole.insert(name, attribute).is_some() {
+            return None;
+        }
+    }
+    is_sendable(&whole).then_some(whole)
 }

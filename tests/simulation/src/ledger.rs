@@ -2,6 +2,7 @@
 //! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the ledger of `redeliver
 //! local` runs beside it, to be compared.
 
+mod arrivals;
 mod asynchronous;
 mod body;
 mod calls;
@@ -105,7 +106,7 @@ pub struct Ledger {
 struct Subject {
     produced: Produced,
     body: Option<Body>,
-    /// Its attributes, but for the reserved name.
+    /// Its attributes, as they must arrive: without the reserved name, and with what a document that could be ours folds.
     attributes: Attributes,
     sends: u32,
     /// By place: copies that are there or were there.
@@ -154,26 +155,22 @@ impl Ledger {
     #[must_use]
     pub fn new(knobs: &Knobs, messages: &[Produced], queues: [&str; 4], start: DateTime<Utc>) -> Self {
         let places = [Place::Source, Place::Intermediate, Place::Annotation, Place::Final];
-        let subject = |produced: &Produced| {
-            let mut attributes = produced.content.attributes.clone();
-            attributes.remove("Failure");
-            Subject {
-                produced: produced.clone(),
-                body: Body::parse(&produced.content.body),
-                attributes,
-                sends: 0,
-                copies: Default::default(),
-                live: [0; 4],
-                credit: 0,
-                cases: Vec::new(),
-                processed: 0,
-                final_records: 0,
-                in_lambda: 0,
-                records: Vec::new(),
-                answers: Vec::new(),
-                delays: BTreeMap::new(),
-                resent: BTreeSet::new(),
-            }
+        let subject = |produced: &Produced| Subject {
+            produced: produced.clone(),
+            body: Body::parse(&produced.content.body),
+            attributes: arrivals::read(&produced.content.attributes).producer,
+            sends: 0,
+            copies: Default::default(),
+            live: [0; 4],
+            credit: 0,
+            cases: Vec::new(),
+            processed: 0,
+            final_records: 0,
+            in_lambda: 0,
+            records: Vec::new(),
+            answers: Vec::new(),
+            delays: BTreeMap::new(),
+            resent: BTreeSet::new(),
         };
         let ids =
             messages.iter().enumerate().filter_map(|(n, message)| Some((message.message_id.clone()?, n)));
@@ -325,7 +322,7 @@ impl Ledger {
     }
 
     fn final_record(&mut self, n: usize, copy: &Copy, body: &str) {
-        let error_type = match copies::document(&copy.attributes, "DeadLetter") {
+        let error_type = match arrivals::dead_letter(&copy.attributes) {
             Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
             None => "UNANNOTATED",
         };

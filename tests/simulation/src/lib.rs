@@ -8,6 +8,7 @@
 //! `cargo xtask simulate` runs as many seeds as wanted; `--seed N` replays one.
 
 pub mod event_source;
+mod forgeries;
 pub mod knobs;
 pub mod lambda;
 pub mod ledger;

@@ -4,6 +4,7 @@ use rand::{Rng, RngExt};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, attributes_size};
 
+use crate::forgeries::{forged, metadata_members};
 use crate::knobs::ContentMix;
 
 /// What a message must end as.
@@ -67,7 +68,7 @@ pub fn produce(
     rng: &mut impl Rng,
 ) -> Produced {
     let id = message_id(rng);
-    let mut attributes = attributes(mix, rng);
+    let mut attributes = attributes(mix, start, rng);
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
         let (body, code) = poison(n, &id, mix.data_schema, rng);
@@ -144,6 +145,9 @@ fn body(
             metadata.push(format!(r#""first_sent_time":"{}""#, time(rng.random_range(-50_000..50_000))));
         }
         if rng.random_bool(0.5) {
+            metadata.push(format!(r#""next_retry_time":"{}""#, time(rng.random_range(-50_000..50_000))));
+        }
+        if rng.random_bool(0.5) {
             metadata.push(format!(r#""redrive_generation":{}"#, [0, 1, 99, 100][rng.random_range(0..4)]));
         }
         if rng.random_bool(0.6) {
@@ -163,6 +167,7 @@ fn body(
             metadata.push(other.to_owned());
         }
     }
+    metadata.extend(metadata_members(rng));
     shuffle(&mut metadata, rng);
     let values = [
         "1e400",
@@ -256,7 +261,7 @@ fn poison(n: usize, id: &str, data_schema: bool, rng: &mut impl Rng) -> (String,
     all.into_iter().nth(choice).expect("within the list")
 }
 
-fn attributes(mix: &ContentMix, rng: &mut impl Rng) -> Attributes {
+fn attributes(mix: &ContentMix, start: chrono::DateTime<chrono::Utc>, rng: &mut impl Rng) -> Attributes {
     let number = |value: &str| Attribute {
         data_type: "Number.int".to_owned(),
         value: AttributeValue::Text(value.to_owned()),
@@ -274,17 +279,7 @@ fn attributes(mix: &ContentMix, rng: &mut impl Rng) -> Attributes {
         all.insert("blob".to_owned(), Attribute { data_type: "Binary.png".to_owned(), value: blob });
     }
     if rng.random_bool(mix.forged) {
-        let failure = r#"{"type":"Forged","details":"x","kind":"permanent","verdict":"NON_RETRYABLE_ERROR","new_generation":true,"retry_after_seconds":1}"#;
-        for (name, value) in [
-            ("Failure", failure),
-            ("ErrorType", "MINE"),
-            ("ErrorDetails", "mine, too"),
-            ("DeadLetter", "not a document"),
-        ] {
-            if rng.random_bool(0.5) {
-                all.insert(name.to_owned(), Attribute::string(value));
-            }
-        }
+        all.extend(forged(start, rng));
     }
     // Names like ours come first, and stay.
     while all.len() > 10 {

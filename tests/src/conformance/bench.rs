@@ -9,7 +9,9 @@ use std::time::Duration;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
 use redeliver_core::packing::pack;
-use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive};
+use redeliver_core::ports::{
+    Clock, EntryOutcome, Fault, Queue, QueueSender, QueueService, QueueSettings, Receive,
+};
 
 /// How much earlier than asked for something may happen: clocks of servers differ.
 pub(super) const EARLY: Duration = Duration::from_millis(500);
@@ -116,13 +118,13 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
         Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// Sends messages; the outcomes in order.
+    /// Sends messages, also such as SQS refuses; the outcomes in order.
     pub(super) async fn try_send(
         &self,
         queue: &S::Queue,
         contents: Vec<Content>,
     ) -> Result<Vec<EntryOutcome<String>>, Broken> {
-        let messages: Vec<_> = contents.into_iter().map(OutgoingMessage::new).collect::<Result<_, _>>()?;
+        let messages: Vec<_> = contents.into_iter().map(OutgoingMessage::unchecked).collect();
         let mut outcomes = Vec::new();
         for batch in pack(&messages) {
             let answer = queue.send_batch(batch).await;
@@ -130,6 +132,30 @@ impl<'a, S: QueueService, C: Clock> Bench<'a, S, C> {
             outcomes.extend(answer);
         }
         Ok(outcomes)
+    }
+
+    /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
+    /// the queue. Whether the right one is taken then is the service's choice; its outcome must tell.
+    pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), Broken> {
+        let queue = self.queue(30).await?;
+        let mut confirmed = Vec::new();
+        let mut taken = Vec::new();
+        for (what, wrong) in all {
+            let outcomes = self.try_send(&queue, vec![plain("right"), wrong]).await?;
+            let fault = outcomes[1].as_ref().err().map(|error| error.fault);
+            if fault != Some(Fault::Sender) {
+                taken.push(format!("{what}: {:?}", outcomes[1]));
+            }
+            confirmed.extend(outcomes.into_iter().flatten());
+        }
+        ensure!(taken.is_empty(), "not the sender's fault: {}", taken.join(", "));
+        let mut ids: Vec<_> =
+            self.receive(&queue, confirmed.len()).await?.into_iter().map(|one| one.sqs_message_id).collect();
+        ids.sort();
+        confirmed.sort();
+        ensure_eq!(ids, confirmed, "messages in the queue");
+        ensure!(self.poll(&queue, 1).await?.is_empty(), "what failed is in the queue all the same");
+        Ok(())
     }
 
     /// One receive of up to ten messages.

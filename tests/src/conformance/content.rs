@@ -66,6 +66,32 @@ pub(super) async fn ten_attributes_are_taken<S: QueueService, C: Clock>(
     Ok(())
 }
 
+/// Without zeros at the ends of numbers: "Amazon SQS trims leading and trailing zeroes".
+pub(super) async fn attributes_at_the_documented_limits_are_kept<S: QueueService, C: Clock>(
+    bench: &Bench<'_, S, C>,
+) -> Result<(), Broken> {
+    let queue = bench.queue(30).await?;
+    let text = |data_type: &str, value: &str| Attribute {
+        data_type: data_type.to_owned(),
+        value: AttributeValue::Text(value.to_owned()),
+    };
+    let (long_name, long_type) = ("n".repeat(255), format!("String.{}", "t".repeat(248)));
+    let attributes = [
+        (&*long_name, Attribute::string("a long name")),
+        ("a", text(&long_type, "a long type")),
+        ("A", text("String.application/json; charset=utf-8", "another name than a")),
+        ("AWSx", text("String", "no prefix of AWS")),
+        ("x.aws.y", text("Number.java.lang.Integer", "-7")),
+        ("digits", text("Number", &"123456789".repeat(5)[..38])),
+        ("fraction", text("Number", "-1234567890123456789.0123456789012345678")),
+    ];
+    let attributes: redeliver_core::message::Attributes =
+        attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
+    bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("limits") }]).await?;
+    ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
+    Ok(())
+}
+
 pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {

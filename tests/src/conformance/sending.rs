@@ -1,10 +1,10 @@
-//! Sending: batches, delays, and what is refused.
+//! Sending: batches and delays.
 
 use std::time::Duration;
 
 use redeliver_core::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX, DelaySeconds};
-use redeliver_core::message::{Attribute, AttributeValue, Content};
-use redeliver_core::ports::{Clock, Fault, Queue, QueueService};
+use redeliver_core::message::{Attribute, Content};
+use redeliver_core::ports::{Clock, Queue, QueueService};
 
 use super::bench::{Bench, Broken, ensure, ensure_eq, plain, settings};
 
@@ -61,23 +61,6 @@ pub(super) async fn delay_seconds_hold_a_message_back_and_not_much_longer<S: Que
     ensure!(bench.poll(&queue, 1).await?.is_empty(), "the delayed message came early");
     ensure_eq!(bench.receive_one(&queue).await?.body, "delayed", "the second message");
     bench.ensure_elapsed(start, delay.duration(), "the delayed message came")
-}
-
-pub(super) async fn a_wrong_number_attribute_is_a_sender_fault<S: QueueService, C: Clock>(
-    bench: &Bench<'_, S, C>,
-) -> Result<(), Broken> {
-    let queue = bench.queue(30).await?;
-    let wrong = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("ten".to_owned()) };
-    let wrong = Content { attributes: [("count".to_owned(), wrong)].into(), ..plain("wrong") };
-    let outcomes = bench.try_send(&queue, vec![plain("right"), wrong]).await?;
-    let fault = outcomes[1].as_ref().err().map(|error| error.fault);
-    ensure_eq!(fault, Some(Fault::Sender), "the wrong entry's fault");
-    // Whether the right entry is taken is the service's choice; its outcome must tell.
-    let received = bench.poll(&queue, 2).await?;
-    let confirmed: Vec<_> = outcomes.into_iter().flatten().collect();
-    let ids: Vec<_> = received.into_iter().map(|message| message.sqs_message_id).collect();
-    ensure_eq!(ids, confirmed, "messages in the queue");
-    Ok(())
 }
 
 pub(super) async fn creating_a_queue_again_gives_the_same_queue<S: QueueService, C: Clock>(

@@ -380,6 +380,24 @@ fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
 }
 
 #[test]
+fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
+    let message = |data: &str| {
+        let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
+        format!("{{\"metadata\":{{\"message_id\":\"{id}\"}},\"data\":{{\"d\":\"{data}\"}}}}")
+    };
+    let lines = [message("x"), message("\u{FFFE}"), message(&"x".repeat(1_048_576))].join("\n");
+    let file = Scratch::new("refused.jsonl", lines.as_bytes());
+    let output = redeliver(&["check", "--messages", file.name()]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    let expected = [
+        format!("{}:2: the character U+FFFE at byte 77 of the body is not legal in SQS", file.name()),
+        format!("{}:3: 1048656 bytes with its attributes; SQS takes at most 1048576", file.name()),
+    ];
+    assert_eq!(findings.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
     let policy = Scratch::new(
         "wrong-policy.json",

@@ -106,6 +106,20 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
         r#"{"f":{"data_type":"Binary","base64":""}}"#,
         r#"{"f":{"data_type":"Binary","base64":"%"}}"#,
         r#"{"f":{"data_type":"Binary"}}"#,
+        r#"{"f":{"data_type":"Binary","base64":"AP8=","text":"x"}}"#,
+        r#"{"f":{"data_type":"Binary","text":"x"}}"#,
+        r#"{"f":{"data_type":"String","base64":"AP8="}}"#,
+        r#"{"f":{"data_type":"Foo","text":"x"}}"#,
+        r#"{"f":{"data_type":"Number","text":"abc"}}"#,
+        r#"{"f":{"data_type":"Number","text":"1e5"}}"#,
+        r#"{"f":{"data_type":"Number","text":"NaN"}}"#,
+        r#"{"a b":{"data_type":"String","text":"x"}}"#,
+        r#"{"":{"data_type":"String","text":"x"}}"#,
+        r#"{"f.":{"data_type":"String","text":"x"}}"#,
+        r#"{"aws.f":{"data_type":"String","text":"x"}}"#,
+        r#"{"\u00fc":{"data_type":"String","text":"x"}}"#,
+        r#"{"g":{"data_type":"String","text":"x"},"f":{"data_type":"Foo","text":"x"}}"#,
+        r#"{"a":{"data_type":"String","text":"another"}}"#,
         r#"{"Failure":{"data_type":"String","text":"{}"}}"#,
         &format!("{{{}}}", eleven.join(",")),
     ] {
@@ -115,6 +129,10 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
         assert_eq!(producer, forged, "{folded}: what is not ours stays the producer's");
         let content = Content { body: "{}".to_owned(), attributes: producer, ..Content::default() };
         assert!(OutgoingMessage::new(content).is_ok(), "{folded}");
+
+        let failure = format!(r#"{{"verdict":"NON_RETRYABLE_ERROR","folded_attributes":{folded}}}"#);
+        let forged = strings(&[("a", "1"), ("Failure", &failure)]);
+        assert_eq!(arrived(forged).producer, strings(&[("a", "1")]), "{folded}");
     }
 }
 
@@ -146,11 +164,26 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
 #[test]
 fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
     let attributes = strings(&[("big", "xxxxxxxx"), ("mid", "xxxx"), ("b", "x"), ("a", "x")]);
-    let folded = |taken: &[&str], places| fold(&attributes, taken, places).1.into_keys().collect::<Vec<_>>();
+    let folded =
+        |taken: &[&str], places| fold(&attributes, taken, places).unwrap().1.into_keys().collect::<Vec<_>>();
     assert_eq!(folded(&[], 4), [""; 0]);
     assert_eq!(folded(&[], 3), ["a"]);
     assert_eq!(folded(&[], 1), ["a", "b", "mid"]);
     assert_eq!(folded(&["big"], 4), ["big"], "a taken name is folded though there is place");
     assert_eq!(folded(&["big"], 2), ["a", "big"]);
-    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).0, attributes);
+    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).unwrap().0, attributes);
+}
+
+#[test]
+fn what_could_not_be_put_back_is_not_folded() {
+    let mut attributes = strings(&[("ErrorType", "mine"), ("b", "xx")]);
+    let open = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1e5".to_owned()) };
+    attributes.insert("a".to_owned(), open.clone());
+    let folded = |attributes: &Attributes, places| {
+        fold(attributes, &["ErrorType"], places).map(|(_, folded)| folded.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(folded(&attributes, 1), Some(vec!["ErrorType".to_owned(), "b".to_owned()]));
+    assert_eq!(folded(&attributes, 0), None);
+    attributes.insert("ErrorType".to_owned(), open);
+    assert_eq!(folded(&attributes, 9), None, "a taken name that cannot be folded");
 }

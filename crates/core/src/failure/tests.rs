@@ -4,7 +4,7 @@ use chrono::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::attributes::{arrived, restore_folded};
+use crate::attributes::{arrived, unfold};
 use crate::handler::ErrorType;
 use crate::message::{Content, OutgoingMessage};
 use crate::testing::{any_text, sent_message};
@@ -183,14 +183,11 @@ fn a_hand_off_gives_up_where_not_even_its_bare_bones_fit() {
 #[test]
 fn a_verdict_folds_the_smallest_of_ten_attributes() {
     let mut attributes = producer(9);
-    attributes.insert("z".to_owned(), Attribute::string(""));
+    attributes.insert("z".to_owned(), Attribute::string("x"));
     let beside = verdict().beside_folding(&attributes, 100);
     assert_eq!(beside.len(), 10);
     assert!(!beside.contains_key("z"));
-    let arrived = arrived(beside);
-    let mut producer = arrived.producer;
-    restore_folded(&arrived.failure.unwrap().folded_attributes, &mut producer);
-    assert_eq!(producer, attributes);
+    assert_eq!(arrived(beside).producer, attributes);
 }
 
 #[test]
@@ -204,6 +201,31 @@ fn a_verdict_gives_way_to_its_code_and_then_to_nothing() {
     assert!(of(0).is_empty());
     let full = producer(10);
     assert_eq!(verdict().beside_folding(&full, MESSAGE_BYTES_MAX - attributes_size(&full)), full);
+}
+
+/// What SQS may not take a second time stays where it took it.
+#[test]
+fn only_what_sqs_surely_takes_is_folded() {
+    let mut attributes = producer(9);
+    attributes.insert("ü".to_owned(), Attribute::string("x"));
+    let hop = failure().beside_folded(&attributes, 100).unwrap();
+    assert!(hop.contains_key("ü") && !hop.contains_key("a0"), "{hop:?}");
+    let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
+    assert_eq!(failure().beside_folded(&open, 100), None);
+    assert_eq!(verdict().beside_folding(&open, 100), open, "and so no verdict");
+}
+
+#[test]
+fn a_failure_with_an_escaped_character_that_sqs_refuses_is_none_of_ours() {
+    let texts = ["failed_at", "source_message_id", "source_queue_arn", "first_sent_time", "due_at"];
+    for name in texts {
+        let read =
+            |text: &str| Failure::from_attribute(&Attribute::string(format!(r#"{{"{name}":"{text}"}}"#)));
+        assert!(read("m").is_some(), "{name}");
+        for escape in ["\\ufffe", "\\u0000", "m\\uffff"] {
+            assert_eq!(read(escape), None, "{name} {escape}");
+        }
+    }
 }
 
 fn received(redriven_from: Option<&str>) -> ReceivedMessage {
@@ -277,8 +299,7 @@ proptest! {
                 prop_assert!(unfolded.json().len() <= FAILURE_BYTES_MAX);
                 let mut restored = attributes;
                 restored.remove(FAILURE);
-                restore_folded(&read.folded_attributes, &mut restored);
-                prop_assert_eq!(restored, producer);
+                prop_assert_eq!(unfold(restored, &read.folded_attributes), Some(producer));
             }
             None => prop_assert_eq!(attributes, producer),
         }

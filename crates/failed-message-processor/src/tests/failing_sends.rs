@@ -1,5 +1,6 @@
 //! A record is done when its own send is confirmed, and not before.
 
+use redeliver_core::events::NotConfirmed;
 use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
@@ -25,6 +26,49 @@ fn a_failing_resend_reports_exactly_its_record() {
     setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
     assert_eq!(setup.process(ten_failed()), ["sqs-3"]);
     assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(id).collect::<Vec<_>>());
+}
+
+/// SQS's redrive takes it to the annotation queue, and from there to the final DLQ.
+#[test]
+fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
+    let setup = Setup::new();
+    let mut records = ten_failed();
+    records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
+    assert_eq!(setup.process(records), ["sqs-3"]);
+    assert_eq!(waiting(&setup).len(), 9);
+    let (sqs_message_id, code) = ("sqs-3".to_owned(), "AttributeName".to_owned());
+    let told = Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "re-send", code });
+    assert!(setup.world.seen.events().contains(&told));
+}
+
+#[test]
+fn a_forged_folded_attribute_makes_no_send_that_sqs_refuses() {
+    for folded in [
+        json!({ "a b": { "data_type": "String", "text": "x" } }),
+        json!({ "f": { "data_type": "Foo", "text": "x" } }),
+        json!({ "f": { "data_type": "Number", "text": "abc" } }),
+        json!({ "f": { "data_type": "Binary", "text": "text" } }),
+    ] {
+        let dead_letter = json!({
+            "stage": "message-processor",
+            "cause": { "type": "T", "message": "m" },
+            "dead_lettered_at": moment(-9),
+            "sqs_message_id": "m",
+            "fingerprint": "0123456789abcdef",
+            "folded_attributes": folded,
+        });
+        let failure =
+            json!({ "verdict": "NON_RETRYABLE_ERROR", "due_at": moment(9), "folded_attributes": folded });
+        let setup = Setup::new();
+        let mut record = redriven(0, body(0));
+        record.attributes = [("DeadLetter", dead_letter), (FAILURE, failure)]
+            .map(|(name, document)| (name.to_owned(), Attribute::string(document.to_string())))
+            .into();
+        let kept = record.attributes["DeadLetter"].clone();
+        assert_eq!(setup.process(vec![record]), [""; 0], "{folded}");
+        let expected = Attributes::from([("DeadLetter".to_owned(), kept)]);
+        assert_eq!(setup.source.only().attributes, expected, "{folded}: it stays the producer's");
+    }
 }
 
 #[test]

@@ -22,6 +22,19 @@ fn a_failing_send_reports_exactly_its_record() {
     assert!(events.contains(&expected), "{events:?}");
 }
 
+/// SQS's redrive takes it to the final DLQ, raw.
+#[test]
+fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
+    let setup = Setup::new();
+    let mut records = ten_given_up();
+    records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
+    assert_eq!(setup.process(records), ["sqs-3"]);
+    assert_eq!(setup.final_dlq.received().len(), 9);
+    let (sqs_message_id, code) = ("sqs-3".to_owned(), "AttributeName".to_owned());
+    let told = Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "final record", code });
+    assert!(setup.world.seen.events().contains(&told));
+}
+
 #[test]
 fn what_is_throttled_for_ever_is_reported_before_the_deadline() {
     let setup = Setup::new();

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use serde_json::Value;
 
-use super::Violation;
 use super::body::{Body, Retries};
+use super::{Violation, arrivals};
 
 /// A copy, as it lies (or lay) in a queue.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl Copy {
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
             failure: Failure::of(&content.attributes),
-            came_back: document(&content.attributes, "DeadLetter").is_some(),
+            came_back: arrivals::read(&content.attributes).came_back,
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
             receives: 0,
             first_received: None,

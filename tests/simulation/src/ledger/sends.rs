@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attributes, Content};
 use serde_json::Value;
 
+use super::arrivals::dead_letter;
 use super::body::{Body, Retries};
-use super::copies::{Copy, Failure, bytes_before_folding, document, unfolded};
+use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
 
@@ -190,7 +191,7 @@ impl Ledger {
     fn annotated(&self, send: Send<'_>) -> Result<(), Violation> {
         no_delay(send)?;
         let subject = &self.subjects[send.n];
-        let Some(record) = document(&send.content.attributes, "DeadLetter") else {
+        let Some((record, _)) = dead_letter(&send.content.attributes) else {
             return self.no_room(send.n);
         };
         self.attributes_kept(send, "DeadLetter")?;

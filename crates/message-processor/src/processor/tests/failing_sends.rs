@@ -2,6 +2,7 @@
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::Attribute;
 use redeliver_core::ports::{Queue as _, QueueSettings, Redrive};
 use redeliver_embedded::{Injection, Scope, When};
 
@@ -35,6 +36,16 @@ fn a_failing_record_with_ten_attributes_takes_the_redrive_path() {
     assert_eq!(setup.intermediate.only().body, body(7), "the other one is handed off");
     assert!(setup.annotation.sent().is_empty());
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "NoPlaceForFailure".to_owned())]);
+}
+
+#[test]
+fn a_failing_record_that_sqs_would_refuse_takes_the_redrive_path() {
+    let setup = two_of_ten();
+    let mut records = ten();
+    records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
+    assert_eq!(setup.process(records, 30), ["sqs-3"]);
+    assert_eq!(setup.intermediate.only().body, body(7), "the other one is handed off");
+    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
 #[test]

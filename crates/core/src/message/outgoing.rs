@@ -1,0 +1,198 @@
+//! A message on its way to SQS: only what SQS accepts.
+
+use thiserror::Error;
+
+use super::taken::{check_attribute, check_message_group_id, check_text};
+use super::{Attributes, attributes_size};
+use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
+
+/// A message that SQS will accept: the body is not empty, at most 10 attributes with names, types and values of theirs, all
+/// characters are legal, and all of it is at most 1 MiB.
+///
+/// Most of what is sent has been received from SQS, which has judged it. Where its documentation leaves open whether it takes
+/// something, this type does: a rule stricter than SQS's own would strand a producer's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingMessage {
+    content: Content,
+    size: usize,
+}
+
+/// What an [`OutgoingMessage`] is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Content {
+    /// The body.
+    pub body: String,
+    /// Message attributes.
+    pub attributes: Attributes,
+    /// `MessageGroupId`.
+    pub message_group_id: Option<String>,
+    /// The system attribute `AWSTraceHeader`; it does not count towards the size.
+    pub trace_header: Option<String>,
+    /// How long the queue holds it back.
+    pub delay: DelaySeconds,
+}
+
+/// Why SQS would refuse a message. No text of it holds an attribute's value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotSendable {
+    /// SQS wants at least one character.
+    #[error("the body is empty; SQS wants at least one character")]
+    EmptyBody,
+    /// Body and attributes together.
+    #[error("{bytes} bytes with its attributes; SQS takes at most {MESSAGE_BYTES_MAX}")]
+    TooLarge {
+        /// Bytes of body and attributes.
+        bytes: usize,
+    },
+    /// More than ten.
+    #[error("{count} message attributes; SQS takes at most {ATTRIBUTES_MAX}")]
+    TooManyAttributes {
+        /// How many there are.
+        count: usize,
+    },
+    /// A control character, U+FFFE or U+FFFF.
+    #[error("the character U+{:04X} at byte {offset} of the {place} is not legal in SQS", *.character as u32)]
+    IllegalCharacter {
+        /// The character.
+        character: char,
+        /// Where in that text.
+        offset: usize,
+        /// `body`, `attribute NAME`, `type of the attribute NAME` or `trace header`.
+        place: String,
+    },
+    /// A name that SQS refuses.
+    #[error("the attribute name {name:?} {rule}; rename the attribute")]
+    AttributeName {
+        /// The name.
+        name: String,
+        /// What SQS does not take in it.
+        rule: &'static str,
+    },
+    /// A data type that SQS refuses.
+    #[error(
+        "the type {data_type:?} of the attribute {name} {rule}; give it String, Number or Binary, with a label such as String.json at most"
+    )]
+    AttributeType {
+        /// The attribute's name.
+        name: String,
+        /// Its type.
+        data_type: String,
+        /// What SQS does not take in it.
+        rule: &'static str,
+    },
+    /// Text where its type wants bytes, or bytes where it wants text.
+    #[error(
+        "the attribute {name} has the type {data_type:?} and {found} for a value; give it {wanted}, or another type"
+    )]
+    AttributeValue {
+        /// The attribute's name.
+        name: String,
+        /// Its type.
+        data_type: String,
+        /// `text` or `bytes`.
+        found: &'static str,
+        /// The other one.
+        wanted: &'static str,
+    },
+    /// A Number that is none.
+    #[error(
+        "the attribute {name} is a Number, and its value is none; give it a number such as -12.5, or the type String"
+    )]
+    NotANumber {
+        /// The attribute's name.
+        name: String,
+    },
+    /// SQS refuses an attribute with an empty value.
+    #[error("the attribute {name} is empty; SQS wants a value")]
+    EmptyAttribute {
+        /// Its name.
+        name: String,
+    },
+    /// A `MessageGroupId` that SQS refuses.
+    #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
+    MessageGroupId {
+        /// What SQS does not take in it.
+        rule: &'static str,
+    },
+    /// An `AWSTraceHeader` without anything in it.
+    #[error("the trace header is empty; leave it out")]
+    EmptyTraceHeader,
+}
+
+impl NotSendable {
+    /// A name for logs, which must not hold an attribute's name.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::EmptyBody => "EmptyBody",
+            Self::TooLarge { .. } => "TooLarge",
+            Self::TooManyAttributes { .. } => "TooManyAttributes",
+            Self::IllegalCharacter { .. } => "IllegalCharacter",
+            Self::AttributeName { .. } => "AttributeName",
+            Self::AttributeType { .. } => "AttributeType",
+            Self::AttributeValue { .. } => "AttributeValue",
+            Self::NotANumber { .. } => "NotANumber",
+            Self::EmptyAttribute { .. } => "EmptyAttribute",
+            Self::MessageGroupId { .. } => "MessageGroupId",
+            Self::EmptyTraceHeader => "EmptyTraceHeader",
+        }
+    }
+}
+
+impl OutgoingMessage {
+    /// Checks SQS's limits.
+    ///
+    /// # Errors
+    /// What SQS would refuse, the first rule that is broken.
+    pub fn new(content: Content) -> Result<Self, NotSendable> {
+        if content.body.is_empty() {
+            return Err(NotSendable::EmptyBody);
+        }
+        let count = content.attributes.len();
+        if count > ATTRIBUTES_MAX {
+            return Err(NotSendable::TooManyAttributes { count });
+        }
+        let size = content.body.len() + attributes_size(&content.attributes);
+        if size > MESSAGE_BYTES_MAX {
+            return Err(NotSendable::TooLarge { bytes: size });
+        }
+        check_text(&content.body, || "body".to_owned())?;
+        content.attributes.iter().try_for_each(|(name, attribute)| check_attribute(name, attribute))?;
+        content.message_group_id.as_deref().map_or(Ok(()), check_message_group_id)?;
+        match content.trace_header.as_deref() {
+            Some("") => return Err(NotSendable::EmptyTraceHeader),
+            Some(header) => check_text(header, || "trace header".to_owned())?,
+            None => {}
+        }
+        Ok(Self { content, size })
+    }
+
+    /// Without any check: for tests of what SQS answers to a message that it refuses.
+    #[cfg(feature = "unchecked")]
+    #[must_use]
+    pub fn unchecked(content: Content) -> Self {
+        let size = content.body.len() + attributes_size(&content.attributes);
+        Self { content, size }
+    }
+
+    /// What is in it.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// What is in it, taken out.
+    #[must_use]
+    pub fn into_content(self) -> Content {
+        self.content
+    }
+
+    /// Bytes it takes of a batch: body and attributes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}
+
+#[cfg(test)]
+mod tests;

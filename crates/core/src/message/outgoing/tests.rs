@@ -1,0 +1,137 @@
+use super::*;
+use crate::message::{Attribute, AttributeValue};
+
+fn content(body: &str, attributes: &[(&str, Attribute)]) -> Content {
+    Content {
+        body: body.to_owned(),
+        attributes: attributes
+            .iter()
+            .map(|(name, attribute)| ((*name).to_owned(), attribute.clone()))
+            .collect(),
+        ..Content::default()
+    }
+}
+
+fn binary(bytes: &[u8]) -> Attribute {
+    Attribute { data_type: "Binary.x".to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
+}
+
+#[test]
+fn size_is_the_body_and_each_attributes_name_type_and_value() {
+    let content = content("é", &[("ab", Attribute::string("😀")), ("c", binary(&[0; 5]))]);
+    assert_eq!(OutgoingMessage::new(content).unwrap().size(), 2 + (2 + 6 + 4) + (1 + 8 + 5));
+}
+
+#[test]
+fn a_trace_header_does_not_count_towards_the_size() {
+    let traced = Content { trace_header: Some("Root=1".to_owned()), ..content("b", &[]) };
+    assert_eq!(OutgoingMessage::new(traced).unwrap().size(), 1);
+}
+
+#[test]
+fn a_message_of_exactly_1_mib_is_sendable_and_one_byte_more_is_not() {
+    let attribute = [("ab", Attribute::string("x"))];
+    let most = "x".repeat(MESSAGE_BYTES_MAX - 9);
+    assert_eq!(OutgoingMessage::new(content(&most, &attribute)).unwrap().size(), MESSAGE_BYTES_MAX);
+    let more = format!("{most}x");
+    assert_eq!(
+        OutgoingMessage::new(content(&more, &attribute)),
+        Err(NotSendable::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 })
+    );
+}
+
+#[test]
+fn what_sqs_would_refuse_is_not_sendable() {
+    let of = |content| OutgoingMessage::new(content).unwrap_err();
+    assert_eq!(of(content("", &[])), NotSendable::EmptyBody);
+    let eleven: Attributes = (0..11).map(|index| (index.to_string(), Attribute::string("x"))).collect();
+    let eleven = Content { attributes: eleven, ..content("b", &[]) };
+    assert_eq!(of(eleven), NotSendable::TooManyAttributes { count: 11 });
+    for empty in [Attribute::string(""), binary(&[])] {
+        assert_eq!(of(content("b", &[("a", empty)])), NotSendable::EmptyAttribute { name: "a".to_owned() });
+    }
+    let illegal = |offset, place: &str| NotSendable::IllegalCharacter {
+        character: '\u{FFFE}',
+        offset,
+        place: place.to_owned(),
+    };
+    assert_eq!(of(content("é\u{FFFE}", &[])), illegal(2, "body"));
+    assert_eq!(of(content("b", &[("a", Attribute::string("x\u{FFFE}"))])), illegal(1, "attribute a"));
+    assert_eq!(
+        illegal(1, "body").to_string(),
+        "the character U+FFFE at byte 1 of the body is not legal in SQS"
+    );
+}
+
+#[test]
+fn binary_attributes_may_hold_any_bytes() {
+    assert!(OutgoingMessage::new(content("b", &[("a", binary(&[0, 255]))])).is_ok());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place_and_what_to_do_and_in_logs_without_a_name() {
+    let of = |name: &str, data_type: &str, value: AttributeValue| {
+        let attribute = Attribute { data_type: data_type.to_owned(), value };
+        OutgoingMessage::new(content("b", &[(name, attribute)])).unwrap_err()
+    };
+    let text = |text: &str| AttributeValue::Text(text.to_owned());
+    let grouped = |id: &str| {
+        let content = Content { message_group_id: Some(id.to_owned()), ..content("b", &[]) };
+        OutgoingMessage::new(content).unwrap_err()
+    };
+    let traced = |header: &str| {
+        let content = Content { trace_header: Some(header.to_owned()), ..content("b", &[]) };
+        OutgoingMessage::new(content).unwrap_err()
+    };
+    for (error, code, said) in [
+        (
+            of("a b", "String", text("x")),
+            "AttributeName",
+            r#"the attribute name "a b" has other characters than letters, digits, _, - and .; rename the attribute"#,
+        ),
+        (
+            of("price", "Foo", text("x")),
+            "AttributeType",
+            r#"the type "Foo" of the attribute price is not one of SQS; give it String, Number or Binary, with a label such as String.json at most"#,
+        ),
+        (
+            of("price", "Binary", text("secret")),
+            "AttributeValue",
+            r#"the attribute price has the type "Binary" and text for a value; give it bytes, or another type"#,
+        ),
+        (
+            of("price", "Number.int", AttributeValue::Binary(vec![55])),
+            "AttributeValue",
+            r#"the attribute price has the type "Number.int" and bytes for a value; give it text, or another type"#,
+        ),
+        (
+            of("price", "Number", text("secret")),
+            "NotANumber",
+            "the attribute price is a Number, and its value is none; give it a number such as -12.5, or the type String",
+        ),
+        (
+            of("price", "String.\u{FFFE}", text("x")),
+            "IllegalCharacter",
+            "the character U+FFFE at byte 7 of the type of the attribute price is not legal in SQS",
+        ),
+        (
+            grouped("acme corp"),
+            "MessageGroupId",
+            "the message group id has a space or a control character in it; SQS takes 1 to 128 letters, digits and punctuation characters",
+        ),
+        (traced(""), "EmptyTraceHeader", "the trace header is empty; leave it out"),
+        (
+            traced("Root=\u{1}"),
+            "IllegalCharacter",
+            "the character U+0001 at byte 5 of the trace header is not legal in SQS",
+        ),
+    ] {
+        assert_eq!((error.code(), error.to_string().as_str()), (code, said));
+    }
+}
+
+#[test]
+fn names_that_differ_only_in_case_are_two() {
+    let both = [("a", Attribute::string("x")), ("A", Attribute::string("y"))];
+    assert!(OutgoingMessage::new(content("b", &both)).is_ok());
+}

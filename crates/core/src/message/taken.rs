@@ -1,0 +1,173 @@
+//! Which attributes SQS takes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
+//! SQS API Reference.
+//!
+//! That documentation leaves some things open, and so it is read twice. What was received from SQS is sent on where SQS *may*
+//! take it, since it has done so before: [`check_attribute`]. What one of our documents folds may be anybody's invention, and is
+//! put back only where SQS *surely* takes it, and so only such attributes are folded: [`is_surely_taken`].
+
+use super::{Attribute, AttributeValue, NotSendable};
+use crate::limits::first_illegal;
+
+/// Characters of a name, and of a type. (SQS's own error text says "must be shorter than 256 bytes".)
+const CHARACTERS_MAX: usize = 256;
+/// Characters of a `MessageGroupId`.
+const GROUP_CHARACTERS_MAX: usize = 128;
+/// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126."
+const NUMBER_DIGITS_MAX: usize = 38;
+const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
+
+/// Whether SQS may take this attribute.
+///
+/// Left open, and so taken: letters beyond ASCII in a name (SQS is known to take umlauts), any text behind the three type names,
+/// and all that a reader of numbers may accept: a leading `+`, an exponent, white space around it, `NaN`, more digits or a larger
+/// number than documented.
+///
+/// # Errors
+/// What SQS refuses in it.
+pub(super) fn check_attribute(
+    name: &str,
+    Attribute { data_type, value }: &Attribute,
+) -> Result<(), NotSendable> {
+    check_name(name)?;
+    let kind = check_type(name, data_type)?;
+    let wrong = |found, wanted| {
+        let (name, data_type) = (name.to_owned(), data_type.clone());
+        Err(NotSendable::AttributeValue { name, data_type, found, wanted })
+    };
+    let is_empty = match value {
+        AttributeValue::Text(_) if kind == Kind::Binary => return wrong("text", "bytes"),
+        AttributeValue::Binary(_) if kind != Kind::Binary => return wrong("bytes", "text"),
+        AttributeValue::Text(text) => {
+            check_text(text, || format!("attribute {name}"))?;
+            text.is_empty()
+        }
+        AttributeValue::Binary(bytes) => bytes.is_empty(),
+    };
+    match value {
+        _ if is_empty => Err(NotSendable::EmptyAttribute { name: name.to_owned() }),
+        AttributeValue::Text(text) if kind == Kind::Number && !may_be_number(text) => {
+            Err(NotSendable::NotANumber { name: name.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether SQS takes this attribute by its documentation, with nothing left open.
+pub(crate) fn is_surely_taken(name: &str, attribute: &Attribute) -> bool {
+    let Attribute { data_type, value } = attribute;
+    let (kind, label) = match data_type.split_once('.') {
+        Some((kind, label)) => (kind, Some(label)),
+        None => (data_type.as_str(), None),
+    };
+    check_attribute(name, attribute).is_ok()
+        && name.is_ascii()
+        && name.len().max(data_type.len()) < CHARACTERS_MAX
+        && KINDS.iter().any(|(known, _)| *known == kind)
+        && label != Some("")
+        && match value {
+            AttributeValue::Text(text) if kind == "Number" => is_documented_number(text),
+            _ => true,
+        }
+}
+
+/// Whether SQS may take this `MessageGroupId`.
+///
+/// # Errors
+/// What SQS refuses in it.
+pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
+    let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
+    let rule = match id.chars().count() {
+        0 => "is empty",
+        1..=GROUP_CHARACTERS_MAX if id.chars().all(is_legal) => return Ok(()),
+        1..=GROUP_CHARACTERS_MAX => "has a space or a control character in it",
+        _ => "has more than 128 characters",
+    };
+    Err(NotSendable::MessageGroupId { rule })
+}
+
+/// # Errors
+/// The first character that SQS refuses in any text.
+pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
+    match first_illegal(text) {
+        Some((offset, character)) => Err(NotSendable::IllegalCharacter { character, offset, place: place() }),
+        None => Ok(()),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), NotSendable> {
+    let is_legal = |character: char| {
+        character.is_ascii_alphanumeric() || "_-.".contains(character) || is_letter_beyond_ascii(character)
+    };
+    let begins_with =
+        |reserved: &str| name.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved));
+    let rule = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > CHARACTERS_MAX {
+        "has more than 256 characters"
+    } else if !name.chars().all(is_legal) {
+        "has other characters than letters, digits, _, - and ."
+    } else if name.split('.').any(str::is_empty) {
+        "has a period at an end, or two in a row"
+    } else if begins_with("AWS.") || begins_with("Amazon.") {
+        "has a prefix that AWS keeps for itself"
+    } else {
+        return Ok(());
+    };
+    Err(NotSendable::AttributeName { name: name.to_owned(), rule })
+}
+
+/// What a value must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    String,
+    Number,
+    Binary,
+}
+
+const KINDS: [(&str, Kind); 3] =
+    [("String", Kind::String), ("Number", Kind::Number), ("Binary", Kind::Binary)];
+
+/// By its prefix, as SQS says: "You must use only the following supported type prefixes".
+fn check_type(name: &str, data_type: &str) -> Result<Kind, NotSendable> {
+    let wrong = |rule| {
+        Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
+    };
+    let Some((_, kind)) = KINDS.into_iter().find(|(prefix, _)| data_type.starts_with(prefix)) else {
+        return wrong("is not one of SQS");
+    };
+    if data_type.chars().count() > CHARACTERS_MAX {
+        return wrong("has more than 256 characters");
+    }
+    check_text(data_type, || format!("type of the attribute {name}"))?;
+    Ok(kind)
+}
+
+fn is_letter_beyond_ascii(character: char) -> bool {
+    !character.is_ascii() && character.is_alphanumeric()
+}
+
+/// What some reader of numbers takes, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
+fn may_be_number(text: &str) -> bool {
+    text.trim().parse::<f64>().is_ok()
+}
+
+/// A sign, digits and a point between digits, within the documented precision and range. "Leading and trailing zeroes are
+/// trimmed", and so no digits of precision.
+fn is_documented_number(text: &str) -> bool {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(fraction) {
+        return false;
+    }
+    let digits = format!("{whole}{fraction}");
+    let trimmed = digits.trim_start_matches('0');
+    // The power of ten of its first digit.
+    let power = whole.len().cast_signed() - (digits.len() - trimmed.len()).cast_signed() - 1;
+    let precise = trimmed.trim_end_matches('0');
+    let is_within = NUMBER_POWERS.contains(&power) && (power < *NUMBER_POWERS.end() || precise == "1");
+    precise.is_empty() || (precise.len() <= NUMBER_DIGITS_MAX && is_within)
+}
+
+#[cfg(test)]
+mod tests;

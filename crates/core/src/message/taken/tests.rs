@@ -1,0 +1,106 @@
+use super::*;
+
+fn text(data_type: &str, value: &str) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
+}
+
+fn binary(data_type: &str, value: &[u8]) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
+}
+
+/// Whether SQS may take it, and whether it surely does.
+fn judged(name: &str, attribute: &Attribute) -> (bool, bool) {
+    (check_attribute(name, attribute).is_ok(), is_surely_taken(name, attribute))
+}
+
+const TAKEN: (bool, bool) = (true, true);
+const OPEN: (bool, bool) = (true, false);
+const REFUSED: (bool, bool) = (false, false);
+
+#[test]
+fn a_name_is_1_to_256_letters_digits_and_signs_outside_of_awss_name_space() {
+    let long = |count| "x".repeat(count);
+    for name in ["a", "trace.id_1-a", "AWSx", "awsome.x", "x.AWS.y", "Amazon", &long(255)] {
+        assert_eq!(judged(name, &Attribute::string("x")), TAKEN, "{name}");
+    }
+    for name in ["größe", "名前", &long(256), &"ü".repeat(256)] {
+        assert_eq!(judged(name, &Attribute::string("x")), OPEN, "{name}");
+    }
+    let refused =
+        ["", "a b", "a/b", "a\n", "“", ".a", "a.", "a..b", ".", "AWS.x", "aws.", "aMaZoN.x", &long(257)];
+    for name in refused {
+        assert_eq!(judged(name, &Attribute::string("x")), REFUSED, "{name}");
+    }
+}
+
+#[test]
+fn a_type_is_one_of_three_with_a_label_and_its_value_is_of_that_kind() {
+    let long = |count: usize| format!("String.{}", "x".repeat(count - "String.".len()));
+    for attribute in [
+        text("String", "ü"),
+        text("String.application/json; charset=utf-8", "{}"),
+        text("Number.java.lang.Integer", "7"),
+        text(&long(255), "x"),
+        binary("Binary", &[0]),
+        binary("Binary.png", &[255]),
+    ] {
+        assert_eq!(judged("a", &attribute), TAKEN, "{attribute:?}");
+    }
+    for attribute in
+        [text("String.", "x"), text("Strings", "x"), text(&long(256), "x"), binary("Binary_", &[0])]
+    {
+        assert_eq!(judged("a", &attribute), OPEN, "{attribute:?}");
+    }
+    for attribute in [
+        text("", "x"),
+        text("Foo", "x"),
+        text("string", "x"),
+        text("String.\u{FFFE}", "x"),
+        text(&long(257), "x"),
+        text("String", ""),
+        text("String", "\u{1}"),
+        text("Binary", "x"),
+        binary("String", &[0]),
+        binary("Number", b"7"),
+        binary("Binary", &[]),
+    ] {
+        assert_eq!(judged("a", &attribute), REFUSED, "{attribute:?}");
+    }
+}
+
+#[test]
+fn a_number_surely_has_38_digits_at_most_and_may_be_whatever_reads_as_one() {
+    let zeros = |count| "0".repeat(count);
+    let (most, least) = (format!("1{}", zeros(126)), format!("0.{}1", zeros(127)));
+    let nines = "9".repeat(38);
+    for number in
+        ["0", "-0.00", "-1.5", "007.10", &nines, &format!("{nines}00.0"), &most, &format!("-{most}"), &least]
+    {
+        assert_eq!(judged("a", &text("Number", number)), TAKEN, "{number}");
+    }
+    let (too_large, too_small) = (format!("11{}", zeros(125)), format!("0.{}1", zeros(128)));
+    let open = ["1e5", "1E-5", "+1", "1.", ".5", " 1", "1\n", "NaN", "-inf", "1e400"];
+    for number in open.into_iter().chain([&*"9".repeat(39), &too_large, &too_small]) {
+        assert_eq!(judged("a", &text("Number.int", number)), OPEN, "{number}");
+    }
+    for number in ["abc", "-", ".", " ", "1 2", "0x1", "1,5", "٣", "--1", "1.2.3", "seven"] {
+        assert_eq!(judged("a", &text("Number", number)), REFUSED, "{number}");
+        assert_eq!(judged("a", &text("String", number)), TAKEN, "{number}");
+    }
+}
+
+#[test]
+fn a_message_group_id_is_1_to_128_letters_digits_and_punctuation_characters() {
+    let graphic: String = ('!'..='~').collect();
+    for right in [&*graphic, "tenant-1", "größe", &"g".repeat(128)] {
+        assert_eq!(check_message_group_id(right), Ok(()), "{right}");
+    }
+    for (wrong, rule) in [
+        ("", "is empty"),
+        ("a b", "has a space or a control character in it"),
+        ("a\u{7F}", "has a space or a control character in it"),
+        (&*"g".repeat(129), "has more than 128 characters"),
+    ] {
+        assert_eq!(check_message_group_id(wrong), Err(NotSendable::MessageGroupId { rule }), "{wrong}");
+    }
+}

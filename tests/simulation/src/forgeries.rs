@@ -1,0 +1,202 @@
+//! What a producer can write that looks like ours: the attributes `Failure` and `DeadLetter` with all that they may hold, right
+//! and wrong. Where a document is wrong, one thing in it is.
+
+use chrono::{DateTime, TimeDelta, Utc};
+use rand::{Rng, RngExt};
+use redeliver_core::message::{Attribute, Attributes};
+use serde_json::{Map, Value, json};
+
+/// Attributes with names of ours, some of them.
+pub(crate) fn forged(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
+    let failure = document(failure(start, rng), rng);
+    let dead_letter = match rng.random_range(0..4) {
+        0 => "not a document".to_owned(),
+        _ => document(dead_letter(start, rng), rng),
+    };
+    let all = [
+        ("Failure", failure),
+        ("ErrorType", "MINE".to_owned()),
+        ("ErrorDetails", "mine, too".to_owned()),
+        ("DeadLetter", dead_letter),
+    ];
+    let some = all.into_iter().filter(|_| rng.random_bool(0.5));
+    some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
+}
+
+/// Members of `metadata` with names of our documents' members: there, they are the producer's.
+pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
+    let (name, folded) = folded(rng);
+    let all = [
+        r#""attempts":-1"#.to_owned(),
+        r#""due_at":"tomorrow""#.to_owned(),
+        r#""verdict" : "NON_RETRYABLE_ERROR""#.to_owned(),
+        format!(r#""folded_attributes":{}"#, written(&json!({ name: folded }))),
+    ];
+    all.into_iter().filter(|_| rng.random_bool(0.1)).collect()
+}
+
+/// The document as text, half of the time with folded attributes.
+fn document(mut members: Map<String, Value>, rng: &mut impl Rng) -> String {
+    if rng.random_bool(0.5) {
+        let count = [1, 1, 1, 2, 3, 8, 11][rng.random_range(0..7)];
+        let folded: Map<_, _> = (0..count).map(|_| folded(rng)).collect();
+        members.insert("folded_attributes".to_owned(), folded.into());
+    }
+    written(&members.into())
+}
+
+/// As JSON that SQS takes as text, whatever character is in it.
+fn written(document: &Value) -> String {
+    document.to_string().replace('\u{FFFE}', "\\ufffe")
+}
+
+fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
+    let told = [
+        ("type", vec![json!("Forged")]),
+        ("details", vec![json!("acmé"), json!("\u{FFFE}")]),
+        ("kind", vec![json!("permanent"), json!("snooze"), json!("eternal")]),
+        ("verdict", vec![json!("NON_RETRYABLE_ERROR"), json!("MESSAGE_EXPIRED"), json!("MINE")]),
+        ("new_generation", vec![json!(true), json!("yes")]),
+        ("retry_after_seconds", vec![json!(1), json!(u64::MAX), json!(-1)]),
+        ("failed_at", times(start)),
+        ("first_sent_time", times(start)),
+        ("due_at", times(start)),
+        ("attempts", counts()),
+        ("source_message_id", vec![json!("forged"), json!("\u{FFFE}")]),
+        ("source_queue_arn", vec![json!("arn:aws:sqs:eu-central-1:000000000000:forged")]),
+        ("stage", stages()),
+        ("explanation", vec![json!("acmé")]),
+        ("surplus", vec![json!(1)]),
+    ];
+    some_of(told, rng)
+}
+
+fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
+    let told = [
+        ("attempts", counts()),
+        ("redrive_generation", counts()),
+        ("first_sent_time", times(start)),
+        ("source_queue_arn", vec![json!("arn:aws:sqs:eu-central-1:000000000000:forged"), json!("\u{FFFE}")]),
+        ("stage", stages()),
+        ("surplus", vec![json!(1)]),
+    ];
+    let required = json!({
+        "stage": "message-processor",
+        "cause": { "type": "Forged", "message": "acmé" },
+        "dead_lettered_at": "2026-07-25T17:20:00.000000Z",
+        "sqs_message_id": "forged",
+        "fingerprint": "0123456789abcdef",
+    });
+    let Value::Object(mut members) = required else { unreachable!("an object is written here") };
+    members.extend(some_of(told, rng));
+    members
+}
+
+fn times(start: DateTime<Utc>) -> Vec<Value> {
+    let after = |seconds| json!((start + TimeDelta::seconds(seconds)).to_rfc3339());
+    vec![
+        after(-50_000),
+        after(600),
+        after(50_000),
+        json!("9999-12-31T23:59:59Z"),
+        json!("tomorrow"),
+        json!(17),
+    ]
+}
+
+fn counts() -> Vec<Value> {
+    vec![json!(0), json!(7), json!(1000), json!(u32::MAX), json!(-1), json!("7"), json!(7.5)]
+}
+
+fn stages() -> Vec<Value> {
+    vec![json!("failed-message-processor"), json!("final-dlq-annotator"), json!("nobody")]
+}
+
+/// Each member sometimes, and the wrong ones (at the end of each list, or alone) seldom.
+fn some_of<const N: usize>(told: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
+    let mut members = Map::new();
+    for (name, values) in told {
+        if rng.random_bool(if name == "surplus" { 0.05 } else { 0.4 }) {
+            let right = values.len().div_ceil(2);
+            let choice = if rng.random_bool(0.95) { right } else { values.len() };
+            members.insert(name.to_owned(), values[rng.random_range(0..choice)].clone());
+        }
+    }
+    members
+}
+
+/// An attribute by its name, as our documents hold it. Three quarters are such as SQS takes.
+fn folded(rng: &mut impl Rng) -> (String, Value) {
+    let right = [
+        json!({ "data_type": "String", "text": "acmé" }),
+        json!({ "data_type": "String.application/json; charset=utf-8", "text": "{\"acm\":\"\\\"\"}" }),
+        json!({ "data_type": "Number", "text": "-12345678901234567890.50" }),
+        json!({ "data_type": "Number.int", "text": "0007" }),
+        json!({ "data_type": "Binary", "base64": "AP8=" }),
+        json!({ "data_type": "Binary.png", "base64": "iVBORw==" }),
+    ];
+    let right_names = ["folded", "Folded", "folded.b_2-c", "tenant", "awsome", "ErrorType", "DeadLetter"];
+    let name = right_names[rng.random_range(0..right_names.len())].to_owned();
+    let value = right[rng.random_range(0..right.len())].clone();
+    match rng.random_range(0..8) {
+        0 => (wrong_name(rng), value),
+        1 => (name, wrong_value(rng)),
+        _ => (name, value),
+    }
+}
+
+/// A name that SQS refuses, or may refuse: its documentation does not say that it takes it.
+fn wrong_name(rng: &mut impl Rng) -> String {
+    let long = "x".repeat(257);
+    let all = [
+        "a b",
+        "",
+        ".a",
+        "a.",
+        "a..b",
+        "AWS.a",
+        "aMaZoN.a",
+        "é",
+        "a/b",
+        "a\n",
+        "a\u{FFFE}",
+        &long,
+        "Failure",
+    ];
+    all[rng.random_range(0..all.len())].to_owned()
+}
+
+/// A type or a value that SQS refuses, or may refuse.
+fn wrong_value(rng: &mut impl Rng) -> Value {
+    let text = |data_type: &str, text: &str| json!({ "data_type": data_type, "text": text });
+    let all = [
+        text("Foo", "x"),
+        text("string", "x"),
+        text("", "x"),
+        text("String.", "x"),
+        text("Stringent", "x"),
+        text("String.\u{FFFE}", "x"),
+        text(&format!("String.{}", "x".repeat(250)), "x"),
+        text("String", ""),
+        text("String", "\u{FFFE}"),
+        text("Binary", "text"),
+        text("Number", "abc"),
+        text("Number", "NaN"),
+        text("Number", " 1"),
+        text("Number.int", "1e5"),
+        text("Number", "+1"),
+        text("Number", "1."),
+        text("Number", &"9".repeat(39)),
+        text("Number", &format!("2{}", "0".repeat(126))),
+        text("Number", &format!("0.{}1", "0".repeat(128))),
+        json!({ "data_type": "String", "base64": "AP8=" }),
+        json!({ "data_type": "Binary", "base64": "" }),
+        json!({ "data_type": "Binary", "base64": "%" }),
+        json!({ "data_type": "Binary", "base64": "AP8=", "text": "x" }),
+        json!({ "data_type": "Binary" }),
+        json!({ "text": "x" }),
+        json!({ "data_type": "String", "text": "x", "surplus": 1 }),
+        json!("x"),
+    ];
+    all[rng.random_range(0..all.len())].clone()
+}

@@ -1,0 +1,164 @@
+//! What the attributes of an arriving message are: the producer's, and ours. Read by the documentation, not by the code.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
+use redeliver_embedded::accepts;
+use serde_json::{Map, Value};
+
+use super::copies::document;
+
+/// What arrives, whoever wrote it.
+pub(crate) struct Arrival {
+    /// The producer's attributes, whole.
+    pub(crate) producer: Attributes,
+    /// It still had a `DeadLetter` of ours: it was in the final DLQ.
+    pub(crate) came_back: bool,
+}
+
+/// `Failure` is never the producer's. `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, where we can have
+/// written it; what a document folds is put back where SQS takes all of it.
+pub(crate) fn read(attributes: &Attributes) -> Arrival {
+    let mut producer = attributes.clone();
+    producer.remove("Failure");
+    let came_back = match dead_letter(&producer) {
+        Some((_, whole)) => {
+            producer = whole;
+            true
+        }
+        None => false,
+    };
+    let folds =
+        |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
+    let failure = ours(attributes, "Failure", &[], FAILURE).filter(folds);
+    if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
+        producer = whole;
+    }
+    Arrival { producer, came_back }
+}
+
+/// Our `DeadLetter`, and what is beside it without our own.
+pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
+    let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
+    let record = ours(attributes, "DeadLetter", &required, DEAD_LETTER)?;
+    let mut others = attributes.clone();
+    others.retain(|name, _| !["Failure", "DeadLetter", "ErrorType", "ErrorDetails"].contains(&name.as_str()));
+    let whole = unfolded(others, &record)?;
+    Some((record.into(), whole))
+}
+
+/// What a member of our documents may be.
+type Rule = fn(&Value) -> bool;
+
+const DEAD_LETTER: &[(&str, Rule)] = &[
+    ("stage", is_stage),
+    ("cause", is_cause),
+    ("attempts", is_count),
+    ("redrive_generation", is_count),
+    ("first_sent_time", Value::is_string),
+    ("dead_lettered_at", Value::is_string),
+    ("source_queue_arn", Value::is_string),
+    ("sqs_message_id", Value::is_string),
+    ("fingerprint", Value::is_string),
+    ("folded_attributes", are_folded),
+];
+
+const FAILURE: &[(&str, Rule)] = &[
+    ("type", Value::is_string),
+    ("details", Value::is_string),
+    ("explanation", Value::is_string),
+    ("kind", |value| one_of(value, &["transient", "permanent", "snooze", "not_started"])),
+    ("retry_after_seconds", Value::is_u64),
+    ("failed_at", is_plain_text),
+    ("source_message_id", is_plain_text),
+    ("source_queue_arn", is_plain_text),
+    ("first_sent_time", is_plain_text),
+    ("due_at", is_plain_text),
+    ("new_generation", Value::is_boolean),
+    ("attempts", is_count),
+    ("verdict", is_verdict),
+    ("stage", is_stage),
+    ("folded_attributes", are_folded),
+];
+
+fn is_count(value: &Value) -> bool {
+    value.as_u64().is_some_and(|count| count <= u32::MAX.into())
+}
+
+/// It travels on as it is: with no character that SQS refuses.
+fn is_plain_text(value: &Value) -> bool {
+    let body = |text: &str| accepts(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
+    value.as_str().is_some_and(body)
+}
+
+fn one_of(value: &Value, all: &[&str]) -> bool {
+    value.as_str().is_some_and(|text| all.contains(&text))
+}
+
+fn is_stage(value: &Value) -> bool {
+    let all = ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
+    one_of(value, &all)
+}
+
+fn is_verdict(value: &Value) -> bool {
+    let all = [
+        "INVALID_MESSAGE_FORMAT",
+        "INVALID_MESSAGE_SCHEMA",
+        "RETRY_ATTEMPT_EXCEEDED",
+        "NON_RETRYABLE_ERROR",
+        "MESSAGE_EXPIRED",
+        "MESSAGE_TOO_LARGE",
+        "ORCHESTRATION_FAILED",
+    ];
+    one_of(value, &all)
+}
+
+fn is_cause(value: &Value) -> bool {
+    let rules: &[(&str, Rule)] =
+        &[("type", Value::is_string), ("message", Value::is_string), ("unverified", Value::is_boolean)];
+    value.as_object().is_some_and(|cause| has(cause, &["type", "message"], rules))
+}
+
+fn are_folded(value: &Value) -> bool {
+    let rules: &[(&str, Rule)] =
+        &[("data_type", Value::is_string), ("text", Value::is_string), ("base64", Value::is_string)];
+    let is_folded =
+        |folded: &Value| folded.as_object().is_some_and(|folded| has(folded, &["data_type"], rules));
+    value.as_object().is_some_and(|all| all.values().all(is_folded))
+}
+
+/// All that is required, and nothing that is not in the rules.
+fn has(members: &Map<String, Value>, required: &[&str], rules: &[(&str, Rule)]) -> bool {
+    let keeps =
+        |(name, value): (&String, &Value)| rules.iter().any(|(known, rule)| known == name && rule(value));
+    required.iter().all(|name| members.contains_key(*name)) && members.iter().all(keeps)
+}
+
+/// The document `name`, where it is such as we write.
+fn ours(
+    attributes: &Attributes,
+    name: &str,
+    required: &[&str],
+    rules: &[(&str, Rule)],
+) -> Option<Map<String, Value>> {
+    let Value::Object(members) = document(attributes, name)? else { return None };
+    has(&members, required, rules).then_some(members)
+}
+
+/// With what a document folds; `None` where SQS would not have taken that from a producer.
+fn unfolded(others: Attributes, document: &Map<String, Value>) -> Option<Attributes> {
+    let mut whole = others;
+    for (name, folded) in document.get("folded_attributes").and_then(Value::as_object).into_iter().flatten() {
+        let value = match (folded["text"].as_str(), folded["base64"].as_str()) {
+            (Some(text), None) => AttributeValue::Text(text.to_owned()),
+            (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
+            _ => return None,
+        };
+        let attribute = Attribute { data_type: folded["data_type"].as_str()?.to_owned(), value };
+        if name == "Failure" || whole.insert(name.clone(), attribute).is_some() {
+            return None;
+        }
+    }
+    accepts(&Content { body: "-".to_owned(), attributes: whole.clone(), ..Content::default() }).ok()?;
+    Some(whole)
+}
