@@ -1,11 +1,18 @@
 use super::*;
-use crate::loopback::{Answer, Loopback, refused_url};
+use crate::clock::manual::ManualClock;
+use crate::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config, timeouts};
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
 
+const LONG: Duration = Duration::from_secs(60);
+
 async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
-    let invoker = LambdaInvoker::with_timeout(&server.sdk_config(), Duration::from_millis(500));
-    invoker.invoke(ARN, payload).await
+    invoke_within(LONG, server, payload).await
+}
+
+async fn invoke_within(timeout: Duration, server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
+    let client = LambdaClient::new(&server.sdk_config(), timeout, SystemClock);
+    LambdaInvoker { client }.invoke(ARN, payload).await
 }
 
 fn not_now(code: &str) -> Result<(), NotInvoked> {
@@ -59,9 +66,56 @@ async fn without_a_queued_event_nothing_is_done() {
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
     }
-    assert_eq!(invoke(&Loopback::start([Answer::hang()]).await, "{}").await, not_now("Timeout"));
     assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
     let server = Loopback::start([]).await;
     let nowhere = server.sdk_config().into_builder().endpoint_url(refused_url().await).build();
     assert_eq!(LambdaInvoker::new(&nowhere).invoke(ARN, "{}").await, not_now("Connection"));
+}
+
+#[tokio::test]
+async fn an_invocation_that_nobody_answers_for_is_not_known_to_be_queued() {
+    for timeout in timeouts() {
+        let server = Loopback::start([Answer::hang()]).await;
+        let outcome = invoke_within(timeout, &server, "{}").await;
+        if server.requests().len() == 1 {
+            return assert_eq!(outcome, not_now("Timeout"));
+        }
+    }
+    panic!("no request has come through");
+}
+
+#[tokio::test]
+async fn a_queued_event_and_a_refusal_are_known_by_the_head() {
+    let queued = Loopback::start([Answer::unfinished(202, 0)]).await;
+    let code = [("x-amzn-errortype", "RequestTooLargeException")];
+    let refused = Loopback::start([Answer::unfinished_with(413, &code, 10)]).await;
+    for (server, expected) in [(queued, Ok(())), (refused, Err(NotInvoked::TooLarge))] {
+        let client = LambdaClient::new(&server.sdk_config(), LONG, ManualClock::default());
+        let invoker = LambdaInvoker { client };
+        let outcome = tokio::time::timeout(LONG / 2, invoker.invoke(ARN, "{}")).await;
+        assert_eq!(outcome.expect("the body is not waited for"), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds() {
+    let server = Loopback::start((0..3).map(|_| Answer::kept(202, &[], ""))).await;
+    let clock = ManualClock::default();
+    let invoker = LambdaInvoker { client: LambdaClient::new(&server.sdk_config(), LONG, clock.clone()) };
+    for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2)] {
+        clock.advance(Duration::from_millis(idle));
+        assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+        assert_eq!(server.connections(), connections, "{idle}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+    let server = ClosingServer::start(202);
+    let invoker = LambdaInvoker::new(&sdk_config(server.url()));
+    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    tokio::task::yield_now().await;
+    server.close_unseen();
+    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    server.end();
 }
