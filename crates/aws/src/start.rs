@@ -6,14 +6,12 @@ use std::sync::Arc;
 pub use aws_config::SdkConfig;
 use redeliver_core::ports::Function;
 
+use crate::SystemClock;
 pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
 use crate::settings::{TargetSettings, started_by_lambda};
 use crate::sqs::{SEND_TIMEOUT, SqsQueue, client_config};
-use crate::SystemClock;
-use crate::targets::{
-    HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress,
-};
+use crate::targets::{HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress};
 use crate::telemetry::{self, JsonLines};
 
 /// Why a function cannot start.

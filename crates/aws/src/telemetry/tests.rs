@@ -1,6 +1,7 @@
 use redeliver_core::events::{
-    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped, NotConfirmed, NotCounted,
-    NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled, UnreadableRecord,
+    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped,
+    NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled,
+    UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;

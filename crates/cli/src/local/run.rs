@@ -109,7 +109,8 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
     match TargetAddress::parse(url, false).map_err(|error| refused(&error))? {
         TargetAddress::Url(url) => {
-            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT).map_err(|error| refused(&error))
+            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
+                .map_err(|error| refused(&error))
         }
         TargetAddress::LambdaArn(_) => {
             Err(refused(&"is a Lambda function's ARN; only endpoints can be called from here"))

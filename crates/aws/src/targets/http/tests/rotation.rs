@@ -65,7 +65,8 @@ struct Setup {
 
 impl Setup {
     async fn new(secrets: impl IntoIterator<Item = Answer>, server: Loopback) -> Self {
-        let (secrets, clock, told) = (Loopback::start(secrets).await, ManualClock::default(), Told::default());
+        let (secrets, clock, told) =
+            (Loopback::start(secrets).await, ManualClock::default(), Told::default());
         let observer = Arc::new(told.clone());
         let headers = SecretHeaders::read(&secrets.sdk_config(), ARN, clock.clone(), observer).await.unwrap();
         let client = careful(Client::builder(), LONG).build().unwrap();
