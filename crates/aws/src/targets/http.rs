@@ -38,7 +38,7 @@ pub enum HeaderSource<C = SystemClock> {
 }
 
 impl HttpTarget {
-    /// `timeout` is for a whole call, from the connection to the end of the answer.
+    /// `timeout` is for a whole call, the connection included.
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
