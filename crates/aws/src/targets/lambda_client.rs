@@ -7,11 +7,11 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::interceptors::BeforeDeserializationInterceptorContextMut;
 use aws_sdk_lambda::config::{Builder, ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_lambda::error::BoxError;
 use aws_sdk_lambda::primitives::{ByteStream, SdkBody};
-use aws_sdk_lambda::{Client, Config};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
@@ -20,8 +20,8 @@ use super::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 
 /// Lambda's client. The SDK does not retry: who calls has a better way.
 pub(super) struct LambdaClient<C> {
-    config: Config,
     clock: C,
+    /// And when it was last asked for.
     client: Mutex<(Client, Timestamp)>,
 }
 
@@ -34,8 +34,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
             .timeout_config(timeouts.operation_timeout(timeout).build())
             .interceptor(HeadDecides(Drains::new(clock.clone())))
             .build();
-        let client = Mutex::new((Client::from_conf(config.clone()), clock.now()));
-        Self { config, clock, client }
+        let client = Mutex::new((Client::from_conf(config), clock.now()));
+        Self { clock, client }
     }
 
     /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for 90 s, by a
@@ -44,7 +44,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         let now = self.clock.now();
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
-            client.0 = Client::from_conf(self.config.clone());
+            client.0 = Client::from_conf(client.0.config().clone());
         }
         client.1 = now;
         client.0.clone()
