@@ -33,7 +33,7 @@ pub enum Invocation {
 
 struct Script {
     /// Status and body of `GetSecretValue`.
-    secret: (u16, Value),
+    secret: Mutex<(u16, Value)>,
     invocations: Mutex<HashMap<String, VecDeque<Invocation>>>,
     /// What stands in `X-Amz-Log-Result`.
     log_result: &'static str,
@@ -42,6 +42,7 @@ struct Script {
 impl FakeAws {
     /// Starts them; every invocation succeeds until a script says otherwise.
     pub async fn start(secret: (u16, Value), log_result: &'static str) -> Self {
+        let secret = Mutex::new(secret);
         let state = Arc::new(Script { secret, invocations: Mutex::default(), log_result });
         let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}"), state, server }
@@ -49,7 +50,15 @@ impl FakeAws {
 
     /// The secret's text.
     pub async fn with_secret(text: &str) -> Self {
-        Self::start((200, json!({ "Name": "headers", "SecretString": text })), "").await
+        Self::start(secret(text), "").await
+    }
+
+    /// The secret's text from now on.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn rotate(&self, text: &str) {
+        *self.state.secret.lock().expect("no holder panics") = secret(text);
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_LAMBDA`.
@@ -77,8 +86,8 @@ impl Drop for FakeAws {
 async fn answer(State(script): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
     let target = headers.get("x-amz-target").and_then(|target| target.to_str().ok()).unwrap_or_default();
     if target == "secretsmanager.GetSecretValue" {
-        let (status, body) = &script.secret;
-        return (status_code(*status), body.to_string()).into_response();
+        let (status, body) = script.secret.lock().expect("no holder panics").clone();
+        return (status_code(status), body.to_string()).into_response();
     }
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     let message_id = body["metadata"]["message_id"].as_str().unwrap_or_default();
@@ -99,6 +108,10 @@ async fn answer(State(script): State<Arc<Script>>, headers: HeaderMap, body: Byt
             (status_code(status), [("x-amzn-errortype", code)], body.to_string()).into_response()
         }
     }
+}
+
+fn secret(text: &str) -> (u16, Value) {
+    (200, json!({ "Name": "headers", "SecretString": text }))
 }
 
 fn status_code(status: u16) -> StatusCode {

@@ -44,6 +44,8 @@ pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 
 #[derive(Default)]
 struct Script {
+    /// `Authorization`, where it is looked at.
+    key: Option<String>,
     replies: HashMap<String, VecDeque<Reply>>,
     requests: Vec<Request>,
 }
@@ -69,6 +71,14 @@ impl HttpTarget {
     pub fn script(&self, message_id: &str, replies: impl IntoIterator<Item = Reply>) {
         let replies = replies.into_iter().collect();
         self.state.lock().expect("no holder panics").replies.insert(message_id.to_owned(), replies);
+    }
+
+    /// From now on every request without this `Authorization` is refused with 401.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn require_key(&self, key: &str) {
+        self.state.lock().expect("no holder panics").key = Some(key.to_owned());
     }
 
     /// The requests for one `Idempotency-Key`, in order of arrival.
@@ -100,7 +110,12 @@ impl Drop for HttpTarget {
 async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, body: Bytes) -> Response {
     let reply = {
         let mut script = state.lock().expect("no holder panics");
-        let reply = script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front);
+        let given = headers.get("Authorization").and_then(|key| key.to_str().ok());
+        let is_refused = script.key.as_deref().is_some_and(|key| given != Some(key));
+        let reply = match is_refused {
+            true => Some(Reply::Status(401)),
+            false => script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front),
+        };
         script.requests.push(Request { headers, body: String::from_utf8_lossy(&body).into_owned() });
         reply.unwrap_or(Reply::Status(200))
     };

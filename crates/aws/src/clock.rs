@@ -19,3 +19,52 @@ impl Clock for SystemClock {
         tokio::time::sleep(duration).await;
     }
 }
+
+#[cfg(test)]
+pub(crate) mod manual {
+    //! A clock that stands still, for tests: its sleeps end when they are told to.
+
+    use std::sync::{Arc, Mutex};
+
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    #[derive(Clone, Debug, Default)]
+    pub(crate) struct ManualClock(Arc<State>);
+
+    #[derive(Debug, Default)]
+    struct State {
+        passed: Mutex<Duration>,
+        sleeps: Mutex<Vec<Duration>>,
+        end: Notify,
+    }
+
+    impl ManualClock {
+        pub(crate) fn advance(&self, time: Duration) {
+            *self.0.passed.lock().unwrap() += time;
+        }
+
+        /// Ends the sleeps that have begun.
+        pub(crate) fn end_sleeps(&self) {
+            self.0.end.notify_waiters();
+        }
+
+        /// How long the sleeps so far were to be.
+        pub(crate) fn sleeps(&self) -> Vec<Duration> {
+            self.0.sleeps.lock().unwrap().clone()
+        }
+    }
+
+    impl Clock for ManualClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH + *self.0.passed.lock().unwrap()
+        }
+
+        async fn sleep(&self, duration: Duration) {
+            let end = self.0.end.notified();
+            self.0.sleeps.lock().unwrap().push(duration);
+            end.await;
+        }
+    }
+}

@@ -1,6 +1,9 @@
 //! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, byte by
 //! byte. It ends when it is dropped.
 
+mod closing;
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,12 +12,22 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
 
+pub(crate) use closing::ClosingServer;
+
+/// Far more than what is tested takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two drops.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// What the server does with one request. Every connection serves one.
+/// Timeouts for what never answers: a busy machine does not bring a request through in the first of them.
+pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
+    (0..9).map(|doubled| Duration::from_millis(200 << doubled))
+}
+
+/// What the server does with one request.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
     then: Then,
@@ -24,6 +37,8 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Close,
+    /// It serves the next request.
+    Keep,
     /// It stays open without a word.
     Hold,
     /// A byte every now and then, for ever.
@@ -31,14 +46,17 @@ enum Then {
 }
 
 impl Answer {
-    /// A whole answer.
+    /// A whole answer, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
-        let mut head =
-            format!("HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        Self { bytes: format!("{head}\r\n{body}").into_bytes(), then: Then::Close }
+        let headers = [&[("connection", "close")][..], headers].concat();
+        Self { then: Then::Close, ..Self::kept(status, &headers, body) }
+    }
+
+    /// A whole answer, after which the connection serves the next request.
+    pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
+        let mut bytes = head(status, headers, body.len());
+        bytes.extend(body.bytes());
+        Self { bytes, then: Then::Keep }
     }
 
     /// The connection is closed without a word.
@@ -53,15 +71,24 @@ impl Answer {
 
     /// A head that promises a gibibyte, so much of it, and no more.
     pub(crate) fn unfinished(status: u16, body_bytes: usize) -> Self {
-        let mut bytes =
-            format!("HTTP/1.1 {status} Scripted\r\ncontent-length: 1073741824\r\n\r\n").into_bytes();
+        Self::unfinished_with(status, &[], body_bytes)
+    }
+
+    /// The same with headers.
+    pub(crate) fn unfinished_with(status: u16, headers: &[(&str, &str)], body_bytes: usize) -> Self {
+        let mut bytes = head(status, headers, 1024 * 1024 * 1024);
         bytes.resize(bytes.len() + body_bytes, b'x');
         Self { bytes, then: Then::Hold }
     }
 
     /// The same, and then the connection is closed.
     pub(crate) fn cut_off(status: u16) -> Self {
-        Self { then: Then::Close, ..Self::unfinished(status, 10) }
+        Self::unfinished(status, 10).and_closed()
+    }
+
+    /// The same bytes, and then the connection is closed.
+    pub(crate) fn and_closed(self) -> Self {
+        Self { then: Then::Close, ..self }
     }
 
     /// A head that promises a gibibyte, and then a byte every now and then.
@@ -75,6 +102,14 @@ impl Answer {
         head.resize(head.len() + bytes, b'x');
         Self { bytes: head, then: Then::Hold }
     }
+}
+
+fn head(status: u16, headers: &[(&str, &str)], content_length: usize) -> Vec<u8> {
+    let mut head = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: {content_length}\r\n");
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    format!("{head}\r\n").into_bytes()
 }
 
 /// A request as it came.
@@ -108,19 +143,35 @@ impl Request {
 /// The server.
 pub(crate) struct Loopback {
     url: String,
-    requests: Arc<Mutex<Vec<Request>>>,
+    seen: Arc<Seen>,
     task: JoinHandle<()>,
 }
+
+/// What the server has seen so far.
+#[derive(Default)]
+struct Seen {
+    requests: Mutex<Vec<Request>>,
+    connections: AtomicUsize,
+    left: AtomicUsize,
+    changed: Notify,
+}
+
+type Script = Arc<Mutex<dyn FnMut(&Request) -> Answer + Send>>;
 
 impl Loopback {
     /// Starts it. Requests after the last answer are noted and hung up on.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
+        Self::answering(move |_| answers.next().unwrap_or_else(Answer::closed)).await
+    }
+
+    /// Starts one that looks at a request before it answers.
+    pub(crate) async fn answering(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let answers = answers.into_iter().collect();
-        let task = tokio::spawn(serve(listener, answers, Arc::clone(&requests)));
-        Self { url, requests, task }
+        let seen = Arc::new(Seen::default());
+        let task = tokio::spawn(serve(listener, Arc::new(Mutex::new(script)), Arc::clone(&seen)));
+        Self { url, seen, task }
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -130,7 +181,7 @@ impl Loopback {
 
     /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.seen.requests.lock().unwrap().clone()
     }
 
     /// The only request so far.
@@ -140,16 +191,45 @@ impl Loopback {
         requests.remove(0)
     }
 
+    /// How many connections there were so far.
+    pub(crate) fn connections(&self) -> usize {
+        self.seen.connections.load(SeqCst)
+    }
+
+    /// How often the client has hung up before an answer's end.
+    pub(crate) fn left(&self) -> usize {
+        self.seen.left.load(SeqCst)
+    }
+
+    /// Waits until the server has seen something.
+    pub(crate) async fn until(&self, is_seen: impl Fn(&Self) -> bool) {
+        let seen = async {
+            loop {
+                let changed = self.seen.changed.notified();
+                if is_seen(self) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, seen).await.expect("it is seen");
+    }
+
     /// What AWS clients need to call this server.
     pub(crate) fn sdk_config(&self) -> SdkConfig {
-        let credentials = Credentials::new("key", "secret", None, None, "loopback");
-        SdkConfig::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::from_static("eu-central-1"))
-            .credentials_provider(SharedCredentialsProvider::new(credentials))
-            .endpoint_url(&self.url)
-            .build()
+        sdk_config(&self.url)
     }
+}
+
+/// What AWS clients need to call the server at `url`.
+pub(crate) fn sdk_config(url: &str) -> SdkConfig {
+    let credentials = Credentials::new("key", "secret", None, None, "loopback");
+    SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::from_static("eu-central-1"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .endpoint_url(url)
+        .build()
 }
 
 impl Drop for Loopback {
@@ -164,26 +244,39 @@ pub(crate) async fn refused_url() -> String {
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-async fn serve(listener: TcpListener, answers: Vec<Answer>, requests: Arc<Mutex<Vec<Request>>>) {
-    let mut answers = answers.into_iter();
-    let (mut held, mut drops) = (Vec::new(), Vec::new());
+async fn serve(listener: TcpListener, script: Script, seen: Arc<Seen>) {
+    let mut connections = JoinSet::new();
     loop {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let Some(request) = read(&mut stream).await else { continue };
-        requests.lock().unwrap().push(request);
-        let Answer { bytes, then } = answers.next().unwrap_or_else(Answer::closed);
+        let (stream, _) = listener.accept().await.unwrap();
+        seen.connections.fetch_add(1, SeqCst);
+        connections.spawn(connection(stream, Arc::clone(&script), Arc::clone(&seen)));
+    }
+}
+
+async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
+    while let Some(request) = read(&mut stream).await {
+        let Answer { bytes, then } = (script.lock().unwrap())(&request);
+        seen.requests.lock().unwrap().push(request);
+        seen.changed.notify_waiters();
         // A client that has enough may hang up.
-        let _ = stream.write_all(&bytes).await;
+        let written = stream.write_all(&bytes).await;
         match then {
-            Then::Close => {}
-            Then::Hold => held.push(stream),
-            Then::Drip => drops.push(tokio::spawn(drip(stream))),
+            Then::Close => return,
+            Then::Keep => continue,
+            Then::Hold if written.is_ok() => {
+                let _hung_up = stream.read_u8().await;
+            }
+            Then::Drip => drip(&mut stream).await,
+            Then::Hold => {}
         }
+        seen.left.fetch_add(1, SeqCst);
+        seen.changed.notify_waiters();
+        return;
     }
 }
 
 /// Until the client hangs up.
-async fn drip(mut stream: TcpStream) {
+async fn drip(stream: &mut TcpStream) {
     while stream.write_all(b"x").await.is_ok() {
         tokio::time::sleep(DRIP).await;
     }

@@ -1,19 +1,22 @@
 //! Targets: where valid messages go. Nothing in a message changes where.
 
 mod async_invoke;
+mod drain;
 mod headers;
 mod http;
 mod invoke;
+mod lambda_client;
 mod retry_after;
 mod url;
 
 use std::time::Duration;
 
 use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::message::Timestamp;
 
 pub use async_invoke::LambdaInvoker;
-pub use headers::{Headers, HeadersError, secret_headers};
-pub use http::HttpTarget;
+pub use headers::{Headers, HeadersError, SecretHeaders};
+pub use http::{HeaderSource, HttpTarget};
 pub use invoke::LambdaTarget;
 pub use url::{TargetAddress, TargetError, is_loopback};
 
@@ -21,6 +24,9 @@ pub use url::{TargetAddress, TargetError, is_loopback};
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Time for a connection, where the whole call has as much: name, TCP and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile, while nobody
+/// looked at it, would spend an attempt.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// `TARGET_TIMEOUT_SECONDS` where it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -38,6 +44,13 @@ impl Handler for Target {
         match self {
             Self::Http(target) => target.handle(message).await,
             Self::Lambda(target) => target.handle(message).await,
+        }
+    }
+
+    async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
+        match self {
+            Self::Http(target) => target.handle_until(message, end).await,
+            Self::Lambda(target) => target.handle_until(message, end).await,
         }
     }
 }

@@ -40,6 +40,8 @@ pub enum Event {
     BatchBrokenOff(BatchBrokenOff),
     /// Where no event source mapping deletes: a record that is done could not be deleted, so a copy of it comes back.
     NotDeleted(NotDeleted),
+    /// The secret of the target's headers cannot be read again, or is none any more: the headers that are known stay in use.
+    HeadersNotRefreshed(HeadersNotRefreshed),
 }
 
 /// See [`Event::Processed`].
@@ -215,6 +217,13 @@ pub struct BatchBrokenOff {
 pub struct NotDeleted {
     /// SQS's id of the record.
     pub sqs_message_id: String,
+}
+
+/// See [`Event::HeadersNotRefreshed`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeadersNotRefreshed {
+    /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.
+    pub code: String,
 }
 
 fn delay_as_seconds<S: serde::Serializer>(delay: &RetryDelay, serializer: S) -> Result<S::Ok, S::Error> {

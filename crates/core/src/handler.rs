@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::envelope::skim;
-use crate::message::Attributes;
+use crate::message::{Attributes, Timestamp};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
@@ -17,6 +17,17 @@ use crate::message::Attributes;
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;
+
+    /// [`Self::handle`], as the message processor calls it: for a handler that calls its target more than once for a message.
+    /// What it knows at `end` it must answer then: soon afterwards it is cut off, and that is forgotten.
+    fn handle_until(
+        &self,
+        message: &Message,
+        end: Timestamp,
+    ) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        let _ = end;
+        self.handle(message)
+    }
 }
 
 /// A valid message on its way to a handler.

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 
 use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::start;
-use redeliver_message_processor::run_prepared;
+use redeliver_message_processor::{NAME, run_prepared};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     run_prepared(async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
         let config = start::sdk_config().await;
-        let target = start::target(&config, target).await?;
+        let target = start::target(&config, target, NAME).await?;
         Ok((settings, config, target))
     })
     .await

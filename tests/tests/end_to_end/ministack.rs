@@ -10,6 +10,7 @@ mod invalid;
 mod outcomes;
 mod output;
 mod redrive;
+mod rotation;
 mod secrets;
 mod target_safety;
 mod work;

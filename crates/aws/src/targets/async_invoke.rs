@@ -1,25 +1,26 @@
 //! Lambda functions that are invoked without waiting for their answer.
 
+use std::fmt;
+
 use aws_config::SdkConfig;
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::{Builder, Region};
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use redeliver_core::ports::{AsyncInvoker, NotInvoked};
+use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked};
 
-use super::CONNECT_TIMEOUT;
+use super::drain::settle_connections;
+use super::lambda_client::LambdaClient;
+use crate::SystemClock;
 
 /// "Invoke", AWS Lambda API Reference: the status of a queued event.
 const ACCEPTED: i32 = 202;
 
 /// Lambda's `Invoke` with invocation type `Event`.
 #[derive(Debug)]
-pub struct LambdaInvoker {
-    client: Client,
+pub struct LambdaInvoker<C = SystemClock> {
+    client: LambdaClient<C>,
 }
 
 impl LambdaInvoker {
@@ -27,21 +28,18 @@ impl LambdaInvoker {
     /// queued would be queued twice.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
-        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
-        let config = Builder::from(config)
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts.build())
-            .build();
-        Self { client: Client::from_conf(config) }
+        Self { client: LambdaClient::new(config, None, SystemClock) }
     }
 }
 
-impl AsyncInvoker for LambdaInvoker {
+impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> {
     async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+        settle_connections().await;
         // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
         let region = function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
         let answer = self
             .client
+            .get()
             .invoke()
             .function_name(function_arn)
             .invocation_type(InvocationType::Event)

@@ -2,37 +2,105 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
+use redeliver_core::delivery::until;
+use redeliver_core::events::{Event, RetriedImmediately};
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
 
-use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, Headers, retry_after};
+use super::drain::{Drains, settle_connections};
+use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, Headers, IDLE_TIMEOUT, SecretHeaders, retry_after};
 use crate::SystemClock;
 
-/// Time for an answer's body, which nobody reads: longer would hold a record whose outcome is known.
-const BODY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Shorter than any usual load balancer's own (60 s): a connection that it has closed meanwhile would cost an attempt.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// An HTTP endpoint: POST of the body's bytes; the status is the outcome.
-pub struct HttpTarget {
+pub struct HttpTarget<C = SystemClock> {
     client: Client,
     url: Url,
-    headers: Headers,
+    headers: HeaderSource<C>,
+    clock: C,
+    drains: Drains<C>,
+}
+
+/// Where the headers of a target's own come from.
+#[derive(Debug)]
+pub enum HeaderSource<C = SystemClock> {
+    /// They are always the same.
+    Fixed(Headers),
+    /// A secret, which may be rotated.
+    Secret(SecretHeaders<C>),
 }
 
 impl HttpTarget {
-    /// `timeout` is for a whole call, from the connection to the end of the answer.
+    /// `timeout` is for a whole call, the connection included.
     ///
     /// # Errors
     /// If the machine's certificates cannot be loaded.
-    pub fn new(url: Url, headers: Headers, timeout: Duration) -> Result<Self, reqwest::Error> {
+    pub fn new(url: Url, headers: HeaderSource, timeout: Duration) -> Result<Self, reqwest::Error> {
         let client = careful(Client::builder(), timeout).build()?;
-        Ok(Self { client, url, headers })
+        Ok(Self::with_clock(client, url, headers, SystemClock))
+    }
+}
+
+impl<C: Clock + Clone + 'static> HttpTarget<C> {
+    fn with_clock(client: Client, url: Url, headers: HeaderSource<C>, clock: C) -> Self {
+        let drains = Drains::new(clock.clone());
+        Self { client, url, headers, clock, drains }
+    }
+
+    /// One request. Its outcome is there with the answer's head.
+    async fn call(&self, message: &Message, headers: &Headers) -> Result<(), HandlerError> {
+        settle_connections().await;
+        let response = self
+            .client
+            .post(self.url.clone())
+            .headers(headers.0.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .header("Idempotency-Key", &message.message_id)
+            .header("X-Redeliver-Attempt", message.retry_attempt)
+            .body(message.body.clone())
+            .send()
+            .await
+            .map_err(|error| no_response(&error))?;
+        let outcome = outcome(&response, self.clock.now());
+        self.drains.drain(read_to_end(response));
+        outcome
+    }
+
+    /// The call again, where the secret has other headers than those that were refused. The target has refused the request
+    /// and not handled it, so this is no copy, and a rotation spends no attempt. What `end` cuts off is not known; the refusal
+    /// is, and stays.
+    async fn call_again(
+        &self,
+        message: &Message,
+        secret: &SecretHeaders<C>,
+        refused: &Headers,
+        error: &HandlerError,
+        end: Timestamp,
+    ) -> Option<Result<(), HandlerError>> {
+        let time = until(self.clock.now(), end);
+        if time.is_zero() {
+            return None;
+        }
+        let again = pin!(async {
+            let headers = secret.other_than(refused).await?;
+            secret.observer().observe(&Event::RetriedImmediately(RetriedImmediately {
+                message_id: message.message_id.clone(),
+                retry_attempt: message.retry_attempt,
+                error_type: error.error_type.loggable().into_owned(),
+            }));
+            Some(self.call(message, &headers).await)
+        });
+        match select(again, pin!(self.clock.sleep(time))).await {
+            Either::Left((newer, _)) => newer,
+            Either::Right(_) => None,
+        }
     }
 }
 
@@ -58,33 +126,38 @@ const LOOPBACK: [SocketAddr; 2] = [
 ];
 
 /// Without the path and the query, which may hold a key.
-impl fmt::Debug for HttpTarget {
+impl<C> fmt::Debug for HttpTarget<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.url.origin().ascii_serialization();
         f.debug_struct("HttpTarget").field("origin", &origin).finish_non_exhaustive()
     }
 }
 
-impl Handler for HttpTarget {
+impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        let response = self
-            .client
-            .post(self.url.clone())
-            .headers(self.headers.0.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", &message.message_id)
-            .header("X-Redeliver-Attempt", message.retry_attempt)
-            .body(message.body.clone())
-            .send()
-            .await
-            .map_err(|error| no_response(&error))?;
-        let outcome = outcome(&response);
-        let _unfinished = tokio::time::timeout(BODY_TIMEOUT, drain(response)).await;
-        outcome
+        self.handle_until(message, Timestamp::MAX_UTC).await
+    }
+
+    async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {
+        let secret = match &self.headers {
+            HeaderSource::Fixed(headers) => return self.call(message, headers).await,
+            HeaderSource::Secret(secret) => secret,
+        };
+        let headers = secret.current();
+        let error = match self.call(message, &headers).await {
+            Err(error) if is_refusal(&error.error_type) => error,
+            outcome => return outcome,
+        };
+        self.call_again(message, secret, &headers, &error, end).await.unwrap_or(Err(error))
     }
 }
 
-fn outcome(response: &Response) -> Result<(), HandlerError> {
+/// What a target answers whose key is another one by now.
+fn is_refusal(error_type: &ErrorType) -> bool {
+    matches!(error_type, ErrorType::HttpStatus(401 | 403))
+}
+
+fn outcome(response: &Response, now: Timestamp) -> Result<(), HandlerError> {
     let status = response.status();
     if status.is_success() {
         return Ok(());
@@ -96,7 +169,7 @@ fn outcome(response: &Response) -> Result<(), HandlerError> {
     }
     let error = HandlerError::transient(error_type, details);
     let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    match header.and_then(|value| retry_after::parse(value, SystemClock.now())) {
+    match header.and_then(|value| retry_after::parse(value, now)) {
         Some(delay) => Err(error.retry_after(delay)),
         None => Err(error),
     }
@@ -107,9 +180,8 @@ fn is_transient(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 408 | 425 | 429 | 500..=599)
 }
 
-/// Reads the answer's end, so that the connection can be used again; a long or slow answer costs the connection instead.
-/// The status has decided: nothing that happens here changes the outcome.
-async fn drain(mut response: Response) {
+/// A long answer costs its connection.
+async fn read_to_end(mut response: Response) {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {
         read += chunk.len();

@@ -1,25 +1,27 @@
 //! A Lambda function.
 
+use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_config::retry::RetryConfig;
-use aws_config::timeout::TimeoutConfig;
-use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::Region;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use redeliver_core::ports::Clock;
 use serde::Deserialize;
 
-use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT};
+use super::ANSWER_BYTES_MAX;
+use super::drain::settle_connections;
+use super::lambda_client::LambdaClient;
+use crate::SystemClock;
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
 #[derive(Debug)]
-pub struct LambdaTarget {
-    client: Client,
+pub struct LambdaTarget<C = SystemClock> {
+    client: LambdaClient<C>,
     arn: String,
 }
 
@@ -27,23 +29,25 @@ impl LambdaTarget {
     /// `timeout` is for a whole call. The SDK does not retry: the policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
-        // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
-        let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
-        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT.min(timeout));
-        let timeouts = timeouts.operation_timeout(timeout).build();
-        let config = aws_sdk_lambda::config::Builder::from(config)
-            .region(region)
-            .retry_config(RetryConfig::disabled())
-            .timeout_config(timeouts)
-            .build();
-        Self { client: Client::from_conf(config), arn }
+        Self::with_clock(config, arn, timeout, SystemClock)
     }
 }
 
-impl Handler for LambdaTarget {
+impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
+    fn with_clock(config: &SdkConfig, arn: String, timeout: Duration, clock: C) -> Self {
+        // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
+        let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
+        let config = config.to_builder().region(region).build();
+        Self { client: LambdaClient::new(&config, timeout, clock), arn }
+    }
+}
+
+impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
+        settle_connections().await;
         let answer = self
             .client
+            .get()
             .invoke()
             .function_name(&self.arn)
             .invocation_type(InvocationType::RequestResponse)

@@ -96,6 +96,9 @@ impl<'a> Lines<'a> {
                 self.warn("batch_broken_off", event, None, &[count("BatchBrokenOff")]);
             }
             Event::NotDeleted(event) => self.warn("not_deleted", event, None, &[count("NotDeleted")]),
+            Event::HeadersNotRefreshed(event) => {
+                self.warn("headers_not_refreshed", event, None, &[count("HeadersNotRefreshed")]);
+            }
         }
     }
 

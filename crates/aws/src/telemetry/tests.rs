@@ -1,6 +1,7 @@
 use redeliver_core::events::{
-    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, Hopped, NotConfirmed, NotCounted,
-    NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled, UnreadableRecord,
+    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped,
+    NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled,
+    UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
@@ -141,6 +142,10 @@ fn of_a_poller() -> [Event; 3] {
         Event::BatchBrokenOff(BatchBrokenOff { records: 10, reason: "panic" }),
         Event::NotDeleted(NotDeleted { sqs_message_id }),
     ]
+}
+
+fn headers_not_refreshed() -> Event {
+    Event::HeadersNotRefreshed(HeadersNotRefreshed { code: "AccessDeniedException".to_owned() })
 }
 
 fn of_a_batch() -> [Event; 3] {
@@ -299,6 +304,13 @@ fn the_line_of_a_message_that_keeps_coming() {
 
 /// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 #[test]
+fn the_line_of_a_secret_that_cannot_be_read_again() {
+    let fields = json!({ "code": "AccessDeniedException", "HeadersNotRefreshed": 1 });
+    let metrics = json!([count("HeadersNotRefreshed")]);
+    assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
+}
+
+#[test]
 fn every_line_is_valid_embedded_metric_format() {
     for event in [
         processed(),
@@ -310,6 +322,7 @@ fn every_line_is_valid_embedded_metric_format() {
         arrived_by_redrive(),
         received_again(),
         unreadable_record(),
+        headers_not_refreshed(),
     ]
     .into_iter()
     .chain(of_a_poller())

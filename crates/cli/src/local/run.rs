@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::{pin_mut, try_join};
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_aws::targets::{DEFAULT_TIMEOUT, Headers, HttpTarget, TargetAddress};
+use redeliver_aws::targets::{DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress};
 use redeliver_core::async_retry::DEFAULT_POLICY;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
@@ -109,7 +109,8 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
     match TargetAddress::parse(url, false).map_err(|error| refused(&error))? {
         TargetAddress::Url(url) => {
-            HttpTarget::new(url, Headers::default(), DEFAULT_TIMEOUT).map_err(|error| refused(&error))
+            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
+                .map_err(|error| refused(&error))
         }
         TargetAddress::LambdaArn(_) => {
             Err(refused(&"is a Lambda function's ARN; only endpoints can be called from here"))

@@ -64,13 +64,9 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
             let known = arguments.connection.queue(&queue).await?;
             check_hiding(known.queue.url(), &known.attributes, told, settings.policy.max_attempts)?;
         }
-        let target = start::target(&config, target).await?;
-        let function = MessageProcessor::on_aws(
-            target,
-            settings,
-            &config,
-            &arguments.name(FunctionName::MessageProcessor),
-        );
+        let name = arguments.name(FunctionName::MessageProcessor);
+        let target = start::target(&config, target, &name).await?;
+        let function = MessageProcessor::on_aws(target, settings, &config, &name);
         prepared.add(FunctionName::MessageProcessor, &queue, function, arguments).await?;
     }
     if let Some(settings) = settings.failed_message_processor {

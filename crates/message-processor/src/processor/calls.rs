@@ -82,11 +82,11 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call that the
     /// end cuts off does not count: it would leave a `Timeout`, and the error that is known would be forgotten.
     async fn call(&self, message: &Message, end: Timestamp) -> Outcome {
-        let mut error = match guarded(&self.handler, message).await {
+        let end = end - CUT_OFF;
+        let mut error = match guarded(&self.handler, message, end).await {
             Outcome::Failure(error) => error,
             other => return other,
         };
-        let end = end - CUT_OFF;
         let mut made = 0;
         loop {
             let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
@@ -101,7 +101,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             self.clock.sleep(again.delay).await;
             made += 1;
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
-            let call = guarded(&self.handler, message).fuse();
+            let call = guarded(&self.handler, message, end).fuse();
             pin_mut!(time_is_up, call);
             select_biased! {
                 outcome = call => match outcome {
@@ -115,8 +115,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
 }
 
 /// A panic fails this call only. Its text is not looked at: it may hold payload.
-async fn guarded(handler: &impl Handler, message: &Message) -> Outcome {
-    match AssertUnwindSafe(async { handler.handle(message).await }).catch_unwind().await {
+async fn guarded(handler: &impl Handler, message: &Message, end: Timestamp) -> Outcome {
+    match AssertUnwindSafe(async { handler.handle_until(message, end).await }).catch_unwind().await {
         Ok(Ok(())) => Outcome::Success,
         Ok(Err(error)) => Outcome::Failure(error),
         Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),

@@ -13,15 +13,22 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::{Instant, sleep};
 
+use super::rotation::Rotation;
 use super::{final_records, id, message, topology};
 
 const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
+    let mut command = command_by_environment(topology, target, arguments);
+    command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    command
+}
+
+/// Without an endpoint, which may be the environment's.
+fn command_by_environment(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments);
-    command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.env_clear();
     command.env("SOURCE_QUEUE_URL", &topology.source.url);
     command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
@@ -196,4 +203,26 @@ async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused(
     );
     assert!(error.contains("set the visibility timeout to 186 s"), "{error}");
     assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+}
+
+#[tokio::test]
+async fn a_key_that_is_rotated_while_it_works_spends_no_attempt() {
+    let (topology, rotation) = (topology().await, Rotation::start().await);
+    let mut command = command_by_environment(
+        &topology,
+        rotation.target.url(),
+        &[&ALL[..], &["--wait-seconds", "2"]].concat(),
+    );
+    command.env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()).env("AWS_REGION", REGION);
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    command.envs(rotation.variables());
+    let mut working = Working::start(command).await;
+    rotation.in_the_middle_of_traffic(&topology).await;
+    settle(&topology).await;
+    working.signal("TERM", "stopping").await;
+    let (code, events) = working.end().await;
+
+    assert_eq!(code, Some(0));
+    let log: String = events.iter().map(|event| format!("{event}\n")).collect();
+    rotation.assert_no_attempt_was_spent(&topology, &log).await;
 }

@@ -1,7 +1,11 @@
 use super::*;
-use crate::loopback::{Answer, Loopback, refused_url};
+use crate::clock::manual::ManualClock;
+use crate::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config};
+use crate::targets::CONNECT_TIMEOUT;
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
+
+const LONG: Duration = Duration::from_secs(60);
 
 async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
     LambdaInvoker::new(&server.sdk_config()).invoke(ARN, payload).await
@@ -69,9 +73,46 @@ async fn a_late_answer_is_better_than_none() {
     // An invocation whose answer came too late would be made again: the function would run twice.
     let server = Loopback::start([]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
-    let timeouts = invoker.client.config().timeout_config().unwrap();
+    let client = invoker.client.get();
+    let timeouts = client.config().timeout_config().unwrap();
     assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
     let of_answers =
         (timeouts.read_timeout(), timeouts.operation_timeout(), timeouts.operation_attempt_timeout());
     assert_eq!(of_answers, (None, None, None));
+}
+
+#[tokio::test]
+async fn a_queued_event_and_a_refusal_are_known_by_the_head() {
+    let queued = Loopback::start([Answer::unfinished(202, 0)]).await;
+    let code = [("x-amzn-errortype", "RequestTooLargeException")];
+    let refused = Loopback::start([Answer::unfinished_with(413, &code, 10)]).await;
+    for (server, expected) in [(queued, Ok(())), (refused, Err(NotInvoked::TooLarge))] {
+        let client = LambdaClient::new(&server.sdk_config(), None, ManualClock::default());
+        let invoker = LambdaInvoker { client };
+        let outcome = tokio::time::timeout(LONG / 2, invoker.invoke(ARN, "{}")).await;
+        assert_eq!(outcome.expect("the body is not waited for"), expected);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds() {
+    let server = Loopback::start((0..3).map(|_| Answer::kept(202, &[], ""))).await;
+    let clock = ManualClock::default();
+    let invoker = LambdaInvoker { client: LambdaClient::new(&server.sdk_config(), None, clock.clone()) };
+    for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2)] {
+        clock.advance(Duration::from_millis(idle));
+        assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+        assert_eq!(server.connections(), connections, "{idle}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+    let server = ClosingServer::start(202);
+    let invoker = LambdaInvoker::new(&sdk_config(server.url()));
+    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    tokio::task::yield_now().await;
+    server.close_unseen();
+    assert_eq!(invoker.invoke(ARN, "{}").await, Ok(()));
+    server.end();
 }

@@ -1,10 +1,10 @@
 use redeliver_core::handler::FailureKind;
 
 use super::*;
-use crate::loopback::{Answer, Loopback};
+use crate::clock::manual::ManualClock;
+use crate::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
 
 const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(200);
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:live";
 
 fn message(body: &str) -> Message {
@@ -113,10 +113,18 @@ async fn what_lambda_refuses_is_transient_but_for_a_payload_that_is_too_large() 
 
 #[tokio::test]
 async fn a_function_that_does_not_answer_in_time_is_transient_and_asked_once() {
-    let server = Loopback::start([Answer::hang()]).await;
-    let error = call(&server, SHORT, "{}").await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
-    assert_eq!(server.requests().len(), 1);
+    for timeout in timeouts() {
+        let server = Loopback::start([Answer::hang()]).await;
+        let error = call(&server, timeout, "{}").await.unwrap_err();
+        match server.requests().len() {
+            0 => {}
+            asked => {
+                assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
+                return assert_eq!(asked, 1);
+            }
+        }
+    }
+    panic!("no request has come through");
 }
 
 #[tokio::test]
@@ -127,15 +135,53 @@ async fn a_connection_that_breaks_is_transient_and_not_tried_again_here() {
     assert_eq!(server.requests().len(), 1);
 }
 
+/// A target whose own clock stands still: what waits for it waits for ever.
+async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
+    let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, ManualClock::default());
+    let message = message("{}");
+    let outcome = tokio::time::timeout(LONG / 2, target.handle(&message)).await;
+    outcome.expect("the body is not waited for")
+}
+
 #[tokio::test]
-async fn a_success_whose_end_is_lost_is_not_taken_for_one() {
-    // The answer breaks off, and with it what the function may have said of its failure.
-    let server = Loopback::start([Answer::unfinished(200, 10)]).await;
-    let error = call(&server, SHORT, "{}").await.unwrap_err();
-    assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
-    let cut_off = Loopback::start([Answer::cut_off(200)]).await;
-    let error = call(&cut_off, LONG, "{}").await.unwrap_err();
+async fn a_success_and_a_refusal_are_known_by_the_head_and_wait_for_no_body() {
+    for answer in [Answer::unfinished(200, 10), Answer::dripping(200), Answer::cut_off(200)] {
+        assert_eq!(call_at(&Loopback::start([answer]).await).await, Ok(()));
+    }
+    let code = [("x-amzn-errortype", "RequestTooLargeException"), ("content-type", "application/json")];
+    let error = call_at(&Loopback::start([Answer::unfinished_with(413, &code, 10)]).await).await.unwrap_err();
+    assert_eq!((error.error_type, error.kind), ("Lambda.RequestTooLarge".into(), FailureKind::Permanent));
+}
+
+#[tokio::test]
+async fn a_function_error_whose_text_is_lost_is_no_success() {
+    let failed = [("X-Amz-Function-Error", "Unhandled")];
+    let server = Loopback::start([Answer::unfinished_with(200, &failed, 10).and_closed()]).await;
+    let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds() {
+    let server = Loopback::start((0..4).map(|_| Answer::kept(200, &[], r#"{"done":true}"#))).await;
+    let clock = ManualClock::default();
+    let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, clock.clone());
+    for (idle, connections) in [(0, 1), (20_000, 1), (20_001, 2), (0, 2)] {
+        clock.advance(Duration::from_millis(idle));
+        assert_eq!(target.handle(&message("{}")).await, Ok(()));
+        assert_eq!(server.connections(), connections, "{idle}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+    let server = ClosingServer::start(200);
+    let target = LambdaTarget::new(&sdk_config(server.url()), ARN.to_owned(), LONG);
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    tokio::task::yield_now().await;
+    server.close_unseen();
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    server.end();
 }
 
 #[tokio::test]

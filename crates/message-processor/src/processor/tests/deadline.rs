@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
+use redeliver_core::delivery::until;
 use redeliver_core::failure::FAILURE;
 use serde_json::json;
 
@@ -157,4 +158,37 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
         (3..10).map(body).collect::<Vec<_>>(),
         "three calls of 10 s reach the end at 26 s"
     );
+}
+
+/// Knows an error, and hopes for better until its end.
+struct Hoping(VirtualClock);
+
+impl Handler for Hoping {
+    async fn handle(&self, _: &Message) -> Result<(), HandlerError> {
+        unreachable!("the message processor tells it the end")
+    }
+
+    async fn handle_until(&self, _: &Message, end: Timestamp) -> Result<(), HandlerError> {
+        self.0.sleep(until(self.0.now(), end)).await;
+        Err(HandlerError::permanent("Known", "it was known in time"))
+    }
+}
+
+#[test]
+fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
+    let setup = Setup::new();
+    let processor = MessageProcessor {
+        handler: Hoping(setup.world.clock.clone()),
+        strategy: setup.strategy(),
+        policy: setup.policy.clone(),
+        annotation_queue: setup.annotation.clone(),
+        clock: setup.world.clock.clone(),
+        observer: setup.world.seen.clone(),
+        schema: MessageSchema::default(),
+        max_concurrency: NonZeroUsize::MIN,
+    };
+    let response = processor.process(vec![record(0, body(0))], start() + Duration::from_secs(30));
+    assert!(setup.world.clock.block_on(response).failed.is_empty());
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(24_900));
+    assert_eq!(handed_off(&setup), BTreeMap::from([(id(0), pair("Known", "permanent"))]));
 }

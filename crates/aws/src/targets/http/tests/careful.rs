@@ -9,13 +9,6 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Far less than the timeout, far more than what is tested takes.
-const SOON: Duration = Duration::from_secs(15);
-
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, what).await.expect("it does not wait for the timeout")
-}
-
 #[tokio::test]
 async fn a_request_has_these_headers_and_no_others() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
@@ -54,21 +47,6 @@ async fn a_cookie_is_not_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_whose_body_drips_is_left_after_a_second() {
-    for (status, expected) in [(200, None), (503, Some(ErrorType::HttpStatus(503)))] {
-        let server = Loopback::start([Answer::dripping(status)]).await;
-        let outcome = soon(call(&server, LONG)).await;
-        assert_eq!(outcome.err().map(|error| error.error_type), expected);
-    }
-}
-
-#[tokio::test]
-async fn an_answer_whose_body_hangs_is_left_after_a_second() {
-    let server = Loopback::start([Answer::unfinished(201, 10)]).await;
-    assert_eq!(soon(call(&server, LONG)).await, Ok(()));
-}
-
-#[tokio::test]
 async fn a_head_without_end_is_an_error_before_it_fills_the_memory() {
     let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
     let error = soon(call(&server, LONG)).await.unwrap_err();
@@ -100,7 +78,8 @@ async fn localhost_is_this_machine_whatever_a_name_server_says() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let url = server.url().replace("127.0.0.1", "localhost").parse().unwrap();
     let client = careful(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
-    let target = HttpTarget { client, url, headers: Headers::default() };
+    let headers = HeaderSource::Fixed(Headers::default());
+    let target = HttpTarget::with_clock(client, url, headers, SystemClock);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     assert_eq!(server.requests().len(), 1);
 }

@@ -1,0 +1,62 @@
+//! A server that closes a connection while it is idle and nobody looks at it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// Answers two requests on two connections, in a thread of its own.
+pub(crate) struct ClosingServer {
+    url: String,
+    close: Sender<()>,
+    closed: Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl ClosingServer {
+    /// `status` is that of both answers.
+    pub(crate) fn start(status: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let ((close, told), (tell, closed)) = (channel(), channel());
+        let thread = std::thread::spawn(move || {
+            let first = answer(&listener, status);
+            told.recv().unwrap();
+            drop(first);
+            tell.send(()).unwrap();
+            answer(&listener, status);
+        });
+        Self { url, close, closed, thread }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Closes the first connection. This thread stands still meanwhile, as in a freeze: it does not see that.
+    pub(crate) fn close_unseen(&self) {
+        self.close.send(()).unwrap();
+        self.closed.recv().unwrap();
+    }
+
+    /// Both requests were answered.
+    pub(crate) fn end(self) {
+        self.thread.join().unwrap();
+    }
+}
+
+/// The connection, which stays open.
+fn answer(listener: &TcpListener, status: u16) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    // All bodies of these tests end with the only `}`.
+    while request.last() != Some(&b'}') {
+        let mut bytes = [0; 4096];
+        let read = stream.read(&mut bytes).unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&request));
+        request.extend(&bytes[..read]);
+    }
+    let answer = format!("HTTP/1.1 {status} Scripted\r\ncontent-length: 2\r\n\r\n{{}}");
+    stream.write_all(answer.as_bytes()).unwrap();
+    stream
+}

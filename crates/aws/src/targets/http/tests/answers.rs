@@ -1,0 +1,84 @@
+//! The head of an answer has decided. Its body is taken beside the next calls, as far as a connection is worth it.
+
+use super::*;
+
+/// What came of an answer whose body never ends, and how often the client has hung up.
+async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualClock) {
+    let (server, clock) = (Loopback::start([answer]).await, ManualClock::default());
+    let target = target_at(server.url(), &clock);
+    let message = message("{}");
+    let outcome = soon(target.handle(&message)).await;
+    (outcome, server, clock)
+}
+
+/// Wherever the invocation's end falls after the head, the outcome is out before: it waits for no clock and no body.
+#[tokio::test]
+async fn an_outcome_that_the_head_has_told_waits_for_no_body() {
+    for (answer, expected) in [
+        (Answer::dripping(200), Ok(())),
+        (Answer::unfinished(201, 10), Ok(())),
+        (Answer::cut_off(200), Ok(())),
+        (Answer::dripping(400), Err((ErrorType::HttpStatus(400), FailureKind::Permanent))),
+        (Answer::dripping(503), Err((ErrorType::HttpStatus(503), FailureKind::Transient))),
+    ] {
+        let (outcome, _server, _clock) = unended(answer).await;
+        assert_eq!(outcome.map_err(|error| (error.error_type, error.kind)), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_body_drips_or_hangs_is_left_after_a_second() {
+    for answer in [Answer::dripping(200), Answer::unfinished(200, 10)] {
+        let (outcome, server, clock) = unended(answer).await;
+        assert_eq!(outcome, Ok(()));
+        while clock.sleeps().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((clock.sleeps(), server.left()), (vec![Duration::from_secs(1)], 0));
+        clock.end_sleeps();
+        server.until(|server| server.left() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_64_kib_of_an_answer_is_waited_for() {
+    for body_bytes in [ANSWER_BYTES_MAX + 1, 16 * 1024 * 1024] {
+        let (outcome, server, _stands_still) = unended(Answer::unfinished(200, body_bytes)).await;
+        assert_eq!(outcome, Ok(()));
+        server.until(|server| server.left() == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_of_answers_holds_64_connections_at_most() {
+    let server = Loopback::start((0..65).map(|_| Answer::unfinished(200, 10))).await;
+    let clock = ManualClock::default();
+    let target = target_at(server.url(), &clock);
+    for left in 0..65 {
+        assert_eq!(server.left(), 0, "{left}");
+        assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    }
+    server.until(|server| server.left() == 1).await;
+    assert_eq!(clock.sleeps(), [drain::TIMEOUT; 64]);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again_by_the_next_call() {
+    let server = Loopback::start((0..5).map(|_| Answer::kept(200, &[], r#"{"done":true}"#))).await;
+    let target = target(server.url(), LONG);
+    for _ in 0..5 {
+        assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    }
+    assert_eq!((server.requests().len(), server.connections()), (5, 1));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+    let server = ClosingServer::start(200);
+    let target = target(server.url(), LONG);
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    tokio::task::yield_now().await;
+    server.close_unseen();
+    assert_eq!(target.handle(&message("{}")).await, Ok(()));
+    server.end();
+}

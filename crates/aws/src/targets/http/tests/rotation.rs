@@ -1,0 +1,257 @@
+//! A key that is rotated while it is in use.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::join_all;
+use redeliver_core::events::HeadersNotRefreshed;
+use redeliver_core::ports::Observer;
+
+use super::*;
+use crate::loopback::Request;
+
+const ARN: &str = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
+const AGE_MAX: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug, Default)]
+struct Told(Arc<Mutex<Vec<Event>>>);
+
+impl Observer for Told {
+    fn observe(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+impl Told {
+    fn events(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn secret(key: &str) -> Answer {
+    let text = format!(r#"{{\"Authorization\":\"{key}\"}}"#);
+    Answer::kept(200, &[], &format!(r#"{{"SecretString":"{text}"}}"#))
+}
+
+fn again() -> Event {
+    Event::RetriedImmediately(RetriedImmediately {
+        message_id: message("{}").message_id,
+        retry_attempt: 3,
+        error_type: "HttpStatus.401".to_owned(),
+    })
+}
+
+fn not_refreshed(code: &str) -> Event {
+    Event::HeadersNotRefreshed(HeadersNotRefreshed { code: code.to_owned() })
+}
+
+fn keys(server: &Loopback) -> Vec<String> {
+    server.requests().iter().map(|request| request.header("authorization").concat()).collect()
+}
+
+/// 200 for this key, and 401 for any other.
+fn only(key: &'static str) -> impl FnMut(&Request) -> Answer + Send {
+    move |request| Answer::kept(if request.header("authorization") == [key] { 200 } else { 401 }, &[], "{}")
+}
+
+/// A target, its key in Secrets Manager, and what is between them.
+struct Setup {
+    secrets: Loopback,
+    server: Loopback,
+    clock: ManualClock,
+    told: Told,
+    target: HttpTarget<ManualClock>,
+}
+
+impl Setup {
+    async fn new(secrets: impl IntoIterator<Item = Answer>, server: Loopback) -> Self {
+        Self::of(Loopback::start(secrets).await, server, ManualClock::default()).await
+    }
+
+    async fn of(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
+        let told = Told::default();
+        let observer = Arc::new(told.clone());
+        let headers = SecretHeaders::read(&secrets.sdk_config(), ARN, clock.clone(), observer).await.unwrap();
+        let client = careful(Client::builder(), LONG).build().unwrap();
+        let url = server.url().parse().unwrap();
+        let target = HttpTarget::with_clock(client, url, HeaderSource::Secret(headers), clock.clone());
+        Self { secrets, server, clock, told, target }
+    }
+
+    async fn call(&self) -> Result<(), ErrorType> {
+        self.call_until(Timestamp::MAX_UTC).await
+    }
+
+    async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
+        let message = message("{}");
+        soon(self.target.handle_until(&message, end)).await.map_err(|error| error.error_type)
+    }
+
+    /// Waits until nothing is being read.
+    async fn settle(&self) {
+        let HeaderSource::Secret(secret) = &self.target.headers else { panic!("a secret") };
+        soon(secret.settled()).await;
+    }
+
+    /// Ends all sleeps as soon as `server` has got so many requests.
+    async fn time_is_up_after(&self, server: &Loopback, requests: usize) {
+        server.until(|server| server.requests().len() == requests).await;
+        self.clock.end_sleeps();
+    }
+}
+
+const REFUSED: Result<(), ErrorType> = Err(ErrorType::HttpStatus(401));
+
+#[tokio::test]
+async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "new", "new"]);
+    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![again()]));
+}
+
+#[tokio::test]
+async fn ten_calls_that_are_refused_at_once_read_the_secret_once() {
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let outcomes = join_all((0..10).map(|_| setup.call())).await;
+    assert_eq!(outcomes, vec![Ok(()); 10]);
+    let mut keys = keys(&setup.server);
+    keys.sort_unstable();
+    assert_eq!(keys, [["new"; 10], ["old"; 10]].concat());
+    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![again(); 10]));
+}
+
+#[tokio::test]
+async fn a_refusal_that_no_rotation_explains_reads_the_secret_every_30_seconds_at_most() {
+    let secrets = [secret("old"), secret("old"), secret("new")];
+    let setup = Setup::new(secrets, Loopback::answering(only("new")).await).await;
+    assert_eq!((setup.call().await, setup.secrets.requests().len()), (REFUSED, 2));
+    setup.clock.advance(PAUSE - Duration::from_millis(1));
+    assert_eq!((setup.call().await, setup.secrets.requests().len()), (REFUSED, 2));
+    setup.clock.advance(Duration::from_millis(1));
+    assert_eq!((setup.call().await, setup.secrets.requests().len()), (Ok(()), 3));
+    assert_eq!(keys(&setup.server), ["old", "old", "old", "new"]);
+    assert_eq!(setup.told.events(), [again()], "a call is made again with another key alone");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_again_leaves_the_old_key_and_is_told_without_its_text() {
+    let text = |text: &str| Answer::kept(200, &[], &format!(r#"{{"SecretString":"{text}"}}"#));
+    let secrets = [
+        secret("old"),
+        Answer::kept(400, &[], r#"{"__type":"AccessDeniedException","Message":"CANARY"}"#),
+        text("CANARY"),
+        text(r#"{\"CANARY CANARY\":\"v\"}"#),
+        text(r#"{\"X-Canary\":\"CANARY\\n\"}"#),
+        text(r#"{\"X-Canary\":\"v\",\"x-canary\":\"v\"}"#),
+        text(r#"{\"Host\":\"CANARY\"}"#),
+        secret("new"),
+    ];
+    let setup = Setup::new(secrets, Loopback::answering(only("new")).await).await;
+    let codes = ["AccessDeniedException", "NotAnObject", "NotAName", "NotAValue", "Twice", "Reserved"];
+    for _ in codes {
+        assert_eq!(setup.call().await, REFUSED);
+        setup.clock.advance(PAUSE);
+    }
+    assert_eq!(setup.told.events(), codes.map(not_refreshed));
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), [&["old"; 7][..], &["new"]].concat());
+}
+
+#[tokio::test]
+async fn a_key_of_five_minutes_is_read_again_beside_the_calls() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let setup = Setup::new([secret("old"), secret("new")], server).await;
+    setup.clock.advance(AGE_MAX - Duration::from_millis(1));
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.secrets.requests().len(), 1);
+    setup.clock.advance(Duration::from_millis(1));
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "old", "new"]);
+    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![]));
+}
+
+#[tokio::test]
+async fn a_reading_that_hangs_holds_up_no_call_and_is_tried_again_after_30_seconds() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
+    setup.clock.advance(AGE_MAX);
+    for _ in 0..3 {
+        assert_eq!(setup.call().await, Ok(()));
+    }
+    setup.time_is_up_after(&setup.secrets, 2).await;
+    setup.settle().await;
+    assert_eq!(setup.told.events(), [not_refreshed("Timeout")]);
+    setup.clock.advance(PAUSE - Duration::from_millis(1));
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.secrets.requests().len(), 2);
+    setup.clock.advance(Duration::from_millis(1));
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "old", "old", "old", "old", "new"]);
+}
+
+#[tokio::test]
+async fn a_reading_that_a_freeze_has_broken_off_tells_nothing_and_the_next_call_reads() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
+    setup.clock.advance(AGE_MAX);
+    assert_eq!(setup.call().await, Ok(()));
+    setup.secrets.until(|secrets| secrets.requests().len() == 2).await;
+    setup.clock.advance(Duration::from_secs(600));
+    setup.clock.end_sleeps();
+    setup.settle().await;
+    assert_eq!(setup.told.events(), []);
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "old", "new"]);
+}
+
+/// What Secrets Manager said before a freeze is what it said then, however late it is read.
+#[tokio::test]
+async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let clock = ManualClock::default();
+    let (mut keys_to_come, frozen) = (["a", "b", "c"].into_iter(), clock.clone());
+    let secrets = Loopback::answering(move |_| {
+        let key = keys_to_come.next().unwrap();
+        if key == "b" {
+            frozen.advance(AGE_MAX);
+        }
+        secret(key)
+    });
+    let setup = Setup::of(secrets.await, server, clock).await;
+    setup.clock.advance(AGE_MAX);
+    for _ in 0..3 {
+        assert_eq!(setup.call().await, Ok(()));
+        setup.settle().await;
+    }
+    assert_eq!(keys(&setup.server), ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn a_refusal_stays_where_the_end_cuts_off_the_reading_or_the_call_after_it() {
+    let end = Timestamp::UNIX_EPOCH + Duration::from_secs(10);
+    let setup = Setup::new([secret("old"), Answer::hang()], Loopback::answering(only("new")).await).await;
+    let (outcome, ()) = tokio::join!(setup.call_until(end), setup.time_is_up_after(&setup.secrets, 2));
+    assert_eq!(outcome, REFUSED);
+
+    let answers = [Answer::kept(401, &[], "{}"), Answer::hang()];
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::start(answers).await).await;
+    let (outcome, ()) = tokio::join!(setup.call_until(end), setup.time_is_up_after(&setup.server, 2));
+    assert_eq!((outcome, keys(&setup.server)), (REFUSED, vec!["old".to_owned(), "new".to_owned()]));
+}
+
+#[tokio::test]
+async fn at_the_end_nothing_is_read_and_nobody_called_again() {
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    assert_eq!(setup.call_until(Timestamp::UNIX_EPOCH).await, REFUSED);
+    assert_eq!((setup.secrets.requests().len(), keys(&setup.server)), (1, vec!["old".to_owned()]));
+}

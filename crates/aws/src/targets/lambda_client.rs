@@ -1,0 +1,92 @@
+//! What targets and asynchronous invocations have in common: a client of Lambda's API that makes one request a call.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::config::interceptors::BeforeDeserializationInterceptorContextMut;
+use aws_sdk_lambda::config::{Builder, ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_lambda::error::BoxError;
+use aws_sdk_lambda::primitives::{ByteStream, SdkBody};
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock;
+
+use super::drain::Drains;
+use super::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+
+/// Lambda's client. The SDK does not retry: who calls has a better way.
+pub(super) struct LambdaClient<C> {
+    clock: C,
+    /// And when it was last asked for.
+    client: Mutex<(Client, Timestamp)>,
+}
+
+impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
+    /// `timeout` is for a whole request; without one it is the caller who ends the waiting.
+    pub(super) fn new(config: &SdkConfig, timeout: Option<Duration>, clock: C) -> Self {
+        let connect_timeout = timeout.map_or(CONNECT_TIMEOUT, |timeout| CONNECT_TIMEOUT.min(timeout));
+        let mut timeouts = TimeoutConfig::builder().connect_timeout(connect_timeout);
+        timeouts.set_operation_timeout(timeout);
+        let config = Builder::from(config)
+            .retry_config(RetryConfig::disabled())
+            .timeout_config(timeouts.build())
+            .interceptor(HeadDecides(Drains::new(clock.clone())))
+            .build();
+        let client = Mutex::new((Client::from_conf(config), clock.now()));
+        Self { clock, client }
+    }
+
+    /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for 90 s, by a
+    /// clock that may stand still in a freeze, and a request on one that is dead would spend an attempt.
+    pub(super) fn get(&self) -> Client {
+        let now = self.clock.now();
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
+            client.0 = Client::from_conf(client.0.config().clone());
+        }
+        client.1 = now;
+        client.0.clone()
+    }
+}
+
+impl<C> fmt::Debug for LambdaClient<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LambdaClient").finish_non_exhaustive()
+    }
+}
+
+/// Gives the SDK an empty body where the answer's head has said all that is asked: it would wait for the body otherwise, and
+/// an outcome that is known could be lost.
+#[derive(Debug)]
+struct HeadDecides<C>(Drains<C>);
+
+impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
+    fn name(&self) -> &'static str {
+        "HeadDecides"
+    }
+
+    fn modify_before_deserialization(
+        &self,
+        context: &mut BeforeDeserializationInterceptorContextMut<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let answer = context.response_mut();
+        // "Invoke", AWS Lambda API Reference: a failed function has `X-Amz-Function-Error`, and its body says why; a request
+        // that Lambda refuses has its code in `x-amzn-ErrorType`, where only the text for people is in the body.
+        let has_decided = if answer.status().is_success() {
+            answer.headers().get("x-amz-function-error").is_none()
+        } else {
+            answer.headers().get("x-amzn-errortype").is_some()
+        };
+        if has_decided {
+            let mut body = ByteStream::new(std::mem::replace(answer.body_mut(), SdkBody::empty()));
+            self.0.drain(async move { while let Some(Ok(_)) = body.next().await {} });
+        }
+        Ok(())
+    }
+}
