@@ -38,7 +38,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
         let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
         let config = config.to_builder().region(region).build();
-        Self { client: LambdaClient::new(&config, timeout, clock), arn }
+        Self { client: LambdaClient::new(&config, Some(timeout), clock), arn }
     }
 }
 
