@@ -20,7 +20,10 @@ fn at(second: i64) -> Timestamp {
 
 /// Time passes only for who sleeps, and only when nobody has anything else to do.
 #[derive(Clone)]
-struct FakeClock(Arc<Mutex<(Timestamp, BTreeMap<Timestamp, Vec<Waker>>)>>);
+struct FakeClock(Arc<Mutex<(Timestamp, Sleepers)>>);
+
+/// Who is to be woken when.
+type Sleepers = BTreeMap<Timestamp, Vec<Waker>>;
 
 impl FakeClock {
     fn new() -> Self {
