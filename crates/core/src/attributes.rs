@@ -58,7 +58,7 @@ pub fn arrived(mut attributes: Attributes) -> Arrived {
 /// The attributes beside one of our documents with those that it folds; `None` where we cannot have folded them: SQS would not
 /// surely take them, one of them has the name of another, or they are more than ten.
 #[must_use]
-pub fn unfold(beside: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
+pub(crate) fn unfold(beside: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
     let mut whole = beside;
     if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
         return None;
