@@ -4,6 +4,7 @@ mod async_invoke;
 mod headers;
 mod http;
 mod invoke;
+mod refused_payload;
 mod retry_after;
 mod url;
 

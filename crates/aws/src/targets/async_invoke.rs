@@ -14,6 +14,7 @@ use aws_sdk_lambda::types::InvocationType;
 use redeliver_core::ports::{AsyncInvoker, NotInvoked};
 
 use super::CONNECT_TIMEOUT;
+use super::refused_payload::RefusedPayload;
 
 /// For a whole request. Lambda only queues the event.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,16 +66,18 @@ impl AsyncInvoker for LambdaInvoker {
     }
 }
 
-/// Only what is wrong with the payload itself stays wrong. Throttles, missing rights, keys and functions may pass: a wrong
-/// role or a deployment under way must not dead-letter all traffic.
+/// Only what is wrong with the payload itself stays wrong: [`RefusedPayload`].
 fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
         SdkError::TimeoutError(_) => "Timeout",
-        SdkError::ServiceError(answer) => match answer.err().code() {
-            Some("RequestTooLargeException") => return NotInvoked::TooLarge,
-            Some("InvalidRequestContentException") => return NotInvoked::Invalid,
-            code => code.unwrap_or("NoErrorCode"),
-        },
+        SdkError::ServiceError(answer) => {
+            let code = answer.err().code().unwrap_or("NoErrorCode");
+            match RefusedPayload::of(code) {
+                Some(RefusedPayload::TooLarge) => return NotInvoked::TooLarge,
+                Some(RefusedPayload::Invalid) => return NotInvoked::Invalid,
+                None => code,
+            }
+        }
         _ => "Connection",
     };
     NotInvoked::NotNow { code: code.to_owned() }
