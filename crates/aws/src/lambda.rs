@@ -22,22 +22,30 @@ pub use event::{NotAnSqsEvent, Records, records};
 pub async fn run_function(function: impl Function, observer: impl Observer) -> Result<(), Error> {
     let (function, observer) = (&function, &observer);
     lambda_runtime::run(service_fn(async |event: LambdaEvent<Box<RawValue>>| {
-        let Records { readable, unreadable } = records(event.payload.get())?;
-        for sqs_message_id in &unreadable {
-            observer.observe(&Event::UnreadableRecord(UnreadableRecord {
-                sqs_message_id: sqs_message_id.clone(),
-            }));
-        }
-        let millis = i64::try_from(event.context.deadline).unwrap_or(i64::MAX);
-        let deadline =
-            DateTime::from_timestamp_millis(millis).ok_or("the invocation's deadline is not a time")?;
-        // The runtime catches panics too, but it logs their text, which may hold payload.
-        let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
-        let failed =
-            processed.map_err(|_| "the function panicked; SQS delivers the whole batch again")?.failed;
-        Ok::<_, Error>(Response::new(failed.into_iter().chain(unreadable)))
+        invoke(function, observer, event.payload.get(), event.context.deadline).await
     }))
     .await
+}
+
+/// One invocation. The deadline is in milliseconds since the epoch.
+async fn invoke(
+    function: &impl Function,
+    observer: &impl Observer,
+    event: &str,
+    deadline: u64,
+) -> Result<Response, Error> {
+    let Records { readable, unreadable } = records(event)?;
+    for sqs_message_id in &unreadable {
+        let sqs_message_id = sqs_message_id.clone();
+        observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
+    }
+    let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
+    let deadline =
+        DateTime::from_timestamp_millis(millis).ok_or("the invocation's deadline is not a time")?;
+    // The runtime catches panics too, but it logs their text, which may hold payload.
+    let processed = AssertUnwindSafe(function.process(readable, deadline)).catch_unwind().await;
+    let failed = processed.map_err(|_| "the function panicked; SQS delivers the whole batch again")?.failed;
+    Ok(Response::new(failed.into_iter().chain(unreadable)))
 }
 
 /// "Using Lambda with Amazon SQS: implementing partial batch responses".
@@ -64,24 +72,4 @@ impl Response {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn response(failed: &[&str]) -> String {
-        serde_json::to_string(&Response::new(failed.iter().map(ToString::to_string))).unwrap()
-    }
-
-    #[test]
-    fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
-        assert_eq!(response(&["a"]), r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
-        assert_eq!(
-            response(&["b", "a", "b"]),
-            r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"b"}]}"#
-        );
-    }
-
-    #[test]
-    fn a_batch_without_failures_says_so() {
-        assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ mod convert;
 mod service;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -19,7 +19,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
 };
 
 use crate::failed_request::{batch_entry_error, entry_error, no_answer};
@@ -49,13 +49,14 @@ pub struct SqsQueue {
     client: Client,
     url: Arc<str>,
     arn: Arc<str>,
+    unreadable: Arc<Mutex<Vec<Unreadable>>>,
 }
 
 impl SqsQueue {
     /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty: nothing received is understood then.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
-        Self { client, url: url.into(), arn: arn.into() }
+        Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
     }
 }
 
@@ -131,7 +132,6 @@ impl QueueDepth for SqsQueue {
 }
 
 impl Queue for SqsQueue {
-    /// A message that cannot be understood (no `SentTimestamp`, no body) is left out: it comes back, and is redriven at last.
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         let wait = i32::try_from(request.wait.as_secs()).unwrap_or(i32::MAX);
         let answer = self
@@ -146,8 +146,19 @@ impl Queue for SqsQueue {
             .send()
             .await
             .map_err(|error| entry_error(&error))?;
-        let messages = answer.messages.unwrap_or_default();
-        Ok(messages.into_iter().filter_map(|message| convert::received(message, &self.arn).ok()).collect())
+        let mut received = Vec::new();
+        for message in answer.messages.unwrap_or_default() {
+            let unreadable = convert::unreadable(&message);
+            match convert::received(message, &self.arn) {
+                Ok(message) => received.push(message),
+                Err(_) => self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).push(unreadable),
+            }
+        }
+        Ok(received)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        std::mem::take(&mut self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {

@@ -6,6 +6,7 @@ mod headers;
 mod http;
 mod invoke;
 mod lambda_client;
+mod refused_payload;
 mod retry_after;
 mod url;
 

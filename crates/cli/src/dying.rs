@@ -9,7 +9,8 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
@@ -70,6 +71,10 @@ impl QueueDepth for Slow<'_> {
 impl Queue for Slow<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.slowly(self.queue.receive(request)).await
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.queue.take_unreadable()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {

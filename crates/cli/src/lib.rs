@@ -11,6 +11,8 @@ mod dying;
 pub mod event_sources;
 mod files;
 pub mod format;
+#[cfg(test)]
+mod garbled;
 mod interrupt;
 mod lines;
 pub mod local;

@@ -155,7 +155,7 @@ fn exit_code(purged: &Purged, apply: bool) -> u8 {
     match purged {
         Purged { interrupted: true, .. } => 130,
         Purged { coverage: Some(coverage), .. } if !coverage.complete => {
-            eprintln!("{} of about {} messages were seen: run it again", coverage.seen, coverage.approximate);
+            eprintln!("{}: run it again", coverage.incompleteness());
             4
         }
         Purged { picked, deleted, .. } => u8::from(apply && deleted < picked),

@@ -95,6 +95,7 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
         ids: arguments.ids.iter().cloned().collect(),
         group: arguments.group.clone(),
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
+        new_id: arguments.new_id,
         max_generation: arguments.max_generation,
         schema: read_schema(arguments.data_schema.as_deref())?,
     })
@@ -108,7 +109,9 @@ fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     let selection =
         [or_none(&arguments.filter), ids.join(","), or_none(&arguments.group), or_none(&arguments.edit)];
     let [filter, ids, group, edit] = &selection;
-    plan_id(&[from, to, filter, ids, group, edit])
+    let mut parts = vec![from, to, filter, ids, group, edit];
+    parts.extend(arguments.new_id.then_some("--new-id"));
+    plan_id(&parts)
 }
 
 fn progress_bar() -> ProgressBar {

@@ -116,7 +116,8 @@ fn next_retry(
 ) -> Result<Retry, GiveUp> {
     let Failed { failure, envelope, sent_at, .. } = failed;
     let before = envelope.metadata.clone();
-    let before = if failure.new_generation { before.into_next_generation() } else { before };
+    let before =
+        if failure.new_generation { before.into_next_generation(failure.generation_before) } else { before };
     let first_sent = before.first_sent(sent_at);
     let kind = classify(policy, failure);
     if kind == Kind::Permanent {

@@ -44,11 +44,11 @@ impl<'a> Envelope<'a> {
         self.with_ours(retry.members())
     }
 
-    /// The body as it is sent back from the final DLQ: a fresh start with `redrive_generation` + 1, and every other byte as
-    /// it came.
+    /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that its
+    /// final record has `told`, and every other byte as it came.
     #[must_use]
-    pub fn with_next_generation(&self) -> String {
-        let generation = self.metadata.clone().into_next_generation().generation();
+    pub fn with_next_generation(&self, told: Option<u32>) -> String {
+        let generation = self.metadata.clone().into_next_generation(told).generation();
         self.with_ours(fresh_members(generation))
     }
 

@@ -32,7 +32,7 @@ pub enum Event {
     ArrivedByRedrive(ArrivedByRedrive),
     /// A message came out of the intermediate DLQ once more: it could be neither sent again nor given up before.
     ReceivedAgain(ReceivedAgain),
-    /// A record of the event could not be read at all; it is reported as failed.
+    /// A record of the event, or a received message, could not be read at all; it stays in its queue.
     UnreadableRecord(UnreadableRecord),
     /// Where no event source mapping polls: the queue could not be read; it is tried again after a pause.
     ReceiveFailed(ReceiveFailed),

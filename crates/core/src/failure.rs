@@ -51,6 +51,9 @@ pub struct Failure {
     /// It came back from the final DLQ.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub new_generation: bool,
+    /// Where it came back: the generation that its final record told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation_before: Option<u32>,
     /// On the intermediate DLQ, of a message that waits there in hops: when its retry is due, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<String>,
@@ -173,6 +176,13 @@ impl Failure {
             new_generation: delivery.came_back,
             ..Self::default()
         }
+    }
+
+    /// The same, where it came back also with the generation that its final record told.
+    #[must_use]
+    pub fn after_generation(self, told: Option<u32>) -> Self {
+        let told = told.filter(|_| self.new_generation);
+        Self { generation_before: self.generation_before.max(told), ..self }
     }
 
     /// Reads the document; `None` where it is not one of ours.

@@ -60,11 +60,13 @@ impl Metadata {
         }
     }
 
-    /// The message after it came back from the final DLQ: its retries are those of an earlier generation.
+    /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message that was
+    /// given up without a re-send does not tell of that generation in its body: then `told` by its final record counts.
     #[must_use]
-    pub fn into_next_generation(self) -> Self {
+    pub fn into_next_generation(self, told: Option<u32>) -> Self {
+        let before = self.generation().max(told.unwrap_or(0));
         Self {
-            redrive_generation: Some((self.generation() + 1).min(GENERATION_MAX)),
+            redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
             retry_attempt: 0,
             first_sent_time: None,
             retry_history: Vec::new(),

@@ -113,17 +113,29 @@ pub trait QueueDepth: Send + Sync {
 
 /// A whole queue: what an event source mapping, an auditor or a test needs.
 pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
-    /// Up to 10 messages; empty when none came within the wait.
+    /// Up to 10 messages; empty when none came within the wait. One that cannot be understood is left out, and told by
+    /// [`Queue::take_unreadable`].
     fn receive(
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
+    /// What the receives until now have left out, each once.
+    fn take_unreadable(&self) -> Vec<Unreadable>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
     /// The queue's ARN.
     fn arn(&self) -> &str;
     /// The queue's URL.
     fn url(&self) -> &str;
+}
+
+/// A received message that could not be understood. It stays in its queue, and is seen again when its visibility timeout ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// SQS's id; empty where the answer has none.
+    pub sqs_message_id: String,
+    /// Of this receive; empty where the answer has none.
+    pub receipt_handle: String,
 }
 
 /// Messages of a queue by state.

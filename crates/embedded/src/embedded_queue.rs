@@ -11,7 +11,8 @@ use redeliver_core::limits::{BATCH_BYTES_MAX, VisibilitySeconds};
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
+    Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
 };
 
 use crate::checks::sender_fault;
@@ -123,6 +124,11 @@ impl Queue for EmbeddedQueue {
         }
         let received = self.long_poll(request).await?;
         fault.map_or(Ok(received), |fault| Err(fault.error()))
+    }
+
+    /// None: its messages are never anything but messages.
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        Vec::new()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {

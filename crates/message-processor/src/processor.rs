@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures_util::join;
+use redeliver_core::annotation::generation_told;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{HidingQueue, may_be_called};
 use redeliver_core::delivery::{Outgoing, Reporter, keep_free};
@@ -115,6 +116,8 @@ struct Job {
     message: Message,
     metadata: Metadata,
     delivery: Delivery,
+    /// Where it came back: by its final record.
+    generation_before: Option<u32>,
     first_sent: Timestamp,
     receipt_handle: String,
     receive_count: u32,
@@ -138,11 +141,15 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
         match may_be_called(&self.policy, &job.metadata, job.receive_count) {
             Ok(()) => Ok(job),
-            Err(give_up) => Err(verdict(Failure::unanswered(&job.delivery), job, give_up)),
+            Err(give_up) => {
+                let failure = Failure::unanswered(&job.delivery).after_generation(job.generation_before);
+                Err(verdict(failure, job, give_up))
+            }
         }
     }
 
     fn parse(&self, record: ReceivedMessage, now: Timestamp) -> Result<Job, Box<Outgoing>> {
+        let told = generation_told(&record.attributes);
         let Arrived { producer, came_back, .. } = arrived(record.attributes);
         let delivery = Delivery {
             failed_at: now,
@@ -154,7 +161,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         match self.schema.parse(&record.body) {
             Ok(envelope) => {
                 let metadata = envelope.metadata;
-                let metadata = if came_back { metadata.into_next_generation() } else { metadata };
+                let metadata = if came_back { metadata.into_next_generation(told) } else { metadata };
                 let message = Message {
                     retry_attempt: self.retries_made(&metadata, record.receive_count),
                     redrive_generation: metadata.generation(),
@@ -165,6 +172,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
                 let job = Job {
                     message,
                     delivery,
+                    generation_before: told,
                     first_sent: metadata.first_sent(record.sent_at),
                     metadata,
                     receipt_handle: record.receipt_handle,

@@ -26,6 +26,7 @@ use redeliver_embedded::{Change, What};
 
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
+use crate::policy::Key;
 use body::Body;
 use calls::Answer;
 use copies::Copy;
@@ -135,6 +136,7 @@ struct Origin {
     body_hash: u64,
     sent_at: DateTime<Utc>,
     came_back: bool,
+    told_generation: Option<u32>,
     receives: u32,
 }
 
@@ -296,9 +298,10 @@ impl Ledger {
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
         let copy = Copy::new(content, hash, body.as_ref(), at);
         if place == Place::Source {
-            let Copy { sent_at, came_back, .. } = copy;
-            self.origins
-                .insert(id.clone(), Origin { subject: n, body_hash: hash, sent_at, came_back, receives: 0 });
+            let Copy { sent_at, came_back, told_generation, .. } = copy;
+            let origin =
+                Origin { subject: n, body_hash: hash, sent_at, came_back, told_generation, receives: 0 };
+            self.origins.insert(id.clone(), origin);
         }
         if place == Place::Final {
             let produced = self.knobs.asynchronous.then(|| self.subjects[n].produced.content.body.clone());
@@ -329,6 +332,17 @@ impl Ledger {
         self.subjects[n].final_records += 1;
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
         self.local.dead_lettered(body, error_type, self.start);
+    }
+
+    /// How wrong a process's clock may be; SQS's own times are whole milliseconds.
+    fn skew(&self) -> TimeDelta {
+        TimeDelta::milliseconds(self.knobs.skew_ms + 1)
+    }
+
+    /// The delay before a retry of message `n`, to the second: the policy's, or the one that the target asked for.
+    fn delay(&self, n: usize, (generation, attempt): (u32, u32), asked: Option<u64>) -> u64 {
+        let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
+        self.knobs.policy.delay(Key { message_id, generation, attempt }, asked)
     }
 
     /// How wrong a process's clock may be, and how long it may have had a message.

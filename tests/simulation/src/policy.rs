@@ -1,6 +1,8 @@
 //! A retry policy as its documentation says, written anew: the ledger must not ask the code that it audits.
 
 use rand::{Rng, RngExt};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 
 /// What error types the simulated target knows, and what the functions add.
@@ -53,6 +55,36 @@ pub enum JitterModel {
     Additive(u64),
 }
 
+/// What a delay is keyed by, as `core::backoff` specifies its generator.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// As it is written.
+    pub message_id: &'a str,
+    /// `redrive_generation`.
+    pub generation: u32,
+    /// 1 for the first retry.
+    pub attempt: u32,
+}
+
+impl Key<'_> {
+    fn words(self) -> [u64; 2] {
+        let digits: String = self.message_id.chars().filter(|character| *character != '-').collect();
+        let id = u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes();
+        let mut seed = [0; 32];
+        let numbers = [self.generation.to_le_bytes(), self.attempt.to_le_bytes()];
+        let parts = id.into_iter().chain(numbers.into_iter().flatten()).chain(*b"redelivr");
+        seed.iter_mut().zip(parts).for_each(|(byte, part)| *byte = part);
+        let mut generator = ChaCha8Rng::from_seed(seed);
+        [generator.next_u64(), generator.next_u64()]
+    }
+}
+
+/// A number of this range: each is as likely.
+fn within(word: u64, least: u64, most: u64) -> u64 {
+    let above = (u128::from(word) * u128::from(most - least + 1)) >> 64;
+    least + u64::try_from(above).unwrap_or(0)
+}
+
 /// Retryable, or not, or by what the target said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -95,8 +127,11 @@ impl PolicyModel {
             _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
         };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };
-        let max_age_seconds =
-            rng.random_bool(0.3).then(|| rng.random_range(60..=if long_delays { 500_000 } else { 20_000 }));
+        // Near a few delays an age limit decides often, far beyond them only after a long fault.
+        let far = if long_delays { 500_000 } else { 20_000 };
+        let farthest =
+            if rng.random_bool(0.5) { 60 + 2 * u32::try_from(longest).unwrap_or(far) } else { far };
+        let max_age_seconds = rng.random_bool(0.4).then(|| rng.random_range(60..=farthest));
         let immediate =
             rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
         let rates = [0.01, 0.1, 1.0, 10.0, 100_000.0];
@@ -204,11 +239,17 @@ impl PolicyModel {
         }
     }
 
-    /// `Retry-After` is a floor, with up to 10 % more, within the limit of the policy.
+    /// The delay of this very retry, to the second. A delay that the target `asked` for is a floor, with up to 10 % more, within
+    /// the limit of the policy.
     #[must_use]
-    pub fn retry_after_range(&self, asked: u64) -> (u64, u64) {
+    pub fn delay(&self, key: Key<'_>, asked: Option<u64>) -> u64 {
+        let [spread, extra] = key.words();
+        let Some(asked) = asked else {
+            let (least, most) = self.delay_range(key.attempt);
+            return within(spread, least, most);
+        };
         let limit = self.limit();
-        (asked.min(limit), asked.saturating_add(asked.min(limit) / 10).min(limit))
+        asked.saturating_add(within(extra, 0, asked.min(limit) / 10)).min(limit)
     }
 
     /// The longest delay of a re-send whose own is at most so long: one `DelaySeconds`, where many wait.
@@ -280,8 +321,9 @@ mod tests {
         };
         let ranges: Vec<_> = (1..=5).map(|attempt| exponential.delay_range(attempt)).collect();
         assert_eq!(ranges, [(5, 10), (15, 30), (45, 90), (100, 200), (100, 200)]);
-        assert_eq!(exponential.retry_after_range(100), (100, 110));
-        assert_eq!(exponential.retry_after_range(100_000), (900, 900));
+        let key = Key { message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001", generation: 0, attempt: 1 };
+        assert!((100..=110).contains(&exponential.delay(key, Some(100))));
+        assert_eq!(exponential.delay(key, Some(100_000)), 900);
         let additive = PolicyModel {
             backoff: BackoffModel::Exponential(2, 2.0, 30, 100),
             jitter: JitterModel::Additive(60),
@@ -290,6 +332,6 @@ mod tests {
         };
         let ranges: Vec<_> = (1..=4).map(|attempt| additive.delay_range(attempt)).collect();
         assert_eq!(ranges, [(32, 92), (34, 94), (38, 98), (40, 100)]);
-        assert_eq!(additive.retry_after_range(100_000), (43_200, 43_200));
+        assert_eq!(additive.delay(key, Some(100_000)), 43_200);
     }
 }

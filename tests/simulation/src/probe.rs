@@ -4,7 +4,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
 
@@ -66,6 +66,10 @@ impl Queue for Probe<'_> {
         self.world.ledger().enter(self.actor, self.world.sqs.take_changes());
         self.world.travel().await;
         answer
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.queue.take_unreadable()
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {

@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::{
 };
 use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessage};
 use redeliver_core::packing::Batch;
-use redeliver_core::ports::{EntryError, Fault};
+use redeliver_core::ports::{EntryError, Fault, Unreadable};
 
 use crate::received::{NotUnderstood, Told, attribute};
 
@@ -43,6 +43,14 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     match &attribute.value {
         AttributeValue::Text(text) => value.string_value(text).build(),
         AttributeValue::Binary(bytes) => value.binary_value(Blob::new(bytes.clone())).build(),
+    }
+}
+
+/// What is told of a message where it cannot be [`received`].
+pub(super) fn unreadable(message: &Message) -> Unreadable {
+    Unreadable {
+        sqs_message_id: message.message_id.clone().unwrap_or_default(),
+        receipt_handle: message.receipt_handle.clone().unwrap_or_default(),
     }
 }
 

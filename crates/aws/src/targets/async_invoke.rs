@@ -12,6 +12,7 @@ use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked};
 
 use super::drain::settle_connections;
 use super::lambda_client::LambdaClient;
+use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
 /// "Invoke", AWS Lambda API Reference: the status of a queued event.
@@ -56,15 +57,17 @@ impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> 
     }
 }
 
-/// Only what is wrong with the payload itself stays wrong. Throttles, missing rights, keys and functions may pass: a wrong
-/// role or a deployment under way must not dead-letter all traffic.
+/// Only what is wrong with the payload itself stays wrong: [`RefusedPayload`].
 fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
-        SdkError::ServiceError(answer) => match answer.err().code() {
-            Some("RequestTooLargeException") => return NotInvoked::TooLarge,
-            Some("InvalidRequestContentException") => return NotInvoked::Invalid,
-            code => code.unwrap_or("NoErrorCode"),
-        },
+        SdkError::ServiceError(answer) => {
+            let code = answer.err().code().unwrap_or("NoErrorCode");
+            match RefusedPayload::of(code) {
+                Some(RefusedPayload::TooLarge) => return NotInvoked::TooLarge,
+                Some(RefusedPayload::Invalid) => return NotInvoked::Invalid,
+                None => code,
+            }
+        }
         _ => "Connection",
     };
     NotInvoked::NotNow { code: code.to_owned() }

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::ANSWER_BYTES_MAX;
 use super::drain::settle_connections;
 use super::lambda_client::LambdaClient;
+use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
 /// A Lambda function, invoked with the body's bytes (`RequestResponse`).
@@ -76,8 +77,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
     HandlerError::transient(error_type, error_message.unwrap_or_default())
 }
 
-/// Throttles, access and KMS errors, not found: all may pass, and a wrong role must not dead-letter all traffic. A payload
-/// that Lambda does not take at all is too large on every attempt.
+/// Only what is wrong with the payload itself is permanent: [`RefusedPayload`].
 fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
     match error {
         SdkError::TimeoutError(_) => {
@@ -86,8 +86,16 @@ fn not_invoked(error: &SdkError<InvokeError>) -> HandlerError {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or("no error code");
             let details = format!("Lambda answered {code}");
+            match RefusedPayload::of(code) {
+                Some(RefusedPayload::TooLarge) => {
+                    return HandlerError::permanent("Lambda.RequestTooLarge", details);
+                }
+                Some(RefusedPayload::Invalid) => {
+                    return HandlerError::permanent("Lambda.InvalidRequestContent", details);
+                }
+                None => {}
+            }
             match code {
-                "RequestTooLargeException" => HandlerError::permanent("Lambda.RequestTooLarge", details),
                 "TooManyRequestsException" => HandlerError::transient("Lambda.Throttled", details),
                 "AccessDeniedException" => HandlerError::transient("Lambda.AccessDenied", details),
                 "ResourceNotFoundException" => HandlerError::transient("Lambda.NotFound", details),

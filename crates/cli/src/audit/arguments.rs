@@ -25,10 +25,10 @@ A filter works on one object a message:
   {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}
 Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` where there are both.
 
-JSON: {total, coverage: {seen, approximate}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, count, first, last,
+JSON: {total, coverage: {seen, approximate, unreadable}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, count, first, last,
 error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
 
-Duplicates are messages with the same message_id, generation and attempt. Skipped attempts are those that retry_attempt counts
+Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped attempts are those that retry_attempt counts
 and retry_history does not tell of, from its oldest failure on where it has five, else from the first.
 
 Exit codes:

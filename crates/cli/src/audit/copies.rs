@@ -11,7 +11,8 @@ const MESSAGES_MAX: usize = 120_000;
 /// Ids that are named.
 const EXAMPLES_MAX: usize = 10;
 
-/// Dead letters with the same `message_id`, generation and attempt as another one.
+/// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation. Copies may
+/// have spent different attempts, since one that a process died of spent one more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages of which there is more than one.
@@ -22,8 +23,8 @@ pub struct Duplicates {
     pub examples: Vec<String>,
 }
 
-/// `message_id`, generation, attempt.
-type Identity = (Box<str>, u32, u32);
+/// `message_id` and generation.
+type Identity = (Box<str>, u32);
 
 /// Counts copies. A message without our metadata has no identity but SQS's own, by which none is read twice.
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ impl Copies {
         };
         // A UUID is the same in capitals.
         let id = told.message_id.to_ascii_lowercase();
-        let identity = (id.into_boxed_str(), told.generation, told.retry_attempt);
+        let identity = (id.into_boxed_str(), told.generation);
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
             return;
         }
@@ -68,7 +69,7 @@ mod tests {
     use crate::audit::examples::{foreign, message};
 
     #[test]
-    fn the_same_id_generation_and_attempt_is_a_copy() {
+    fn the_same_id_and_generation_is_a_copy_whatever_attempts_it_spent() {
         let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
         let of = |id: &str, rest: &str| {
             message(&format!(r#"{{"metadata":{{"message_id":"{id}"{rest}}},"data":{{}}}}"#))
@@ -85,7 +86,7 @@ mod tests {
         ] {
             copies.add(&record);
         }
-        let expected = Duplicates { messages: 1, extra: 2, examples: vec![id.to_uppercase()] };
+        let expected = Duplicates { messages: 1, extra: 3, examples: vec![id.to_uppercase()] };
         assert_eq!(copies.into_duplicates(), expected);
     }
 }

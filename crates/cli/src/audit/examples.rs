@@ -111,6 +111,6 @@ pub(super) fn report(records: &[DeadLetterRecord]) -> Report {
     let mut tally = Tally::new(context());
     records.iter().for_each(|record| tally.add(record));
     let seen = records.len() as u64;
-    let coverage = Coverage { seen, approximate: seen, complete: true, still_hidden: 0 };
+    let coverage = Coverage { seen, approximate: seen, unreadable: 0, complete: true, still_hidden: 0 };
     tally.into_report(coverage, false)
 }

@@ -58,15 +58,20 @@ impl Report {
     /// What is missing, in a sentence; `None` where all was seen.
     #[must_use]
     pub fn incompleteness(&self) -> Option<String> {
-        let Coverage { seen, approximate, .. } = self.coverage;
+        let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
             return None;
         }
-        let seen = format!("Not all was seen: {seen} of about {approximate} messages");
+        let unreadable_too = match unreadable {
+            0 => String::new(),
+            _ => format!(", and {unreadable} that could not be understood and stay"),
+        };
+        let told = format!("Not all was seen: {seen} of about {approximate} messages{unreadable_too}");
         Some(match self.interrupted {
-            true => format!("{seen}; the audit was interrupted."),
+            true => format!("{told}; the audit was interrupted."),
+            false if unreadable > 0 && seen + unreadable >= approximate => format!("{told}."),
             false => format!(
-                "{seen}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
+                "{told}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
             ),
         })
     }

@@ -32,6 +32,8 @@ pub struct Reader<'a, Q, C> {
     receivers: FuturesUnordered<BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>>>,
     /// The newest receipt handle of each message that is held, by SQS's message id; `None` once it is deleted.
     seen: BTreeMap<String, Option<String>>,
+    /// The newest receipt handle of each message that could not be understood, by SQS's message id.
+    unreadable: BTreeMap<String, String>,
 }
 
 /// How much of a queue was seen.
@@ -41,12 +43,27 @@ pub struct Coverage {
     pub seen: u64,
     /// Messages in the queue, as SQS counts them.
     pub approximate: u64,
-    /// Whether they were all: the rest is in flight elsewhere, or there are more than can be in flight.
+    /// Messages that came out and could not be understood: they stay, and nothing else is known of them.
+    pub unreadable: u64,
+    /// Whether they were all: the rest is unreadable, or in flight elsewhere, or there are more than can be in flight.
     #[serde(skip)]
     pub complete: bool,
     /// Messages that could not be made visible again; they come back by themselves within ten minutes.
     #[serde(skip)]
     pub still_hidden: u64,
+}
+
+impl Coverage {
+    /// What is missing: `12 of about 20 messages were seen`, and how many of them could not be understood.
+    #[must_use]
+    pub fn incompleteness(&self) -> String {
+        let Self { seen, approximate, unreadable, .. } = self;
+        let seen = format!("{seen} of about {approximate} messages were seen");
+        match unreadable {
+            0 => seen,
+            _ => format!("{seen}, and {unreadable} more could not be understood and stay"),
+        }
+    }
 }
 
 /// Why a queue cannot be read on.
@@ -73,6 +90,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             approximate: depth.total(),
             receivers: FuturesUnordered::new(),
             seen: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
         };
         for _ in 0..receivers {
             reader.receivers.push(reader.receive());
@@ -99,12 +117,14 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                 Err(error) => return Err(at(self.queue, error)),
             };
             let new: Vec<_> = messages.into_iter().filter(|message| self.is_new(message)).collect();
-            if new.is_empty() {
+            if new.is_empty() && !self.note_unreadable() {
                 // Nothing more, or only what came before: this receiver is done.
                 continue;
             }
             self.receivers.push(self.receive());
-            return Ok(Some(new));
+            if !new.is_empty() {
+                return Ok(Some(new));
+            }
         }
         Ok(None)
     }
@@ -122,21 +142,32 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
                 self.is_new(&message);
             }
         }
+        self.note_unreadable();
         let seen = self.seen.len() as u64;
         let depth = self.queue.depth().await;
-        let held: Vec<_> = self.seen.into_values().flatten().collect();
-        let complete = seen >= self.approximate
+        let unreadable = self.unreadable.len() as u64;
+        let held: Vec<_> = self.seen.into_values().flatten().chain(self.unreadable.into_values()).collect();
+        let all_came_out = seen >= self.approximate
             || depth.is_ok_and(|depth| {
                 depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= held.len() as u64
             });
+        let complete = all_came_out && unreadable == 0;
         let still_hidden = give_back(self.queue, self.clock, held).await;
-        Coverage { seen, approximate: self.approximate, complete, still_hidden }
+        Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden }
     }
 
     /// Remembers the newest handle of a message: an older one may no longer be good.
     fn is_new(&mut self, message: &ReceivedMessage) -> bool {
         let handle = Some(message.receipt_handle.clone());
         self.seen.insert(message.sqs_message_id.clone(), handle).is_none()
+    }
+
+    /// Whether there is one that did not come before.
+    fn note_unreadable(&mut self) -> bool {
+        let before = self.unreadable.len();
+        let told = self.queue.take_unreadable().into_iter();
+        self.unreadable.extend(told.map(|message| (message.sqs_message_id, message.receipt_handle)));
+        self.unreadable.len() > before
     }
 
     fn receive(&self) -> BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>> {

@@ -45,7 +45,8 @@ pub struct DeadLetterRecord {
 pub struct Told {
     /// `message_id` as it is written.
     pub message_id: String,
-    /// `redrive_generation`; 0 where there is none.
+    /// The higher one of `redrive_generation` and what the final record tells: a message that was given up without a re-send
+    /// does not say it in its body. 0 where there is none.
     pub generation: u32,
     /// `retry_attempt`; 0 where there is none.
     pub retry_attempt: u32,
@@ -90,7 +91,8 @@ impl DeadLetterRecord {
             Some(ours) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
             _ => fingerprint(&error_type, "", &error_details),
         };
-        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope));
+        let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope, generation));
         Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
     }
 
@@ -168,11 +170,11 @@ fn levels_at_most(text: &str) -> usize {
     most
 }
 
-fn told(envelope: &Envelope<'_>) -> Told {
+fn told(envelope: &Envelope<'_>, generation: Option<u32>) -> Told {
     let metadata = &envelope.metadata;
     Told {
         message_id: metadata.message_id_text.clone(),
-        generation: metadata.generation(),
+        generation: metadata.generation().max(generation.unwrap_or(0)),
         retry_attempt: metadata.retry_attempt,
         retry_history: metadata.retry_history.clone(),
     }

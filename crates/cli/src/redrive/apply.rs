@@ -237,7 +237,7 @@ impl<D: Queue, S: QueueSender, C: Clock> Redrive<'_, D, S, C> {
             match outcome {
                 Ok(sent_as) => {
                     entries.push(Entry::Sent { sqs_message_id, sent_as });
-                    report.sent(&going.record, going.send_back.edited);
+                    report.sent(&going.record, &going.send_back);
                     confirmed.push(going.record);
                 }
                 Err(error) => {
@@ -312,10 +312,11 @@ impl<D: Queue, S: QueueSender, C: Clock> Redrive<'_, D, S, C> {
 }
 
 fn intent(going: &Going) -> Entry {
-    let SendBack { message_id, generation, edited, .. } = &going.send_back;
+    let SendBack { message_id, old_message_id, generation, edited, .. } = &going.send_back;
     Entry::Intent {
         sqs_message_id: going.record.message.sqs_message_id.clone(),
         message_id: message_id.clone(),
+        old_message_id: old_message_id.clone(),
         generation: *generation,
         original_body: edited.then(|| going.record.message.body.clone()),
     }

@@ -19,6 +19,11 @@ Examples:
   redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 --rate 20 --apply
   redeliver redrive --stack redeliver-prod --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
     --edit '.body.data.currency = \"EUR\"' --apply
+  redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
+    --edit '.body.data.currency = \"EUR\"' --new-id --apply
+
+A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has
+answered may ignore an edited body, or refuse it. Use --new-id there, and only if the API did nothing under the old one.
 
 A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
 
@@ -48,6 +53,10 @@ pub struct Arguments {
     /// metadata cannot be changed. The original is kept in the journal
     #[arg(long, value_name = "JQ")]
     pub(super) edit: Option<String>,
+    /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids, and so
+    /// would ignore or refuse another body under the same one. The journal has both ids
+    #[arg(long, requires = "edit")]
+    pub(super) new_id: bool,
     /// A JSON Schema for `data` that messages must match to be sent back
     #[arg(long, value_name = "FILE")]
     pub(super) data_schema: Option<PathBuf>,

@@ -44,6 +44,9 @@ pub enum Entry {
         sqs_message_id: String,
         /// The message's own id.
         message_id: String,
+        /// The id that it had, where it got a new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        old_message_id: Option<String>,
         /// Its new generation.
         generation: u32,
         /// The body before `--edit` changed it.

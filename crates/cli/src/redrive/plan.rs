@@ -11,6 +11,8 @@ use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::value;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use uuid::{Builder, Uuid};
 
 use crate::dead_letters::{DeadLetterRecord, Filter, FilterError, UNANNOTATED};
 
@@ -25,6 +27,8 @@ pub struct Plan {
     pub group: Option<String>,
     /// What is changed.
     pub edit: Option<Edit>,
+    /// What the edit changes gets a new `message_id`.
+    pub new_id: bool,
     /// What was sent back so often is not sent back again.
     pub max_generation: u32,
     /// What the edited message must be, besides a message.
@@ -47,8 +51,10 @@ pub enum Verdict {
 pub struct SendBack {
     /// As it is sent.
     pub message: OutgoingMessage,
-    /// Its own id.
+    /// Its own id; where it got a new one, that.
     pub message_id: String,
+    /// The id that it had, where it got a new one.
+    pub old_message_id: Option<String>,
     /// Its new generation.
     pub generation: u32,
     /// Whether `--edit` changed it.
@@ -84,6 +90,7 @@ impl std::fmt::Display for Reason {
 /// `--edit`.
 #[derive(Debug)]
 pub struct Edit {
+    text: String,
     change: Filter,
     /// The same document through the same writer, unchanged.
     identity: Filter,
@@ -95,7 +102,7 @@ impl Edit {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { change: Filter::new(text)?, identity: Filter::new(".")? })
+        Ok(Self { text: text.to_owned(), change: Filter::new(text)?, identity: Filter::new(".")? })
     }
 }
 
@@ -112,14 +119,18 @@ impl Plan {
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
-        let body = match &self.edit {
-            None => record.message.body.clone(),
-            Some(edit) => match edited(edit, record)? {
-                Ok(body) => body,
-                Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
-            },
+        let Some(edit) = &self.edit else {
+            return Ok(self.send_back(record, &record.message.body, None));
         };
-        Ok(self.send_back(record, &body))
+        let body = match edited(edit, record)? {
+            Ok(body) => body,
+            Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
+        };
+        if !self.new_id || body == record.message.body {
+            return Ok(self.send_back(record, &body, None));
+        }
+        let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1, &edit.text);
+        Ok(self.send_back(record, &body, Some(old_id)))
     }
 
     fn selects(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
@@ -134,13 +145,14 @@ impl Plan {
         }
     }
 
-    fn send_back(&self, record: &DeadLetterRecord, body: &str) -> Verdict {
+    fn send_back(&self, record: &DeadLetterRecord, body: &str, old_message_id: Option<String>) -> Verdict {
         let envelope = match self.schema.parse(body) {
             Ok(envelope) => envelope,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
+        let told = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
         let content = Content {
-            body: envelope.with_next_generation(),
+            body: envelope.with_next_generation(told),
             attributes: producer_attributes(record),
             message_group_id: record.message.message_group_id.clone(),
             trace_header: record.message.trace_header.clone(),
@@ -150,7 +162,8 @@ impl Plan {
             Ok(message) => Verdict::Send(Box::new(SendBack {
                 message,
                 message_id: envelope.metadata.message_id_text.clone(),
-                generation: envelope.metadata.generation() + 1,
+                old_message_id,
+                generation: envelope.metadata.clone().into_next_generation(told).generation(),
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
@@ -194,6 +207,33 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
         return Ok(Err(format!("it changes /metadata/{name}, which stays as it is")));
     }
     Ok(Ok(splice(&record.message.body, &document["body"], &body)))
+}
+
+/// The body with a new `message_id`, and the one that it had: SQS's where it had none that is a UUID.
+///
+/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
+/// same: from the old id, the new generation and the edit.
+fn with_new_id(body: &str, sqs_message_id: &str, generation: u32, edit: &str) -> (String, String) {
+    let before = value::read(body).unwrap_or_default();
+    let own = before["metadata"]["message_id"].as_str();
+    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
+    let mut after = before.clone();
+    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
+        let new_id = derived_id(&old_id.to_ascii_lowercase(), generation, edit);
+        metadata.insert("message_id".to_owned(), new_id.to_string().into());
+    }
+    (splice(body, &before, &after), old_id)
+}
+
+fn derived_id(old_id: &str, generation: u32, edit: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), edit] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use redeliver_core::ports::EntryError;
 use serde_json::{Value, json};
 
-use super::plan::{Reason, Verdict};
+use super::plan::{Reason, SendBack, Verdict};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
 
 /// Examples that are shown of each reason.
@@ -23,6 +23,8 @@ pub struct Report {
     pub sent: u64,
     /// Of these, changed by `--edit`.
     pub edited: u64,
+    /// Of the edited ones, sent under a new `message_id`.
+    pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
     pub deleted_only: u64,
     /// Of those sent, perhaps for the second time: an earlier run ended while it sent them.
@@ -38,6 +40,8 @@ pub struct Report {
     /// The pilot was waited for.
     pub(super) looked: bool,
     by_error_type: BTreeMap<String, u64>,
+    /// Some ids that messages had, and those that they got.
+    new_id_examples: Vec<(String, String)>,
     /// Why, how many, and which for example.
     staying: BTreeMap<String, (u64, Vec<String>)>,
     came_back: BTreeSet<String>,
@@ -49,7 +53,7 @@ impl Report {
             Verdict::NotSelected => self.not_selected += 1,
             Verdict::Send(send_back) if self.planned < max => {
                 self.planned += 1;
-                self.edited += u64::from(send_back.edited);
+                self.edited(send_back);
                 *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
             }
             Verdict::Send(_) => self.not_selected += 1,
@@ -57,10 +61,20 @@ impl Report {
         }
     }
 
-    pub(super) fn sent(&mut self, record: &DeadLetterRecord, edited: bool) {
+    pub(super) fn sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.sent += 1;
-        self.edited += u64::from(edited);
+        self.edited(send_back);
         *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+    }
+
+    fn edited(&mut self, send_back: &SendBack) {
+        self.edited += u64::from(send_back.edited);
+        if let Some(old) = &send_back.old_message_id {
+            self.new_ids += 1;
+            if self.new_id_examples.len() < EXAMPLES {
+                self.new_id_examples.push((old.clone(), send_back.message_id.clone()));
+            }
+        }
     }
 
     pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
@@ -124,6 +138,7 @@ impl Report {
         }
         for (name, count) in [
             ("  edited", self.edited),
+            ("  under a new message_id", self.new_ids),
             ("  perhaps a second time", self.possible_copies),
             ("sent by an earlier run, now deleted", self.deleted_only),
             ("came straight back", self.came_back_count()),
@@ -134,13 +149,14 @@ impl Report {
         }
         line("stay", self.staying_count());
         line("not selected", self.not_selected);
+        for (old, new) in &self.new_id_examples {
+            let _infallible = writeln!(text, "e.g. {new} was {old}");
+        }
         for (reason, (count, examples)) in &self.staying {
             let _infallible = writeln!(text, "{count} stay: {reason} (e.g. {})", examples.join(", "));
         }
         if let Some(coverage) = self.coverage.filter(|coverage| !coverage.complete) {
-            let Coverage { seen, approximate, .. } = coverage;
-            let _infallible =
-                writeln!(text, "{seen} of about {approximate} messages were seen: run it again for the rest");
+            let _infallible = writeln!(text, "{}: run it again for the rest", coverage.incompleteness());
         }
         text
     }
@@ -156,6 +172,10 @@ impl Report {
             "sent": self.sent,
             "by_error_type": self.by_error_type,
             "edited": self.edited,
+            "new_ids": {
+                "count": self.new_ids,
+                "examples": self.new_id_examples.iter().map(|(old, new)| json!({ "old": old, "new": new })).collect::<Vec<_>>(),
+            },
             "possible_copies": self.possible_copies,
             "deleted_only": self.deleted_only,
             "came_back": self.came_back_count(),

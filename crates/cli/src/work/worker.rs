@@ -7,9 +7,9 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures_util::future::{join_all, select};
 use futures_util::pin_mut;
-use redeliver_core::events::{Event, NotDeleted, ReceiveFailed};
+use redeliver_core::events::{Event, NotDeleted, ReceiveFailed, UnreadableRecord};
 use redeliver_core::message::ReceivedMessage;
-use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue};
+use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
 
 use super::guarded::Guarded;
 use super::{Stop, Vitals};
@@ -64,6 +64,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
                 Ok(records) => {
                     pauses = self::pauses();
                     self.vitals.polled(self.clock.now());
+                    self.tell_unreadable();
                     self.batch(records).await;
                 }
                 Err(error) => {
@@ -90,6 +91,12 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         // Its own time does not count as time without a poll.
         self.vitals.polled(self.clock.now());
         drop(in_flight);
+    }
+
+    fn tell_unreadable(&self) {
+        for Unreadable { sqs_message_id, .. } in self.queue.take_unreadable() {
+            self.observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
+        }
     }
 
     fn tell_failed(&self, error: EntryError, pause: Duration) {

@@ -41,6 +41,24 @@ fn a_new_generation_starts_afresh() {
     assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
 }
 
+/// Body 1 as it was given up without a re-send in its generation 2: it does not say so.
+fn silent() -> String {
+    spent().replace(r#","redrive_generation":2"#, "")
+}
+
+#[test]
+fn a_new_generation_counts_on_from_what_the_final_record_told() {
+    let failure = with(busy(1), json!({ "new_generation": true, "generation_before": 2 }));
+    let setup = Setup::with_policy(FIXED);
+    setup.process(vec![handed_off(1, silent(), &failure)]);
+    assert_eq!(sent_metadata(&setup), afresh("Db.Busy", -1));
+
+    let setup = Setup::new();
+    let failure = with(failure, json!({ "kind": "permanent" }));
+    setup.process(vec![handed_off(1, silent(), &failure)]);
+    assert_eq!(setup.verdict()["generation_before"], 2, "and the annotator is told");
+}
+
 #[test]
 fn a_new_generation_has_delays_of_its_own() {
     let setup = Setup::new();
@@ -55,6 +73,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
     let record = json!({
         "stage": "failed-message-processor",
         "cause": { "type": "A", "message": "b" },
+        "redrive_generation": 2,
         "dead_lettered_at": moment(-7000),
         "sqs_message_id": "sqs-0",
         "fingerprint": "0123456789abcdef",
@@ -65,7 +84,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
     attributes.insert("DeadLetter".to_owned(), Attribute::string(record.to_string()));
     attributes.insert("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"));
     attributes.insert("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 5 exceeded"));
-    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, spent()) }]), [""; 0]);
+    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, silent()) }]), [""; 0]);
     assert_eq!(sent_metadata(&setup), afresh("Redrive", 0));
     let sent = setup.source.only();
     assert_eq!(sent.attributes["count"], folded);

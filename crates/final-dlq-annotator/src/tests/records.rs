@@ -128,6 +128,15 @@ fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generat
 }
 
 #[test]
+fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_final_record() {
+    let told = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
+    // No re-send has written a generation into its body.
+    let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", told)));
+    let document = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
+}
+
+#[test]
 fn a_message_without_a_verdict_is_still_explained() {
     for failure in [None, Some("not JSON"), Some(r#"{"verdict":"UNHEARD_OF"}"#), Some("[]")] {
         let mut record = given_up(1, body(1), &json!({}));

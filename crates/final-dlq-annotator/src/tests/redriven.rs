@@ -56,6 +56,16 @@ fn an_unverified_new_generation_changes_no_number() {
 }
 
 #[test]
+fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generation() {
+    // The console moved a final record of generation 1 back, and SQS moved it on, as it was.
+    let first = failure("NON_RETRYABLE_ERROR", json!({ "new_generation": true }));
+    let first = final_record(given_up(1, spent(1), &first));
+    let again = ReceivedMessage { attributes: first.attributes, ..redriven(1, spent(1)) };
+    let document = document(&final_record(again).attributes, DEAD_LETTER);
+    assert_eq!((&document["attempts"], &document["redrive_generation"]), (&Value::Null, &json!(2)));
+}
+
+#[test]
 fn a_message_moved_by_a_real_redrive_is_recognised() {
     use redeliver_core::limits::VisibilitySeconds;
     use redeliver_core::ports::{

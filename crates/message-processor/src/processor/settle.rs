@@ -40,6 +40,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             }
             Outcome::NotStarted => (Failure::not_started(&job.delivery), "NotStarted".to_owned()),
         };
+        let failure = failure.after_generation(job.generation_before);
         match self.strategy {
             Strategy::DelayedResend { .. } => self.hand_off(job, &failure, error_type, now),
             Strategy::Visibility { settings, .. } => self.hide(job, failure, error_type, settings, now),

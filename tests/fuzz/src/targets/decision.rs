@@ -40,7 +40,7 @@ pub(super) fn check(input: &str) {
 fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> Option<String> {
     let envelope = schema().parse(body).ok()?;
     let before = if failure.new_generation {
-        envelope.metadata.clone().into_next_generation()
+        envelope.metadata.clone().into_next_generation(failure.generation_before)
     } else {
         envelope.metadata.clone()
     };

@@ -175,7 +175,7 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
 fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
     let fresh = [None, None, None, None, None, Some(generation.to_string())];
-    check_splice(body, node, &fresh, &envelope.with_next_generation());
+    check_splice(body, node, &fresh, &envelope.with_next_generation(None));
 
     let full = RetryMetadata {
         retry_attempt: 1000,

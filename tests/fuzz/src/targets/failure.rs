@@ -32,6 +32,7 @@ fn failure(bytes: &mut Unstructured<'_>) -> Result<Failure> {
         source_queue_arn: known("arn:aws:sqs:eu-central-1:000000000000:source"),
         first_sent_time: known("2026-07-25T17:20:00.000000Z"),
         new_generation: bytes.arbitrary()?,
+        generation_before: bytes.arbitrary()?,
         due_at: bytes.arbitrary::<bool>()?.then(|| "2026-07-25T18:20:00.000000Z".to_owned()),
         attempts: bytes.arbitrary()?,
         verdict: Some(verdict),

@@ -75,6 +75,7 @@ const FAILURE: &[(&str, Rule)] = &[
     ("first_sent_time", is_plain_text),
     ("due_at", is_plain_text),
     ("new_generation", Value::is_boolean),
+    ("generation_before", is_count),
     ("attempts", is_count),
     ("verdict", is_verdict),
     ("stage", is_stage),

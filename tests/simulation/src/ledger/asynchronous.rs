@@ -11,7 +11,7 @@ use super::sends::{Send, no_delay};
 use super::{Ledger, Violation, hash};
 use crate::lambda::FUNCTION_ARN;
 use crate::messages::number;
-use crate::policy::Class;
+use crate::policy::{Class, Key};
 
 /// What a record says.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +21,7 @@ pub(crate) struct Record {
     first_failed_at: DateTime<Utc>,
     retries_made: u32,
     error_type: String,
+    request_id: String,
 }
 
 #[derive(Deserialize)]
@@ -41,9 +42,16 @@ struct Retry {
 #[serde(rename_all = "camelCase")]
 struct Destination<'a> {
     timestamp: String,
+    request_context: Context,
     #[serde(borrow)]
     request_payload: &'a RawValue,
     response_payload: Option<Response>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Context {
+    request_id: String,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +76,7 @@ impl Record {
             error_type: record
                 .response_payload
                 .map_or("Lambda.FunctionError".to_owned(), |response| response.error_type),
+            request_id: record.request_context.request_id,
         })
     }
 }
@@ -129,8 +138,7 @@ impl Ledger {
         }
         let Retry { attempt, initial_timestamp } = envelope.metadata;
         let fits = |record: &&Record| {
-            let (least, _) = self.knobs.policy.delay_range(attempt);
-            let due = record.failed_at + seconds(least);
+            let due = self.due(record);
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
                 && self.class(record) != Class::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
@@ -157,11 +165,10 @@ impl Ledger {
     pub(super) fn record_hop(&self, send: Send<'_>) -> Result<(), Violation> {
         let delay = TimeDelta::seconds(send.content.delay.get().into());
         let follows = |record: &Record| {
-            let (_, most) = self.knobs.policy.delay_range(record.retries_made + 1);
             record.hash == send.hash
                 && self.class(record) != Class::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
-                && send.at + delay <= record.failed_at + seconds(most) + self.tolerance()
+                && send.at + delay <= self.due(record) + self.tolerance()
         };
         if delay > TimeDelta::zero() && self.subjects[send.n].records.iter().any(follows) {
             Ok(())
@@ -180,8 +187,8 @@ impl Ledger {
             let permanent = self.class(record) == Class::Permanent;
             let exhausted = record.retries_made >= max_attempts;
             let told = (failure.attempts(), failure.text("type"), failure.text("stage"));
-            let (_, most) = self.knobs.policy.delay_range(record.retries_made + 1);
-            let latest = (record.failed_at + seconds(most)).max(send.at) + self.tolerance();
+            // Decided before it was sent, by a clock that may be ahead.
+            let latest = self.due(record).max(send.at + self.skew());
             record.hash == send.hash
                 && told == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
                 && failure
@@ -207,17 +214,18 @@ impl Ledger {
         }
     }
 
+    /// When the function is to be invoked again, to the second.
+    fn due(&self, record: &Record) -> DateTime<Utc> {
+        let key = Key { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };
+        record.failed_at + seconds(self.knobs.policy.delay(key, None))
+    }
+
     fn class(&self, record: &Record) -> Class {
         self.knobs.policy.class("transient", &record.error_type)
     }
 
     fn limit(&self, record: &Record) -> Option<DateTime<Utc>> {
         self.knobs.policy.max_age_seconds.map(|age| record.first_failed_at + TimeDelta::seconds(age.into()))
-    }
-
-    /// How wrong a process's clock may be.
-    fn skew(&self) -> TimeDelta {
-        TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 }
 

@@ -38,9 +38,10 @@ pub(crate) struct Past {
 }
 
 impl Retries {
-    /// After it came back from the final DLQ.
-    pub(crate) fn of_next_generation(&self) -> Self {
-        let generation = Some((self.generation.unwrap_or(0) + 1).min(100));
+    /// After it came back from the final DLQ, whose record may have told of a later generation than the body does.
+    pub(crate) fn of_next_generation(&self, told: Option<u32>) -> Self {
+        let before = self.generation.max(told).unwrap_or(0);
+        let generation = Some((before + 1).min(100));
         Self { generation, ..Self::default() }
     }
 

@@ -58,7 +58,8 @@ impl Ledger {
             let Some(retries) = copy.retries.as_ref().filter(|_| copy.body_hash == hash) else {
                 return false;
             };
-            let retries = if copy.came_back { &retries.of_next_generation() } else { retries };
+            let next = || retries.of_next_generation(copy.told_generation);
+            let retries = if copy.came_back { &next() } else { retries };
             let attempt_fits = if self.knobs.visibility {
                 message.retry_attempt < copy.receives
             } else {

@@ -19,6 +19,8 @@ pub(crate) struct Copy {
     failure: Option<Failure>,
     /// It was in the final DLQ, and was moved back as it was.
     pub(crate) came_back: bool,
+    /// The generation that its final record told.
+    pub(crate) told_generation: Option<u32>,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
     pub(crate) first_received: Option<DateTime<Utc>>,
@@ -33,12 +35,14 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
         let milliseconds = at.timestamp_millis();
+        let record = arrivals::dead_letter(&content.attributes).map(|(record, _)| record);
         Self {
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
             failure: Failure::of(&content.attributes),
-            came_back: arrivals::read(&content.attributes).came_back,
+            came_back: record.is_some(),
+            told_generation: record.and_then(|record| number(&record["redrive_generation"])),
             sent_at: DateTime::from_timestamp_millis(milliseconds).unwrap_or(at),
             receives: 0,
             first_received: None,
@@ -75,6 +79,10 @@ impl Failure {
         self.0["new_generation"] == true
     }
 
+    pub(crate) fn generation_before(&self) -> Option<u32> {
+        number(&self.0["generation_before"])
+    }
+
     /// 1 KiB before folding, and in a verdict of our own texts nothing is cut.
     pub(crate) fn fits(&self, oversize: bool) -> Result<(), Violation> {
         let bytes = bytes_before_folding(&self.0);
@@ -94,8 +102,12 @@ impl Failure {
     }
 
     pub(crate) fn attempts(&self) -> Option<u32> {
-        self.0["attempts"].as_u64().and_then(|attempts| u32::try_from(attempts).ok())
+        number(&self.0["attempts"])
     }
+}
+
+fn number(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok()
 }
 
 /// Bytes of one of our documents without the producer's attributes in it.

@@ -45,9 +45,10 @@ impl Ledger {
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
         let retries = copy.retries.clone()?;
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
+        let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         Some(Case {
             body_hash: copy.body_hash,
-            before: if came_back { retries.of_next_generation() } else { retries },
+            before: if came_back { retries.of_next_generation(told) } else { retries },
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
             class: self.knobs.policy.class(said("kind", "transient"), said("type", "Redrive")),
             error_type: said("type", "Redrive").to_owned(),
@@ -96,10 +97,10 @@ impl Ledger {
         let delay = send.content.delay.get();
         let next = body.retries.next_retry.ok_or("next_retry_time is missing")?;
         if self.knobs.policy.long_delays {
-            self.check_due(case, next, send.at)?;
+            self.check_due(case, next, send)?;
         } else {
-            let (least, most) = self.delay_range(case);
-            let most = self.knobs.policy.stretched(most);
+            let least = self.delay(send.n, case.key(), case.retry_after);
+            let most = self.knobs.policy.stretched(least);
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(format!("the delay must be in {least}..={most}"));
             }
@@ -152,37 +153,40 @@ impl Ledger {
                 exhausted && (told == explanation || self.subjects[send.n].is_oversize())
             }
             _ if exhausted => false,
-            "MESSAGE_EXPIRED" => {
-                let (_, most) = self.delay_range(case);
-                let latest =
-                    send.at + TimeDelta::seconds(i64::try_from(most).unwrap_or(0)) + self.tolerance();
-                self.age_limit(send.n, case.before.first_sent(case.sent_at))
-                    .is_some_and(|limit| latest > limit)
-            }
+            "MESSAGE_EXPIRED" => self
+                .age_limit(send.n, case.before.first_sent(case.sent_at))
+                .is_some_and(|limit| self.due_at_the_latest(case, send) > limit),
             "MESSAGE_TOO_LARGE" => self.subjects[send.n].is_oversize(),
             _ => false,
         }
     }
 
-    fn delay_range(&self, case: &Case) -> (u64, u64) {
-        let policy = &self.knobs.policy;
-        let by_policy = || policy.delay_range(case.before.attempt + 1);
-        case.retry_after.map_or_else(by_policy, |asked| policy.retry_after_range(asked))
+    /// When the retry of a message that is given up would have been due: by its real delay, to the second. The decision was made
+    /// before the verdict was sent, by a clock that may be ahead.
+    fn due_at_the_latest(&self, case: &Case, send: Send<'_>) -> DateTime<Utc> {
+        let decided = send.at + self.skew();
+        let delay = seconds(self.delay(send.n, case.key(), case.retry_after));
+        let due = match case.due {
+            Some(due) => due,
+            None if self.knobs.policy.long_delays => case.failed_at + self.skew() + delay,
+            None => decided + delay,
+        };
+        due.max(decided)
     }
 
     /// A long delay counts from the failure, or from now where its clock is ahead, and ends now where it is over already.
-    fn check_due(&self, case: &Case, due: DateTime<Utc>, at: DateTime<Utc>) -> Result<(), Violation> {
+    fn check_due(&self, case: &Case, due: DateTime<Utc>, send: Send<'_>) -> Result<(), Violation> {
+        let at = send.at;
         let tolerance = self.tolerance();
         let overdue = (due - at).abs() <= tolerance;
         if let Some(told) = case.due {
             let kept = due == told || (due >= told && (overdue || self.is_stretched(due, at)));
             return if kept { Ok(()) } else { Err(format!("it is due at {due}, and was at {told}")) };
         }
-        let seconds = |seconds: u64| TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0));
-        let (least, most) = self.delay_range(case);
+        let delay = seconds(self.delay(send.n, case.key(), case.retry_after));
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
-        let (first, last) = (case.failed_at + seconds(least) - ahead, case.failed_at + seconds(most));
+        let (first, last) = (case.failed_at + delay - ahead, case.failed_at + delay);
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
         } else {
@@ -262,7 +266,7 @@ impl Ledger {
         if case.spends() && case.before.attempt >= self.max_attempts(send.n).0 {
             return Err("its retries are made".to_owned());
         }
-        self.check_due(case, due, send.at)?;
+        self.check_due(case, due, send)?;
         match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {
             Some(limit) if due > limit => Err(format!("it is due at {due}, after {limit}")),
             _ => Ok(()),
@@ -276,4 +280,8 @@ impl Ledger {
         let by_producer = expires.map(|seconds| self.start + TimeDelta::seconds(seconds));
         by_policy.into_iter().chain(by_producer).min()
     }
+}
+
+fn seconds(seconds: u64) -> TimeDelta {
+    TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0))
 }

@@ -86,11 +86,15 @@ impl Ledger {
         if origin.body_hash != send.hash {
             return Err("its body is not the one that was received".to_owned());
         }
-        if failure.first_sent_time() != Some(origin.sent_at) || failure.new_generation() != origin.came_back {
+        let generation = (failure.new_generation(), failure.generation_before());
+        if failure.first_sent_time() != Some(origin.sent_at)
+            || generation != (origin.came_back, origin.told_generation)
+        {
             return Err("the reason does not tell of its delivery".to_owned());
         }
         let retries = &send.body.ok_or("its body cannot be read")?.retries;
-        let retries = if origin.came_back { &retries.of_next_generation() } else { retries };
+        let next = || retries.of_next_generation(origin.told_generation);
+        let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempts().unwrap_or(retries.attempt);
         if failure.attempts().is_some() != self.knobs.visibility
             || (self.knobs.visibility && attempt >= origin.receives)
@@ -221,7 +225,8 @@ impl Ledger {
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
         let records = &self.subjects[send.n].copies[Place::Final as usize];
         let follows = |copy: &Copy| {
-            copy.retries.as_ref().map(Retries::of_next_generation).is_some_and(|fresh| fresh == body.retries)
+            let fresh = copy.retries.as_ref().map(|retries| retries.of_next_generation(copy.told_generation));
+            fresh.is_some_and(|fresh| fresh == body.retries)
         };
         if records.iter().any(follows) {
             Ok(())
@@ -262,8 +267,9 @@ impl Ledger {
 fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
     let failure = copy.failure().filter(|failure| !failure.text("verdict").is_empty());
     let came_back = failure.is_some_and(Failure::new_generation);
+    let before = failure.and_then(Failure::generation_before);
     let of_its_time =
-        |retries: &Retries| if came_back { retries.of_next_generation() } else { retries.clone() };
+        |retries: &Retries| if came_back { retries.of_next_generation(before) } else { retries.clone() };
     let retries = copy.retries.as_ref().filter(|_| !error_type.starts_with("INVALID")).map(of_its_time);
     let sent_at = failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at);
     let first_sent = retries.as_ref().map_or(sent_at, |retries| retries.first_sent(sent_at));
@@ -275,6 +281,8 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
     let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
     error_type == failure.text("verdict")
         && told_time.is_some_and(|time| time == first_sent)
+        && record["redrive_generation"].as_u64()
+            == retries.as_ref().and_then(|retries| retries.generation).map(u64::from)
         && record["attempts"].as_u64()
             == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
         && told("sqs_message_id") == failure.text("source_message_id")

@@ -35,7 +35,7 @@ impl Ledger {
             return Err(wrong("its invocation was not given it".to_owned()));
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
-        let retries = if copy.came_back { retries.of_next_generation() } else { retries };
+        let retries = if copy.came_back { retries.of_next_generation(copy.told_generation) } else { retries };
         let generation = retries.generation.unwrap_or(0);
         let turn = self.turn;
         let of_this_call = |answer: &&Answer| answer.invocation == turn && answer.generation == generation;
@@ -97,14 +97,9 @@ impl Ledger {
         if attempt >= self.max_attempts(n).0 {
             return Err("its retries are made".to_owned());
         }
-        let (least, most) = match after {
-            Some(asked) => policy.retry_after_range(asked),
-            None => policy.delay_range(attempt + 1),
-        };
-        // Twelve hours from the receive.
-        let cap = 43_200 - self.knobs.visibility_seconds();
-        if !(least.min(cap)..=most.min(cap)).contains(&u64::from(seconds)) {
-            return Err(format!("the delay must be in {least}..={most}"));
+        let delay = self.hidden_for(n, (answer.generation, attempt + 1), after);
+        if u64::from(seconds) != delay {
+            return Err(format!("the delay must be {delay}"));
         }
         let next = at + TimeDelta::seconds(seconds.into());
         // What a queue of seven days would delete.
@@ -118,6 +113,11 @@ impl Ledger {
         }
     }
 
+    /// A delay ends twelve hours from the receive.
+    fn hidden_for(&self, n: usize, key: (u32, u32), asked: Option<u64>) -> u64 {
+        self.delay(n, key, asked).min(43_200 - self.knobs.visibility_seconds())
+    }
+
     /// A message that was received once more than the policy has attempts: whoever had it before did not answer.
     fn unanswered(&self, send: Send<'_>, failure: &Failure, attempts: u32) -> Result<(), Violation> {
         let origin = self.origins.get(failure.text("source_message_id"));
@@ -129,6 +129,7 @@ impl Ledger {
             && attempts < origin.receives
             && failure.first_sent_time() == Some(origin.sent_at)
             && failure.new_generation() == origin.came_back
+            && failure.generation_before() == origin.told_generation
             && (self.subjects[send.n].is_oversize()
                 || failure.text("explanation")
                     == format!("Max retry attempts {max_attempts} exceeded{whose}"));
@@ -166,18 +167,19 @@ impl Ledger {
             }
             _ if exhausted => false,
             "MESSAGE_EXPIRED" => {
-                let (_, most) = match failure.retry_after() {
-                    Some(asked) => self.knobs.policy.retry_after_range(asked),
-                    None => self.knobs.policy.delay_range(attempts + 1),
-                };
-                let most = TimeDelta::seconds(i64::try_from(most).unwrap_or(0));
                 let origin = &self.origins[failure.text("source_message_id")];
                 let retries = send.body.map(|body| body.retries.clone()).unwrap_or_default();
-                let retries = if origin.came_back { retries.of_next_generation() } else { retries };
+                let retries = match origin.came_back {
+                    true => retries.of_next_generation(origin.told_generation),
+                    false => retries,
+                };
+                let key = (retries.generation.unwrap_or(0), attempts + 1);
+                let delay = self.hidden_for(send.n, key, failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
                 let visibility =
                     TimeDelta::seconds(i64::try_from(self.knobs.visibility_seconds()).unwrap_or(0));
-                let latest = send.at + most + self.tolerance();
+                // Decided before it was sent, by a clock that may be ahead.
+                let latest = send.at + self.skew() + TimeDelta::seconds(i64::try_from(delay).unwrap_or(0));
                 limit.is_some_and(|limit| latest > limit)
                     || latest + visibility > origin.sent_at + TimeDelta::days(7)
             }

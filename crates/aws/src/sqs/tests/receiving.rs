@@ -81,7 +81,7 @@ async fn a_receive_asks_for_its_own_visibility_where_it_has_one() {
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_understood_is_left_to_come_back_and_the_others_are_delivered() {
+async fn a_message_that_cannot_be_understood_is_told_left_to_come_back_and_the_others_are_delivered() {
     let sent = || json!({ "SentTimestamp": "1" });
     let body = json!({ "Messages": [
         message("first", &sent(), &json!({})),
@@ -92,9 +92,22 @@ async fn a_message_that_cannot_be_understood_is_left_to_come_back_and_the_others
         message("last", &sent(), &json!({})),
     ] });
     let server = Loopback::start([answer(&body)]).await;
-    let received = queue(&server, LONG).receive(REQUEST).await.unwrap();
+    let queue = queue(&server, LONG);
+    let received = queue.receive(REQUEST).await.unwrap();
     let ids: Vec<_> = received.iter().map(|message| message.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["first", "last"]);
+    let unreadable = |sqs_message_id: &str, receipt_handle: &str| Unreadable {
+        sqs_message_id: sqs_message_id.to_owned(),
+        receipt_handle: receipt_handle.to_owned(),
+    };
+    let told = [
+        unreadable("no clock", "handle of no clock"),
+        unreadable("no value", "handle of no value"),
+        unreadable("no handle", ""),
+        unreadable("no body", "handle"),
+    ];
+    assert_eq!(queue.clone().take_unreadable(), told);
+    assert_eq!(queue.take_unreadable(), [], "each once");
     // Nothing was deleted.
     assert_eq!(server.requests().len(), 1);
 }

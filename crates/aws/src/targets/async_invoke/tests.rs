@@ -41,6 +41,7 @@ async fn a_function_of_another_region_is_invoked_there() {
 async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
     for (status, code, expected) in [
         (413, "RequestTooLargeException", Err(NotInvoked::TooLarge)),
+        (413, "SerializedRequestEntityTooLargeException", Err(NotInvoked::TooLarge)),
         (400, "InvalidRequestContentException", Err(NotInvoked::Invalid)),
         (400, "InvalidParameterValueException", not_now("InvalidParameterValueException")),
         (429, "TooManyRequestsException", not_now("TooManyRequestsException")),

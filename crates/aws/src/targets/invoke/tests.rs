@@ -100,6 +100,9 @@ async fn what_lambda_refuses_is_transient_but_for_a_payload_that_is_too_large() 
         (502, "KMSNotFoundException", "Lambda.Kms"),
         (500, "ServiceException", "Lambda.Service"),
         (502, "EC2ThrottledException", "Lambda.Service"),
+        (502, "InvalidRuntimeException", "Lambda.Service"),
+        (409, "SnapStartNotReadyException", "Lambda.Service"),
+        (415, "UnsupportedMediaTypeException", "Lambda.Service"),
         (409, "ResourceConflictException", "Lambda.Service"),
         (400, "SomethingNewException", "Lambda.Service"),
     ] {
@@ -107,8 +110,19 @@ async fn what_lambda_refuses_is_transient_but_for_a_payload_that_is_too_large() 
         assert_eq!((error.error_type, error.kind), (name.into(), FailureKind::Transient), "{code}");
         assert_eq!(error.details, format!("Lambda answered {code}"));
     }
-    let error = refused(413, "RequestTooLargeException").await;
-    assert_eq!((error.error_type, error.kind), ("Lambda.RequestTooLarge".into(), FailureKind::Permanent));
+}
+
+#[tokio::test]
+async fn a_payload_that_lambda_does_not_take_is_permanent() {
+    for (status, code, name) in [
+        (400, "InvalidRequestContentException", "Lambda.InvalidRequestContent"),
+        (413, "RequestTooLargeException", "Lambda.RequestTooLarge"),
+        (413, "SerializedRequestEntityTooLargeException", "Lambda.RequestTooLarge"),
+    ] {
+        let error = refused(status, code).await;
+        assert_eq!((error.error_type, error.kind), (name.into(), FailureKind::Permanent), "{code}");
+        assert_eq!(error.details, format!("Lambda answered {code}"));
+    }
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
     ]);
     let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
     assert_eq!(json["total"], 3);
-    assert_eq!(json["coverage"], serde_json::json!({"seen": 3, "approximate": 3}));
+    assert_eq!(json["coverage"], serde_json::json!({"seen": 3, "approximate": 3, "unreadable": 0}));
     assert_eq!(json["by_error_type"], serde_json::json!({"RETRY_ATTEMPT_EXCEEDED": 2, "UNANNOTATED": 1}));
     assert_eq!(
         json["groups"][0],
@@ -34,13 +34,22 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
 
 #[test]
 fn what_was_not_seen_is_said_in_a_sentence() {
-    let coverage = Coverage { seen: 12, approximate: 20, complete: false, still_hidden: 0 };
+    let coverage = Coverage { seen: 12, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
     let sentence =
         |interrupted| Tally::new(context()).into_report(coverage, interrupted).incompleteness().unwrap();
     assert!(
         sentence(false).starts_with("Not all was seen: 12 of about 20 messages; the others are in flight")
     );
     assert_eq!(sentence(true), "Not all was seen: 12 of about 20 messages; the audit was interrupted.");
+    let unreadable = Coverage { unreadable: 3, ..coverage };
+    assert!(Tally::new(context()).into_report(unreadable, false).incompleteness().unwrap().starts_with(
+        "Not all was seen: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
+    ));
+    let these_alone = Coverage { seen: 17, ..unreadable };
+    assert_eq!(
+        Tally::new(context()).into_report(these_alone, false).incompleteness().unwrap(),
+        "Not all was seen: 17 of about 20 messages, and 3 that could not be understood and stay."
+    );
     let complete = Coverage { complete: true, ..coverage };
     assert_eq!(Tally::new(context()).into_report(complete, false).incompleteness(), None);
 }

@@ -9,6 +9,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
+use crate::garbled::{GARBLED, Garbled};
 
 struct World {
     clock: VirtualClock,
@@ -18,12 +19,18 @@ struct World {
 
 /// A queue with `count` messages.
 fn world(count: usize) -> World {
+    world_of((0..count).map(|n| n.to_string()))
+}
+
+/// A queue with messages of these bodies.
+fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
     let queue = clock.block_on(async {
         let queue = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
-        let messages: Vec<_> = (0..count)
-            .map(|n| OutgoingMessage::new(Content { body: n.to_string(), ..Content::default() }).unwrap())
+        let messages: Vec<_> = bodies
+            .into_iter()
+            .map(|body| OutgoingMessage::new(Content { body, ..Content::default() }).unwrap())
             .collect();
         for batch in pack(&messages) {
             assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
@@ -70,7 +77,10 @@ fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
     let world = world(1234);
     let (bodies, coverage) = world.read().unwrap();
     assert_eq!(bodies, (0..1234).collect::<Vec<_>>());
-    assert_eq!(coverage, Coverage { seen: 1234, approximate: 1234, complete: true, still_hidden: 0 });
+    assert_eq!(
+        coverage,
+        Coverage { seen: 1234, approximate: 1234, unreadable: 0, complete: true, still_hidden: 0 }
+    );
     assert_eq!(world.depth(), (1234, 0));
     assert_eq!(world.read().unwrap().0.len(), 1234, "and can be read again at once");
 }
@@ -80,7 +90,7 @@ fn an_empty_queue_is_wholly_seen() {
     let world = world(0);
     assert_eq!(
         world.read().unwrap().1,
-        Coverage { seen: 0, approximate: 0, complete: true, still_hidden: 0 }
+        Coverage { seen: 0, approximate: 0, unreadable: 0, complete: true, still_hidden: 0 }
     );
 }
 
@@ -91,7 +101,8 @@ fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
     let elsewhere = world.clock.block_on(world.queue.receive(request)).unwrap().len() as u64;
     let coverage = world.read().unwrap().1;
-    let expected = Coverage { seen: 20 - elsewhere, approximate: 20, complete: false, still_hidden: 0 };
+    let expected =
+        Coverage { seen: 20 - elsewhere, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
     assert_eq!(coverage, expected);
     assert_eq!(world.depth(), (20 - elsewhere, elsewhere));
 }
@@ -134,4 +145,27 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
         assert_eq!((coverage.seen, coverage.still_hidden, coverage.complete), (3, 0, true));
     });
     assert_eq!(world.depth(), (2, 0));
+}
+
+#[test]
+fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
+    // Whole answers of them: the receiver goes on.
+    let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
+    let queue = Garbled::new(&world.queue);
+    let (seen, coverage) = world.clock.block_on(async {
+        let mut reader = Reader::new(&queue, &world.clock).await.unwrap();
+        let mut seen = 0;
+        while let Some(messages) = reader.next().await.unwrap() {
+            seen += messages.len();
+        }
+        (seen, reader.finish().await)
+    });
+    assert_eq!(seen, 10);
+    let expected = Coverage { seen: 10, approximate: 100, unreadable: 90, complete: false, still_hidden: 0 };
+    assert_eq!(coverage, expected);
+    assert_eq!(world.depth(), (100, 0));
+    assert_eq!(
+        coverage.incompleteness(),
+        "10 of about 100 messages were seen, and 90 more could not be understood and stay"
+    );
 }

@@ -30,6 +30,7 @@ fn intent() -> Entry {
     Entry::Intent {
         sqs_message_id: "s".to_owned(),
         message_id: "m".to_owned(),
+        old_message_id: Some("o".to_owned()),
         generation: 1,
         original_body: Some("{\"name\":\"é😀\"}".to_owned()),
     }

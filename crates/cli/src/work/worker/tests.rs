@@ -16,6 +16,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
+use crate::garbled::{GARBLED, Garbled};
 use crate::work::Health;
 
 const VISIBILITY_SECONDS: u64 = 40;
@@ -38,6 +39,8 @@ struct Seen {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(i64, Event)>>>,
     bodies: Arc<Mutex<Vec<(i64, String)>>>,
+    /// The target's successes: `message_id`, generation and attempt.
+    successes: Arc<Mutex<Vec<(String, u32, u32)>>>,
 }
 
 impl Observer for Seen {
@@ -80,7 +83,12 @@ impl World {
         let visibility = VisibilitySeconds::new(VISIBILITY_SECONDS).unwrap();
         let settings = QueueSettings { visibility, ..QueueSettings::default() };
         let queue = clock.block_on(sqs.create_queue("polled", &settings)).unwrap();
-        let seen = Seen { clock: clock.clone(), events: Arc::default(), bodies: Arc::default() };
+        let seen = Seen {
+            clock: clock.clone(),
+            events: Arc::default(),
+            bodies: Arc::default(),
+            successes: Arc::default(),
+        };
         let stop = Stop::default();
         let vitals = Arc::new(Vitals::new("function", clock.now()));
         let health = Health { workers: vec![vitals], stop: stop.clone() };
@@ -108,8 +116,17 @@ impl World {
         concurrency: usize,
         function: F,
     ) -> Worker<EmbeddedQueue, F, VirtualClock, Seen> {
+        self.worker_on(self.queue.clone(), concurrency, function)
+    }
+
+    fn worker_on<Q: Queue, F: Function>(
+        &self,
+        queue: Q,
+        concurrency: usize,
+        function: F,
+    ) -> Worker<Q, F, VirtualClock, Seen> {
         Worker {
-            queue: self.queue.clone(),
+            queue,
             function,
             clock: self.clock.clone(),
             observer: self.seen.clone(),
@@ -196,6 +213,25 @@ fn an_idle_worker_stops_when_its_long_poll_ends() {
     let world = World::new();
     assert_eq!(world.run(world.taking(0), world.seconds(25)), 40);
     assert_eq!(world.requests(Action::ReceiveMessage), 2);
+}
+
+#[test]
+fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_handled() {
+    let world = World::new();
+    let worker = world.worker_on(Garbled::new(&world.queue), 1, world.taking(1));
+    let sent_and_stopped = async {
+        world.send(&["a", GARBLED, "b"]).await;
+        world.seconds(1).await;
+        world.stop.request();
+    };
+    world.clock.block_on(join(worker.run(&world.stop), sent_and_stopped));
+    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
+    let events = world.seen.events();
+    assert!(
+        matches!(&events[..], [(0, Event::UnreadableRecord(told))] if !told.sqs_message_id.is_empty()),
+        "{events:?}"
+    );
+    assert_eq!(world.left(), 1, "it was not deleted");
 }
 
 #[test]

@@ -80,6 +80,21 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
 }
 
 #[test]
+fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
+    // It was given up without a re-send, so its body tells of no generation, and its final record of the second.
+    let arrived = came_back(&Attributes::new());
+    let body = arrived.body.replace(r#","redrive_generation":2"#, "");
+    assert_ne!(body, arrived.body);
+    let setup = Setup::new().failing(1, HandlerError::permanent("Order.Unknown", ""));
+    setup.process(vec![ReceivedMessage { body: body.clone(), ..arrived }], 30);
+    assert_eq!(setup.handler.calls()[0].redrive_generation, 3);
+    let sent = setup.intermediate.only();
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!((&document["new_generation"], &document["generation_before"]), (&true.into(), &2.into()));
+    assert_eq!(sent.body, body);
+}
+
+#[test]
 fn a_message_that_came_back_with_ten_attributes_and_fails_takes_the_redrive_path() {
     let setup = Setup::new().failing(1, busy());
     assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), ["sqs-1"]);

@@ -1,5 +1,7 @@
 //! The process dies at any moment, with the three functions at work: nothing is lost.
 
+use std::collections::BTreeSet;
+
 use futures_util::future::{join, join3};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::policy::Policy;
@@ -21,6 +23,8 @@ const BODIES: [&str; 4] = [
     "nonsense",
 ];
 
+const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
+
 struct Target<'a>(&'a Seen);
 
 impl Handler for Target<'_> {
@@ -29,6 +33,8 @@ impl Handler for Target<'_> {
             Some('1') if message.retry_attempt < 2 => Err(HandlerError::transient("Test.Transient", "")),
             Some('2') => Err(HandlerError::permanent("Test.Permanent", "")),
             last => {
+                let success = (message.message_id.clone(), message.redrive_generation, message.retry_attempt);
+                self.0.successes.lock().unwrap().push(success);
                 self.0.body(&last.unwrap_or_default().to_string());
                 Ok(())
             }
@@ -104,8 +110,17 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     join3(processor.run(stop), retrier, annotator.run(stop)).await;
 }
 
-/// Which messages ended where once a second process has gone on, and whether the first one died before its end.
-fn ends_after_death(layout: Layout, policy: &Policy, polls: u32) -> (Vec<String>, Vec<String>, bool) {
+/// What became of the messages once a second process has gone on.
+struct Ends {
+    processed: Vec<String>,
+    dead: Vec<String>,
+    /// See [`Seen`].
+    successes: Vec<(String, u32, u32)>,
+    /// Whether the first process died before its end.
+    died: bool,
+}
+
+fn ends_after_death(layout: Layout, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
     let topology = world.clock.block_on(Topology::create(&world.sqs, "work", layout)).unwrap();
     let on_source = World { queue: topology.source.clone(), ..world };
@@ -144,14 +159,25 @@ fn ends_after_death(layout: Layout, policy: &Policy, polls: u32) -> (Vec<String>
         let Some(queue) = queue else { continue };
         assert_eq!(on_source.clock.block_on(queue.depth()).unwrap().total(), 0, "{}", queue.url());
     }
-    (processed, dead, died)
+    let successes = on_source.seen.successes.lock().unwrap().clone();
+    Ends { processed, dead, successes, died }
 }
 
-fn loses_nothing(layout: Layout, policy: &str) {
+/// The successes of each run in which a message had more than one, by message: generation and attempt of each.
+fn loses_nothing(layout: Layout, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
+    let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
     let mut deaths = 0;
     for polls in 0.. {
-        let (processed, dead, died) = ends_after_death(layout, &policy, polls);
+        let Ends { processed, dead, successes, died } = ends_after_death(layout, &policy, polls);
+        let mut by_message: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (message_id, generation, attempt) in successes {
+            by_message.entry(message_id).or_default().push((generation, attempt));
+        }
+        for (message_id, mut successes) in by_message.into_iter().filter(|(_, all)| all.len() > 1) {
+            successes.sort_unstable();
+            copies.entry(message_id).or_default().insert(successes);
+        }
         assert_eq!(processed, ["0", "1"], "killed after {polls} polls");
         assert_eq!(
             dead,
@@ -164,11 +190,24 @@ fn loses_nothing(layout: Layout, policy: &str) {
         deaths += 1;
     }
     assert!(deaths > 50, "{deaths}");
+    copies
 }
 
 #[test]
 fn a_process_that_dies_at_any_moment_loses_nothing() {
-    loses_nothing(Layout::DelayedResend, r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#);
+    loses_nothing(Layout::DelayedResend, FIXED);
+}
+
+/// Whoever deduplicates by id and attempt would handle these twice: the key is the id alone.
+#[test]
+fn a_message_that_succeeds_twice_has_one_id_and_may_have_two_attempts() {
+    let copies = loses_nothing(Layout::DelayedResend, FIXED);
+    let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
+    // The target's success was not acknowledged: SQS's redrive spends an attempt.
+    assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 1)]])));
+    // So it is with a retry; but where a re-send was not acknowledged, it is made again, and both are the same retry.
+    assert_eq!(of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)], vec![(0, 2), (0, 3)]])));
+    assert_eq!(copies.len(), 2);
 }
 
 #[test]
@@ -181,8 +220,5 @@ fn nor_does_one_whose_messages_hop() {
 
 #[test]
 fn nor_does_one_whose_messages_stay_on_their_queue() {
-    loses_nothing(
-        Layout::Visibility { max_attempts: 5 },
-        r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#,
-    );
+    loses_nothing(Layout::Visibility { max_attempts: 5 }, FIXED);
 }

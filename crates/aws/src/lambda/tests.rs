@@ -1,0 +1,119 @@
+use std::sync::Mutex;
+
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::BatchResponse;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Notes what it is given, and fails the bodies `fails`.
+#[derive(Default)]
+struct Noting(Mutex<Vec<String>>);
+
+impl Function for Noting {
+    async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+        let fails = records.iter().filter(|record| record.body == "fails");
+        let failed = fails.map(|record| record.sqs_message_id.clone()).collect();
+        self.0.lock().unwrap().extend(records.into_iter().map(|record| record.sqs_message_id));
+        BatchResponse { failed }
+    }
+}
+
+/// The ids that an event source mapping would not delete, those that the function was given, and those that were told.
+async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
+    let (function, told) = (Noting::default(), Told::default());
+    let event = json!({ "Records": records }).to_string();
+    let answer = invoke(&function, &told, &event, 1_750_000_030_000).await;
+    let answer = answer.map(|response| serde_json::to_value(response).unwrap());
+    let given = function.0.into_inner().unwrap();
+    (answer.map_err(|error| error.to_string()), given, told.0.into_inner().unwrap())
+}
+
+/// Notes whom an unreadable record is told of.
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Observer for Told {
+    fn observe(&self, event: &Event) {
+        let Event::UnreadableRecord(unreadable) = event else { panic!("{event:?}") };
+        self.0.lock().unwrap().push(unreadable.sqs_message_id.clone());
+    }
+}
+
+fn record(id: &str, body: &str) -> Value {
+    json!({
+        "messageId": id,
+        "body": body,
+        "attributes": { "SentTimestamp": "1750000000123" },
+        "eventSourceARN": "arn:aws:sqs:eu-central-1:123456789012:orders",
+    })
+}
+
+/// Its attribute has no value of its type.
+fn unreadable(id: &str) -> Value {
+    let mut record = record(id, "{}");
+    record["messageAttributes"] = json!({ "a": { "dataType": "Binary", "stringValue": "CANARY" } });
+    record
+}
+
+fn failures(ids: &[&str]) -> Value {
+    let failures: Vec<_> = ids.iter().map(|id| json!({ "itemIdentifier": id })).collect();
+    json!({ "batchItemFailures": failures })
+}
+
+#[tokio::test]
+async fn an_unreadable_record_is_reported_as_failed_beside_those_that_are_done() {
+    let records =
+        [record("a", "{}"), unreadable("b"), record("c", "fails"), unreadable("d"), record("e", "{}")];
+    let (answer, given, told) = outcome(&records).await;
+    assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "what is not named is deleted");
+    assert_eq!(given, ["a", "c", "e"]);
+    assert_eq!(told, ["b", "d"]);
+}
+
+#[tokio::test]
+async fn a_batch_of_unreadable_records_alone_is_reported_whole() {
+    let (answer, given, _) = outcome(&[unreadable("a"), unreadable("b")]).await;
+    assert_eq!((answer, given), (Ok(failures(&["a", "b"])), vec![]));
+}
+
+#[tokio::test]
+async fn a_record_without_an_id_fails_the_invocation_and_no_record_is_begun() {
+    for unnamed in [json!({ "body": "CANARY" }), json!({ "messageId": "", "body": "CANARY" })] {
+        let (answer, given, told) = outcome(&[record("a", "{}"), unnamed]).await;
+        let why = "record 1 of the event has no messageId, so it could not be reported as failed";
+        assert_eq!(answer, Err(why.to_owned()), "nothing is deleted then");
+        assert_eq!((given.len(), told.len()), (0, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_panic_fails_the_invocation_without_its_text() {
+    struct Panics;
+    impl Function for Panics {
+        async fn process(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+            panic!("CANARY")
+        }
+    }
+    let event = json!({ "Records": [record("a", "{}")] }).to_string();
+    let error = invoke(&Panics, &Told::default(), &event, 0).await.unwrap_err().to_string();
+    assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
+}
+
+fn response(failed: &[&str]) -> String {
+    serde_json::to_string(&Response::new(failed.iter().map(ToString::to_string))).unwrap()
+}
+
+#[test]
+fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
+    assert_eq!(response(&["a"]), r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
+    assert_eq!(
+        response(&["b", "a", "b"]),
+        r#"{"batchItemFailures":[{"itemIdentifier":"a"},{"itemIdentifier":"b"}]}"#
+    );
+}
+
+#[test]
+fn a_batch_without_failures_says_so() {
+    assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
+}
