@@ -8,33 +8,18 @@ use serde_json::{Map, Value};
 
 use super::copies::document;
 
-/// What arrives, whoever wrote it.
-pub(crate) struct Arrival {
-    /// The producer's attributes, whole.
-    pub(crate) producer: Attributes,
-    /// It still had a `DeadLetter` of ours: it was in the final DLQ.
-    pub(crate) came_back: bool,
-}
-
-/// `Failure` is never the producer's. `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, where we can have
-/// written it; what a document folds is put back where SQS takes all of it.
-pub(crate) fn read(attributes: &Attributes) -> Arrival {
+/// The producer's attributes, whole. `Failure` is never the producer's. `DeadLetter` is ours, and with it `ErrorType` and
+/// `ErrorDetails`, if we can have written it; what a document folds is put back if SQS takes all of it.
+pub(crate) fn producer(attributes: &Attributes) -> Attributes {
     let mut producer = attributes.clone();
     producer.remove("Failure");
-    let came_back = match dead_letter(&producer) {
-        Some((_, whole)) => {
-            producer = whole;
-            true
-        }
-        None => false,
-    };
+    if let Some((_, whole)) = dead_letter(&producer) {
+        producer = whole;
+    }
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
     let failure = ours(attributes, "Failure", &[], FAILURE).filter(folds);
-    if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
-        producer = whole;
-    }
-    Arrival { producer, came_back }
+    failure.and_then(|failure| unfolded(producer.clone(), &failure)).unwrap_or(producer)
 }
 
 /// Our `DeadLetter`, and what is beside it without our own.

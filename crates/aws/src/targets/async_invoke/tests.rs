@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config};
