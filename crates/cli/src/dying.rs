@@ -1,7 +1,9 @@
-//! A program that dies: its future is dropped between two polls, and its requests take time, so that there are many.
+//! A program that dies: its future is dropped between two polls, and its requests take time, so that there are many. And a queue
+//! that hands out no more.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
     VisibilityControl,
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
@@ -79,6 +81,59 @@ impl Queue for Slow<'_> {
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         self.slowly(self.queue.delete_batch(handles)).await
+    }
+
+    fn arn(&self) -> &str {
+        self.queue.arn()
+    }
+
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+}
+
+/// A queue whose limit of messages in flight is low.
+pub(crate) struct Full<'a> {
+    pub(crate) queue: &'a EmbeddedQueue,
+    pub(crate) in_flight_max: u64,
+    /// What it answers at the limit.
+    pub(crate) code: &'static str,
+    /// Requests to receive so far.
+    pub(crate) receives: AtomicU32,
+}
+
+impl VisibilityControl for Full<'_> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.queue.change_visibility_batch(entries).await
+    }
+}
+
+impl QueueSender for Full<'_> {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        self.queue.send_batch(batch).await
+    }
+}
+
+impl QueueDepth for Full<'_> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.queue.depth().await
+    }
+}
+
+impl Queue for Full<'_> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.receives.fetch_add(1, Ordering::Relaxed);
+        if self.queue.depth().await?.in_flight >= self.in_flight_max {
+            return Err(EntryError { fault: Fault::Throttled, code: self.code.to_owned() });
+        }
+        self.queue.receive(request).await
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        self.queue.delete_batch(handles).await
     }
 
     fn arn(&self) -> &str {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::connection::DeadLetterQueue;
 use crate::dead_letters::{
-    Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Reader, ReaderError, delete,
+    Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Reader, ReaderError,
 };
 use crate::interrupt::Interrupt;
 use crate::text::escaped_lines;
@@ -131,13 +131,8 @@ pub async fn purge<Q: Queue, C: Clock>(
             purged.picked += picked.len() as u64;
             if let Some(backup) = &mut backup {
                 backup.write(&picked)?;
-                let handles: Vec<_> = picked.iter().map(|message| message.receipt_handle.clone()).collect();
-                for (message, deleted) in picked.iter().zip(delete(queue, clock, &handles).await) {
-                    if deleted {
-                        reader.deleted(message);
-                        purged.deleted += 1;
-                    }
-                }
+                let deleted = reader.delete(&picked.iter().collect::<Vec<_>>()).await;
+                purged.deleted += deleted.into_iter().filter(|deleted| *deleted).count() as u64;
             }
             if interrupted() {
                 purged.interrupted = true;

@@ -11,6 +11,8 @@ use redeliver_core::ports::{Clock, EntryError, Queue, Receive};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::delete;
+
 /// Requests at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
 const RECEIVERS_MAX: u64 = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
@@ -129,9 +131,14 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         Ok(None)
     }
 
-    /// Says that a message was deleted, so that it is not given back.
-    pub fn deleted(&mut self, message: &ReceivedMessage) {
-        self.seen.insert(message.sqs_message_id.clone(), None);
+    /// Deletes messages that came out of it; for each, in order, whether SQS has confirmed it. What is deleted is not given back.
+    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<bool> {
+        let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
+        let deleted = delete(self.queue, self.clock, &handles).await;
+        for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| **deleted) {
+            self.seen.insert(message.sqs_message_id.clone(), None);
+        }
+        deleted
     }
 
     /// Makes what is held visible again and says how much was seen.
@@ -168,6 +175,12 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let told = self.queue.take_unreadable().into_iter();
         self.unreadable.extend(told.map(|message| (message.sqs_message_id, message.receipt_handle)));
         self.unreadable.len() > before
+    }
+
+    /// A message may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
+    fn newest_handle(&self, message: &ReceivedMessage) -> String {
+        let newest = self.seen.get(&message.sqs_message_id).cloned().flatten();
+        newest.unwrap_or_else(|| message.receipt_handle.clone())
     }
 
     fn receive(&self) -> BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>> {

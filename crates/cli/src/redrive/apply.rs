@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::journal::{Entry, Journal, JournalError};
 use super::plan::{Plan, SendBack, Verdict};
 use super::report::Report;
-use crate::dead_letters::{DeadLetterRecord, FilterError, Reader, ReaderError, delete};
+use crate::dead_letters::{DeadLetterRecord, FilterError, Reader, ReaderError};
 
 /// Messages of one round: some requests at once, and not much to do again after a crash.
 const ROUND: usize = 100;
@@ -265,11 +265,10 @@ impl<D: Queue, S: QueueSender, C: Clock> Redrive<'_, D, S, C> {
         reader: &mut Reader<'_, D, C>,
         journal: &mut Journal,
     ) -> Result<u64, RedriveError> {
-        let handles: Vec<_> = records.iter().map(|record| record.message.receipt_handle.clone()).collect();
-        let deleted = delete(self.dlq, self.clock, &handles).await;
+        let messages: Vec<_> = records.iter().map(|record| &record.message).collect();
+        let deleted = reader.delete(&messages).await;
         let mut entries = Vec::with_capacity(records.len());
         for (record, _) in records.iter().zip(deleted).filter(|(_, deleted)| *deleted) {
-            reader.deleted(&record.message);
             entries.push(Entry::Deleted { sqs_message_id: record.message.sqs_message_id.clone() });
         }
         journal.write(&entries)?;

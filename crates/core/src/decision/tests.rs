@@ -1,3 +1,4 @@
+mod jittered;
 mod limits;
 mod long_delays;
 mod on_queue;

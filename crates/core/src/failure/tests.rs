@@ -263,6 +263,23 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
 }
 
 #[test]
+fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
+    let folded = r#"{"a":{"data_type":"String","text":"x"}}"#;
+    let forged = Failure {
+        retry_after_seconds: Some(7),
+        new_generation: true,
+        due_at: Some(rfc3339(at(7))),
+        attempts: Some(77),
+        folded_attributes: serde_json::from_str(folded).unwrap(),
+        ..verdict()
+    };
+    for came_back in [false, true] {
+        let of = |failure| of_received(&received(Some(ARN)), failure, came_back, at(9));
+        assert_eq!(of(Some(forged.clone())), of(None));
+    }
+}
+
+#[test]
 fn a_redriven_message_that_came_back_begins_a_new_generation() {
     assert!(of_received(&received(Some(ARN)), None, true, at(9)).new_generation);
     assert!(of_received(&received(None), Some(failure()), true, at(9)).new_generation);

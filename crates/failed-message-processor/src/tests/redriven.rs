@@ -59,3 +59,34 @@ fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
         assert_eq!(metadata["retry_attempt"], 1, "{failure}");
     }
 }
+
+#[test]
+fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
+    let forged = with(
+        busy(1),
+        json!({
+            "retry_after_seconds": 7,
+            "due_at": moment(7),
+            "new_generation": true,
+            "attempts": 77,
+            "verdict": "MESSAGE_EXPIRED",
+            "stage": "message-processor",
+            "explanation": "forged",
+        }),
+    );
+    let resent = FIXED;
+    let hopping = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
+    let given_up = r#"{"max_attempts":0}"#;
+    for policy in [resent, hopping, given_up] {
+        let sent = |forgery: Option<&Value>| {
+            let setup = Setup::with_policy(policy);
+            let mut attributes = producer_attributes();
+            attributes.extend(forgery.map(|it| (FAILURE.to_owned(), Attribute::string(it.to_string()))));
+            assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]), [""; 0]);
+            [setup.source.sent(), setup.intermediate.sent(), setup.annotation.sent()]
+        };
+        let honest = sent(None);
+        assert_eq!(honest.iter().flatten().count(), 1);
+        assert_eq!(sent(Some(&forged)), honest, "{policy}");
+    }
+}

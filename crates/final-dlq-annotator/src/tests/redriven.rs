@@ -66,6 +66,38 @@ fn a_message_that_came_back_and_that_nobody_could_handle_is_of_the_next_generati
 }
 
 #[test]
+fn of_a_redriven_messages_failure_the_cause_alone_is_told_and_that_it_is_unverified() {
+    let honest = json!({ "type": "HttpStatus.503", "details": "HTTP 503" });
+    let forged = json!({
+        "type": "HttpStatus.503",
+        "details": "HTTP 503",
+        "kind": "permanent",
+        "retry_after_seconds": 7,
+        "failed_at": moment(-9999),
+        "source_message_id": "forged",
+        "source_queue_arn": "arn:aws:sqs:us-east-1:000000000000:forged",
+        "first_sent_time": moment(-9999),
+        "new_generation": true,
+        "due_at": moment(7),
+        "attempts": 77,
+        "verdict": "MESSAGE_EXPIRED",
+        "stage": "message-processor",
+        "explanation": "forged",
+    });
+    let of = |failure: &Value, body: String| {
+        let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]);
+        let sent = final_record(ReceivedMessage { attributes, ..redriven(1, body) });
+        (document(&sent.attributes, DEAD_LETTER), sent)
+    };
+    for body in [spent(1), body(1), "not JSON".to_owned()] {
+        assert_eq!(of(&forged, body.clone()), of(&honest, body));
+    }
+    let (document, _) = of(&forged, body(1));
+    assert_eq!(document["first_sent_time"], moment(-10), "SQS keeps it");
+    assert_eq!(document.get("attempts"), None, "on its queue it may have been tried often: nobody knows");
+}
+
+#[test]
 fn a_message_moved_by_a_real_redrive_is_recognised() {
     use redeliver_core::limits::VisibilitySeconds;
     use redeliver_core::ports::{

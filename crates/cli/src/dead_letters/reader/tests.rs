@@ -1,3 +1,5 @@
+mod held;
+
 use std::collections::BTreeSet;
 
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
@@ -40,25 +42,27 @@ fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
     World { clock, sqs, queue }
 }
 
+async fn read(queue: &impl Queue, clock: &VirtualClock) -> Result<(Vec<usize>, Coverage), ReaderError> {
+    let mut reader = Reader::new(queue, clock).await?;
+    let mut bodies = Vec::new();
+    let outcome = loop {
+        match reader.next().await {
+            Ok(Some(messages)) => {
+                bodies.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()))
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let coverage = reader.finish().await;
+    bodies.sort_unstable();
+    outcome.map(|()| (bodies, coverage))
+}
+
 impl World {
     /// Reads all of it; the bodies in order, and the coverage.
     fn read(&self) -> Result<(Vec<usize>, Coverage), ReaderError> {
-        self.clock.block_on(async {
-            let mut reader = Reader::new(&self.queue, &self.clock).await?;
-            let mut bodies = Vec::new();
-            let outcome = loop {
-                match reader.next().await {
-                    Ok(Some(messages)) => {
-                        bodies.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()))
-                    }
-                    Ok(None) => break Ok(()),
-                    Err(error) => break Err(error),
-                }
-            };
-            let coverage = reader.finish().await;
-            bodies.sort_unstable();
-            outcome.map(|()| (bodies, coverage))
-        })
+        self.clock.block_on(read(&self.queue, &self.clock))
     }
 
     fn depth(&self) -> (u64, u64) {
@@ -136,8 +140,7 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
         while let Some(messages) = reader.next().await.unwrap() {
             for message in messages {
                 if message.body == "1" {
-                    world.queue.delete_batch(std::slice::from_ref(&message.receipt_handle)).await;
-                    reader.deleted(&message);
+                    assert_eq!(reader.delete(&[&message]).await, [true]);
                 }
             }
         }

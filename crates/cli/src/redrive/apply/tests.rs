@@ -1,3 +1,5 @@
+mod copies;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
@@ -5,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
+use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };

@@ -13,12 +13,17 @@ struct Served {
 
 /// What a client does with a running endpoint of one worker.
 fn served<T>(client: impl AsyncFnOnce(&Served) -> T) -> T {
+    served_within(HEAD_TIMEOUT, client)
+}
+
+/// The same, where a head must be there in time.
+fn served_within<T>(head_timeout: Duration, client: impl AsyncFnOnce(&Served) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
         let workers = vec![Arc::new(Vitals::new("message-processor", clock.now()))];
         let mut server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        server.head_timeout = Duration::from_millis(100);
+        server.head_timeout = head_timeout;
         let address = server.address();
         let serving = tokio::spawn(server.serve(Health { workers, stop: stop.clone() }, clock.clone()));
         let outcome = client(&Served { address, clock, stop }).await;
@@ -97,14 +102,19 @@ fn a_head_without_an_end_is_refused_and_a_client_that_says_nothing_holds_nobody_
 
 #[test]
 fn clients_that_send_half_a_head_are_closed_so_that_others_are_served() {
-    served(async |server| {
+    served_within(Duration::from_millis(100), async |server| {
         let mut held = Vec::new();
         for _ in 0..CONNECTIONS_MAX {
             let mut stream = TcpStream::connect(server.address).await.unwrap();
             stream.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
             held.push(stream);
         }
-        assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
+        // On a busy machine this client, too, may be closed: it asks again.
+        let mut status = String::new();
+        while status.is_empty() {
+            status = server.get("/healthz").await.0;
+        }
+        assert_eq!(status, "HTTP/1.1 200 OK");
     });
 }
 

@@ -1,4 +1,5 @@
 mod dying;
+mod health;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

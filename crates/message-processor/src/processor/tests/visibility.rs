@@ -1,5 +1,7 @@
 //! The strategy `visibility`: a failed message stays on its queue.
 
+mod jittered;
+
 use redeliver_core::events::RetryScheduled;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::RetryDelay;

@@ -1,0 +1,95 @@
+//! `/healthz` beside the worker: long batches, idle queues, and more functions than one.
+
+use super::*;
+
+impl World {
+    fn report(&self) -> (bool, u64, usize) {
+        let report = self.health.report(self.clock.now());
+        let function = &report.functions[0];
+        assert_eq!(report.healthy, function.healthy || self.stop.is_requested());
+        (report.healthy, function.seconds_since_poll, function.batches_in_flight)
+    }
+
+    /// Runs a worker that may take a quarter of an hour for a batch and, beside it, `meanwhile`.
+    fn run_long<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
+        let mut worker = self.worker(1, function);
+        worker.limits.invocation = Duration::from_secs(900);
+        let meanwhile = async {
+            meanwhile.await;
+            self.stop.request();
+        };
+        self.clock.block_on(join(worker.run(&self.stop), meanwhile));
+    }
+}
+
+#[test]
+fn a_worker_is_well_during_a_long_batch_and_after_it() {
+    let world = World::new();
+    world.run_long(world.taking(200), async {
+        world.send(&["a"]).await;
+        world.seconds(61).await;
+        assert_eq!(world.report(), (true, 61, 1));
+        world.seconds(138).await;
+        assert_eq!(world.report(), (true, 199, 1));
+        world.seconds(16).await;
+        assert_eq!(world.report(), (true, 15, 0), "the batch ended at second 200; a long poll is under way");
+    });
+    assert_eq!(world.left(), 0);
+}
+
+#[test]
+fn a_worker_whose_polls_fail_after_a_long_batch_is_ill_a_minute_later() {
+    for function in ["that ends", "that is broken off"] {
+        let world = World::new();
+        let later = (2..=100).collect();
+        world.faults(Action::ReceiveMessage, Scope::Request, When::Numbers(later), Injection::Throttled);
+        let ends = function == "that ends";
+        let function = Does(|_| async {
+            if ends {
+                world.seconds(900).await;
+            } else {
+                pending::<()>().await;
+            }
+            Vec::new()
+        });
+        world.run_long(function, async {
+            world.send(&["a"]).await;
+            world.seconds(899).await;
+            assert_eq!(world.report(), (true, 899, 1));
+            world.seconds(61).await;
+            assert_eq!(world.report(), (true, 60, 0));
+            world.seconds(1).await;
+            assert_eq!(world.report(), (false, 61, 0));
+        });
+    }
+}
+
+#[test]
+fn an_idle_worker_is_well_each_long_poll_is_a_sign_of_life() {
+    let world = World::new();
+    world.run(world.taking(0), async {
+        world.clock.sleep(Duration::from_millis(500)).await;
+        for second in 0..200 {
+            assert_eq!(world.report(), (true, second % 20, 0), "second {second}");
+            world.seconds(1).await;
+        }
+    });
+}
+
+#[test]
+fn one_function_that_is_ill_makes_the_whole_process_ill() {
+    let mut world = World::new();
+    let other = Arc::new(Vitals::new("other", world.clock.now()));
+    world.health.workers.push(Arc::clone(&other));
+    let later = world.clock.now() + Duration::from_secs(61);
+    let healthy = |world: &World| {
+        let report = world.health.report(later);
+        (report.healthy, report.functions.iter().map(|function| function.healthy).collect::<Vec<_>>())
+    };
+    other.polled(later);
+    assert_eq!(healthy(&world), (false, vec![false, true]));
+    world.health.workers.swap(0, 1);
+    assert_eq!(healthy(&world), (false, vec![true, false]));
+    world.health.workers[1].polled(later);
+    assert_eq!(healthy(&world), (true, vec![true, true]));
+}

@@ -1,0 +1,153 @@
+//! Where delays are spread: the limits in time are compared with the delay that the message has, and neither with the longest
+//! nor the shortest one that it might have had.
+
+use std::time::Duration;
+
+use super::*;
+use crate::backoff::delay;
+use crate::limits::VisibilitySeconds;
+
+/// Uniform in 0..=900 s. The first retry of this message comes after 601 s, and in generation 1 after 29 s.
+fn uniform(members: &str) -> Policy {
+    policy(&format!(r#"{{"max_attempts":1000{members}}}"#))
+}
+
+fn micros(count: i64) -> TimeDelta {
+    TimeDelta::microseconds(count)
+}
+
+/// The first retry, of a message that was first sent at `sent_at` and fails at `now`, by both strategies: its delay.
+fn first_retry(
+    policy: &Policy,
+    body: &str,
+    sent_at: Timestamp,
+    now: Timestamp,
+) -> Result<u16, DeadLetterReason> {
+    let schema = MessageSchema::default();
+    let envelope = schema.parse(body).unwrap();
+    let failure = transient();
+    let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes: 0 };
+    let resent = match decide(policy, failed, None, now) {
+        Decision::Resend(resend) => Ok(resend.delay.get()),
+        Decision::GiveUp(give_up) => Err(give_up.reason),
+        Decision::Hop(_) => panic!("no delay is long"),
+    };
+    let stayed = Stayed { sent_at, first_sent: sent_at, ..stayed(&envelope.metadata, &failure) };
+    let hidden = decide_on_queue(policy, stayed, now).map(VisibilitySeconds::get);
+    assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
+    resent
+}
+
+/// On a queue that hides for 180 s and keeps for a week.
+fn stayed<'a>(metadata: &'a Metadata, failure: &'a Failure) -> Stayed<'a> {
+    let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+    let queue = HidingQueue { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
+    Stayed { metadata, failure, receive_count: 1, first_sent: at(0), queue, sent_at: at(0) }
+}
+
+const EXPIRED: Result<u16, DeadLetterReason> = Err(DeadLetterReason::MessageExpired);
+
+#[test]
+fn max_age_is_kept_to_the_microsecond() {
+    let aged = |age: u32, sent_at, now| {
+        first_retry(&uniform(&format!(r#","max_age_seconds":{age}"#)), &body(""), sent_at, now)
+    };
+    // Decided at second 10: the retry comes at second 611.
+    assert_eq!(aged(612, at(0), at(10)), Ok(601));
+    assert_eq!(aged(611, at(0), at(10)), Ok(601));
+    assert_eq!(aged(610, at(0), at(10)), EXPIRED);
+    assert_eq!(aged(611, at(0) + micros(1), at(10)), Ok(601));
+    assert_eq!(aged(611, at(0) - micros(1), at(10)), EXPIRED);
+    assert_eq!(aged(611, at(0), at(10) - micros(1)), Ok(601));
+    assert_eq!(aged(611, at(0), at(10) + micros(1)), EXPIRED);
+    assert_eq!(aged(611, at(0) + micros(1), at(10) + micros(1)), Ok(601));
+}
+
+#[test]
+fn expires_at_is_kept_to_the_microsecond() {
+    let expires = |members: &str, limit| {
+        let body = body(&format!(r#"{members}"expires_at":"{}""#, rfc3339(limit)));
+        first_retry(&uniform(""), &body, at(0), at(10))
+    };
+    for (members, delay) in [("", 601), (r#""redrive_generation":1,"#, 29)] {
+        let due = at(10 + i64::from(delay));
+        for limit in [due, due + micros(1), due + TimeDelta::seconds(1)] {
+            assert_eq!(expires(members, limit), Ok(delay), "{limit}");
+        }
+        for limit in [due - micros(1), due - TimeDelta::seconds(1)] {
+            assert_eq!(expires(members, limit), EXPIRED, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_hop_that_is_overdue_comes_now_and_expires_now() {
+    let hours = |members: &str| {
+        policy(&format!(
+            r#"{{"long_delays":true,"backoff":{{"kind":"uniform","max_delay_seconds":43200}}{members}}}"#
+        ))
+    };
+    // It failed at second 5, was due at second 7205, and is received when that is past.
+    let hopped = Failure { due_at: Some(rfc3339(at(7205))), ..transient() };
+    let schema = MessageSchema::default();
+    let body = body("");
+    let envelope = schema.parse(&body).unwrap();
+    let decided = |policy: &Policy, now| {
+        let failed = Failed { envelope: &envelope, failure: &hopped, sent_at: at(0), attributes_bytes: 0 };
+        match decide(policy, failed, None, now) {
+            Decision::Resend(resend) => {
+                let next = serde_json::from_str::<serde_json::Value>(&resend.body).unwrap();
+                let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
+                Ok((resend.delay.get(), resend.waited.get(), next))
+            }
+            Decision::GiveUp(give_up) => Err(give_up.reason),
+            Decision::Hop(due) => panic!("{due}"),
+        }
+    };
+    assert_eq!(decided(&hours(""), at(9000)), Ok((0, 7200, rfc3339(at(9000)))));
+    let aged = hours(r#","max_age_seconds":8000"#);
+    assert_eq!(decided(&aged, at(8000)), Ok((0, 7200, rfc3339(at(8000)))));
+    for late in [micros(1), TimeDelta::seconds(1)] {
+        assert_eq!(decided(&aged, at(8000) + late), Err(DeadLetterReason::MessageExpired));
+    }
+}
+
+#[test]
+fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_many() {
+    let policy = uniform("");
+    let hidden = |generation: u32, receive_count| {
+        let body = body(&format!(r#""redrive_generation":{generation}"#));
+        let metadata = MessageSchema::default().parse(&body).unwrap().metadata;
+        let failure = transient();
+        let stayed = Stayed { receive_count, ..stayed(&metadata, &failure) };
+        decide_on_queue(&policy, stayed, at(10)).map(VisibilitySeconds::get).unwrap()
+    };
+    assert_eq!([1, 2, 3].map(|receive| hidden(0, receive)), [601, 250, 604]);
+    assert_eq!([1, 2, 3].map(|receive| hidden(1, receive)), [29, 532, 374]);
+    let message_id = ID.parse().unwrap();
+    for receive in [9, 10, 11, 12, 100, 1000] {
+        let key = Key { message_id, generation: 1, attempt: receive };
+        assert_eq!(hidden(1, receive), delay(&policy, key).get(), "receive {receive}");
+    }
+}
+
+#[test]
+fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_last() {
+    let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
+    let failure = transient();
+    let decided = |policy: &Policy, sent_at, retention| {
+        let of = stayed(&metadata, &failure);
+        let queue = HidingQueue { retention, ..of.queue };
+        let stayed = Stayed { first_sent: at(-100), sent_at, queue, ..of };
+        decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get).map_err(|give_up| give_up.reason)
+    };
+    let week = Duration::from_secs(7 * 24 * 3600);
+    assert_eq!(decided(&uniform(r#","max_age_seconds":711"#), at(0), week), Ok(601));
+    assert_eq!(decided(&uniform(r#","max_age_seconds":710"#), at(0), week), EXPIRED);
+    // Visible at second 611, and then in the hands of the function for 180 s.
+    let keeping = |sent_at, seconds| decided(&uniform(""), sent_at, Duration::from_secs(seconds));
+    assert_eq!(keeping(at(0), 791), Ok(601));
+    assert_eq!(keeping(at(0), 790), EXPIRED);
+    assert_eq!(keeping(at(0) + micros(1), 791), Ok(601));
+    assert_eq!(keeping(at(0) - micros(1), 791), EXPIRED);
+}

@@ -1,0 +1,122 @@
+//! With delays that are spread, many receives, generations, and limits in time.
+
+use redeliver_core::backoff::{Key, delay};
+use redeliver_core::metadata::rfc3339;
+
+use super::*;
+
+fn spread(members: &str) -> Setup {
+    Setup { visibility: true, ..Setup::with_policy(&format!(r#"{{"max_attempts":20{members}}}"#)) }
+}
+
+impl Setup {
+    /// The policy's delay before the retry of message 1 that has this number.
+    fn delay(&self, generation: u32, attempt: u32) -> u64 {
+        let message_id = MessageSchema::default().parse(&body(1)).unwrap().metadata.message_id;
+        let key = Key { message_id, generation, attempt };
+        delay(&self.policy, key).get().into()
+    }
+
+    /// Sends message 1 with more members of its metadata, and receives it.
+    fn received_with(&self, members: &str, attributes: Attributes) -> ReceivedMessage {
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
+        sent_and_received(&self.source, Content { body, attributes, ..Content::default() })
+    }
+
+    /// The `Failure` of the only verdict.
+    fn verdict(&self) -> serde_json::Value {
+        document(&self.annotation.only().attributes, FAILURE)
+    }
+}
+
+/// What a message has that the console moved back from the final DLQ.
+fn came_back() -> Attributes {
+    let record = json!({
+        "stage": "message-processor",
+        "cause": { "type": "Db.Busy", "message": "come later" },
+        "dead_lettered_at": moment(-1000),
+        "sqs_message_id": "sqs-0",
+        "fingerprint": "0123456789abcdef",
+    });
+    Attributes::from([
+        ("DeadLetter".to_owned(), Attribute::string(record.to_string())),
+        ("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED")),
+        ("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 20 exceeded")),
+    ])
+}
+
+#[test]
+fn each_of_twenty_retries_comes_after_its_own_delay() {
+    let setup = spread("").failing(1, busy());
+    let mut record = setup.received_with("", Attributes::new());
+    for attempt in 1..=20 {
+        assert_eq!(setup.process(vec![record], 30).len(), 1, "it stays");
+        let (seconds, next) = setup.hidden_for();
+        assert_eq!((seconds, next.receive_count), (setup.delay(0, attempt), attempt + 1));
+        record = next;
+    }
+    assert!(setup.process(vec![record], 30).is_empty(), "it is given up");
+    let calls: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
+    assert_eq!(calls, (0..=20).collect::<Vec<_>>());
+    let verdict = setup.verdict();
+    assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(20)));
+}
+
+#[test]
+fn a_message_that_came_back_has_the_delays_of_its_new_generation() {
+    for (members, attributes, generation) in [
+        ("", came_back(), 1),
+        (r#","redrive_generation":2"#, came_back(), 3),
+        (r#","redrive_generation":2"#, Attributes::new(), 2),
+    ] {
+        let setup = spread("").failing(1, busy());
+        let record = setup.received_with(members, attributes);
+        assert_eq!(setup.process(vec![record], 30).len(), 1);
+        assert_eq!(setup.handler.calls()[0].redrive_generation, generation);
+        assert_eq!(setup.hidden_for().0, setup.delay(generation, 1), "generation {generation}");
+    }
+}
+
+#[test]
+fn a_message_that_came_back_is_as_old_as_its_new_generation_and_its_verdict_says_so() {
+    let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, moment(-9000));
+    let setup = spread(r#","max_age_seconds":1000"#).failing(1, busy());
+    let record = setup.received_with(&old, came_back());
+    assert_eq!(setup.process(vec![record], 30).len(), 1, "not one of its 1000 s is over");
+
+    let setup = spread("").failing(1, HandlerError::permanent("Gone", ""));
+    let record = setup.received_with(&old, came_back());
+    assert!(setup.process(vec![record], 30).is_empty());
+    let verdict = setup.verdict();
+    assert_eq!(
+        (&verdict["verdict"], &verdict["new_generation"], &verdict["attempts"]),
+        (&json!("NON_RETRYABLE_ERROR"), &json!(true), &json!(0))
+    );
+}
+
+#[test]
+fn the_queue_keeps_a_message_from_its_own_send_on_however_old_it_is() {
+    let setup = spread("").failing(1, busy());
+    let eight_days_ago = moment(-8 * 24 * 3600);
+    let retried = format!(r#","retry_attempt":1,"first_sent_time":"{eight_days_ago}""#);
+    let record = setup.received_with(&retried, Attributes::new());
+    assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for seven days more");
+    assert_eq!(setup.hidden_for().0, setup.delay(0, 1));
+}
+
+#[test]
+fn a_delay_and_its_limits_count_from_the_end_of_the_call() {
+    // The call is cut off after 25 s, five before the deadline.
+    let hidden = |limit: i64, micros: i64| {
+        let setup = spread("").on(1, Step::Hang);
+        let due = 25 + i64::try_from(setup.delay(0, 1)).unwrap() + limit;
+        let expires = start() + chrono::TimeDelta::seconds(due) + chrono::TimeDelta::microseconds(micros);
+        let expires = format!(r#","expires_at":"{}""#, rfc3339(expires));
+        let record = setup.received_with(&expires, Attributes::new());
+        let stays = setup.process(vec![record], 30).len() == 1;
+        assert_eq!(setup.annotation.sent().is_empty(), stays);
+        stays
+    };
+    assert!(hidden(0, 0) && hidden(0, 1) && hidden(1, 0));
+    assert!(!hidden(0, -1) && !hidden(-1, 0));
+}
