@@ -1,0 +1,110 @@
+//! `pattern`, by what its matching takes. Most patterns look at each character once. Some look at it with each of their states; and
+//! those with look-around or back-references may step back any number of times: such a text is matched with few steps back first,
+//! and with more as long as the meter has them.
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::Location;
+use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use serde_json::{Map, Value, json};
+
+use crate::Options;
+use crate::meter::of_bytes;
+use crate::metered::{Metered, Reading};
+
+/// Steps back that a text may take, one after the other.
+const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
+/// Steps back for a name that `patternProperties` matches in this way; nobody can try that twice.
+pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
+/// States that may be looked at together before it matters.
+const STATES_FREE: u64 = 40;
+
+/// Has `pattern` checked here.
+pub(crate) fn keyword(options: Options<'_>) -> Options<'_> {
+    options.with_keyword("pattern", pattern)
+}
+
+fn pattern<'a>(
+    _: &'a Map<String, Value>,
+    pattern: &'a Value,
+    _: Location,
+) -> Result<Box<dyn for<'i> Keyword<'i, Metered>>, ValidationError<'a>> {
+    let schema = json!({ "pattern": pattern });
+    let options = jsonschema::options_for::<Metered>;
+    let text = pattern.as_str().unwrap_or_default();
+    if let Ok(validator) = options().with_pattern_options(PatternOptions::regex()).build(&schema) {
+        return Ok(Box::new(Pattern {
+            attempts: vec![Attempt { validator, of_text: 0, of_byte: of_byte(text) }],
+        }));
+    }
+    let repeats = text.contains(['*', '+', '{']);
+    let attempts = STEPS_BACK.into_iter().map(|steps_back| {
+        let engine = PatternOptions::fancy_regex().backtrack_limit(steps_back);
+        let validator = options().with_pattern_options(engine).build(&schema)?;
+        let (of_text, of_byte) = of_steps_back(steps_back);
+        Ok(Attempt { validator, of_text, of_byte: if repeats { of_byte } else { 0 } })
+    });
+    Ok(Box::new(Pattern { attempts: attempts.collect::<Result<_, ValidationError<'_>>>()? }))
+}
+
+/// The same pattern with more and more steps back.
+struct Pattern {
+    attempts: Vec<Attempt>,
+}
+
+struct Attempt {
+    validator: Validator<Metered>,
+    of_text: u64,
+    of_byte: u64,
+}
+
+impl<'i> Keyword<'i, Metered> for Pattern {
+    fn validate(&self, node: Reading<'i>) -> Result<(), ValidationError<'i>> {
+        let Some(text) = node.value.as_str() else {
+            return Ok(());
+        };
+        for Attempt { validator, of_text, of_byte } in &self.attempts {
+            if !node.spend(of_bytes(text.len()) + of_text + of_byte * text.len() as u64) {
+                return Ok(());
+            }
+            match validator.validate(Reading { meter: None, ..node }) {
+                Err(error) if is_unfinished(&error) => {}
+                known => return known,
+            }
+        }
+        node.spend(u64::MAX);
+        Ok(())
+    }
+
+    fn is_valid(&self, node: Reading<'i>) -> bool {
+        self.validate(node).is_ok()
+    }
+}
+
+fn is_unfinished(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. })
+}
+
+/// What so many steps back take of a text and of each of its bytes: after a step all of the text may be looked at again.
+pub(crate) fn of_steps_back(steps: usize) -> (u64, u64) {
+    (200 * steps as u64, 16 * steps as u64)
+}
+
+/// What a byte takes beside reading it, where no engine has to step back: a look at each state of the repetitions that are counted,
+/// such as the `{64}` of `[0-9a-f]{64}`, where an attempt may begin at each character. After `^` there is one attempt, unless the
+/// pattern has endless repetitions or alternatives.
+pub(crate) fn of_byte(pattern: &str) -> u64 {
+    let begins_once =
+        pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");
+    let mut states: u64 = 0;
+    for (at, _) in pattern.match_indices('{') {
+        let count = pattern[at + 1..]
+            .split('}')
+            .next()
+            .and_then(|count| count.rsplit(',').find_map(|count| count.parse().ok()));
+        let count: u64 = count.unwrap_or(0);
+        let is_of_a_group = pattern[..at].ends_with(')');
+        states =
+            if is_of_a_group { states.max(1).saturating_mul(count) } else { states.saturating_add(count) };
+    }
+    if begins_once || states <= STATES_FREE { 0 } else { states.saturating_mul(20) }
+}
