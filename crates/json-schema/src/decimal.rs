@@ -5,33 +5,33 @@ use std::cmp::Ordering;
 use serde_json::Number;
 
 /// Larger exponents are taken for this one.
-const EXPONENT_MAX: i64 = 1_000_000_000_000_000_000;
+const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
 /// `digits * 10^exponent`, without zeros at either end of the digits; zero has none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decimal<'a> {
     is_negative: bool,
     /// The digits stand on both sides of the point.
-    whole: &'a str,
-    fraction: &'a str,
+    whole: &'a [u8],
+    fraction: &'a [u8],
     exponent: i64,
 }
 
 impl<'a> Decimal<'a> {
     pub(crate) fn of(number: &'a Number) -> Self {
-        let text = number.as_str();
-        let unsigned = text.strip_prefix('-').unwrap_or(text);
-        let (digits, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let (mut whole, mut fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        let text = number.as_str().as_bytes();
+        let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+        let (digits, exponent) = split(unsigned, |byte| matches!(byte, b'e' | b'E'));
+        let (whole, fraction) = split(digits, |byte| byte == b'.');
+        let (mut whole, mut fraction) = (without_leading(whole), without_trailing(fraction));
         let mut exponent = exponent_of(exponent) - length(fraction);
         if fraction.is_empty() {
-            let significant = whole.trim_end_matches('0');
+            let significant = without_trailing(whole);
             exponent += length(whole) - length(significant);
             whole = significant;
         }
         if whole.is_empty() {
-            fraction = fraction.trim_start_matches('0');
+            fraction = without_leading(fraction);
         }
         let is_zero = whole.is_empty() && fraction.is_empty();
         Self {
@@ -80,7 +80,7 @@ impl<'a> Decimal<'a> {
     }
 
     fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
-        self.whole.bytes().chain(self.fraction.bytes())
+        self.whole.iter().chain(self.fraction).copied()
     }
 
     /// Where the first digit stands, which says most of how large it is.
@@ -142,16 +142,35 @@ impl Divisor {
     }
 }
 
-fn exponent_of(text: &str) -> i64 {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
+/// What stands before and after the first such byte.
+fn split(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| is_separator(*byte)) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
+    }
+}
+
+fn without_leading(digits: &[u8]) -> &[u8] {
+    &digits[digits.iter().take_while(|digit| **digit == b'0').count()..]
+}
+
+fn without_trailing(digits: &[u8]) -> &[u8] {
+    &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
+}
+
+/// Of nothing it is 0.
+fn exponent_of(text: &[u8]) -> i64 {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
     };
-    sign * digits.parse().unwrap_or(EXPONENT_MAX).min(EXPONENT_MAX)
+    let append = |value: i64, digit: &u8| (value * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX);
+    let value = digits.iter().fold(0, append);
+    if is_negative { -value } else { value }
 }
 
 #[expect(clippy::cast_possible_wrap, reason = "no text is that long")]
-fn length(text: &str) -> i64 {
+fn length(text: &[u8]) -> i64 {
     text.len() as i64
 }
 

@@ -65,7 +65,7 @@ impl Schema {
             serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
         let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
         let of_byte = of_names(&schema);
-        let linear = options.clone().with_pattern_options(PatternOptions::regex());
+        let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
         if let Ok(validator) = linear.build(&schema) {
             return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
         }

@@ -3,18 +3,23 @@
 //! Once that is exhausted there are no more items, members or characters, so whatever the schema asks, the check ends soon. What
 //! it finds after that is told from what it found before by [`NOT_READ`].
 
+mod containers;
+
 use std::borrow::Cow;
 
 use jsonschema::JsonType;
-use jsonschema::json::{Array, Json, JsonNumber, Node, NodeIdentity, Object};
-use serde_json::{Map, Number, Value};
+use jsonschema::json::{Json, JsonNumber, Node, NodeIdentity};
+use serde_json::{Number, Value};
 
 use crate::decimal::Decimal;
-use crate::meter::{LOOK, Meter, VIOLATION, of_bytes};
-use crate::unique;
+use crate::meter::{LOOK, Meter, NUMBER, VIOLATION, of_bytes};
+use containers::{Items, Members};
 
 /// The value of a violation that was found in what was not read.
 pub(crate) static NOT_READ: Value = Value::Null;
+
+/// Bytes of an index and its slash.
+const INDEX: usize = 8;
 
 /// The representation.
 pub(crate) struct Metered;
@@ -24,6 +29,8 @@ pub(crate) struct Metered;
 pub(crate) struct Reading<'a> {
     pub(crate) value: &'a Value,
     pub(crate) meter: Option<&'a Meter>,
+    /// Bytes of its place, which each of its violations has.
+    pub(crate) place: usize,
 }
 
 impl Reading<'_> {
@@ -47,7 +54,7 @@ impl Json for Metered {
 
     fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
         *buffer = Value::String(string.to_owned());
-        f(Reading { value: buffer, meter: None })
+        f(Reading { value: buffer, meter: None, place: 0 })
     }
 }
 
@@ -58,12 +65,12 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 
     fn as_object(&self) -> Option<Members<'a>> {
         self.spend(LOOK);
-        self.value.as_object().map(|members| Members { members, meter: self.meter })
+        self.value.as_object().map(|members| Members { members, meter: self.meter, place: self.place })
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
         self.spend(LOOK);
-        self.value.as_array().map(|items| Items { items, meter: self.meter })
+        self.value.as_array().map(|items| Items { items, meter: self.meter, place: self.place })
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
@@ -107,7 +114,7 @@ impl<'a> Node<'a, Metered> for Reading<'a> {
 
     fn to_value(&self) -> Cow<'a, Value> {
         let bytes = self.value.as_str().map_or(0, str::len);
-        let is_paid = self.spend(VIOLATION + of_bytes(bytes));
+        let is_paid = self.spend(VIOLATION + of_bytes(bytes + 2 * self.place));
         let is_marked = !is_paid && self.meter.is_some_and(Meter::marks_what_is_not_read);
         Cow::Borrowed(if is_marked { &NOT_READ } else { self.value })
     }
@@ -121,10 +128,10 @@ impl Reading<'_> {
     /// As JSON Schema has it: numbers by their value, however they are written.
     fn equals(self, expected: &Value) -> bool {
         self.spend(LOOK);
-        let of = |value| Reading { value, meter: self.meter };
+        let of = |value| Reading { value, ..self };
         match (self.value, expected) {
             (Value::Number(left), Value::Number(right)) => {
-                self.spend(of_bytes(left.as_str().len() + right.as_str().len()));
+                self.spend(2 * NUMBER + of_bytes(left.as_str().len() + right.as_str().len()));
                 Decimal::of(left) == Decimal::of(right)
             }
             (Value::String(left), Value::String(right)) => {
@@ -143,87 +150,6 @@ impl Reading<'_> {
             }
             (left, right) => left == right,
         }
-    }
-}
-
-/// The members of an object.
-pub(crate) struct Members<'a> {
-    members: &'a Map<String, Value>,
-    meter: Option<&'a Meter>,
-}
-
-impl<'a> Object<'a, Metered> for Members<'a> {
-    type Node = Reading<'a>;
-    type MemberName = &'a str;
-    type MembersIter = MembersIter<'a>;
-
-    fn len(&self) -> usize {
-        if self.meter.is_some_and(Meter::is_exhausted) { 0 } else { self.members.len() }
-    }
-
-    fn get(&self, key: &String) -> Option<Reading<'a>> {
-        let meter = self.meter;
-        let is_paid = meter.is_none_or(|meter| meter.spend(of_bytes(key.len())));
-        self.members.get(key).filter(|_| is_paid).map(|value| Reading { value, meter })
-    }
-
-    fn members(&self) -> MembersIter<'a> {
-        MembersIter { members: self.members.iter(), meter: self.meter }
-    }
-}
-
-/// [`Members`] in their order.
-pub(crate) struct MembersIter<'a> {
-    members: serde_json::map::Iter<'a>,
-    meter: Option<&'a Meter>,
-}
-
-impl<'a> Iterator for MembersIter<'a> {
-    type Item = (&'a str, Reading<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let (name, value) = self.members.next()?;
-        let is_paid = self.meter.is_none_or(|meter| meter.spend(meter.of_name(name)));
-        is_paid.then_some((name.as_str(), Reading { value, meter: self.meter }))
-    }
-}
-
-/// The items of an array.
-pub(crate) struct Items<'a> {
-    items: &'a [Value],
-    meter: Option<&'a Meter>,
-}
-
-impl<'a> Array<'a, Metered> for Items<'a> {
-    type Node = Reading<'a>;
-    type ElementsIter = ItemsIter<'a>;
-
-    fn len(&self) -> usize {
-        if self.meter.is_some_and(Meter::is_exhausted) { 0 } else { self.items.len() }
-    }
-
-    fn elements(&self) -> ItemsIter<'a> {
-        ItemsIter { items: self.items.iter(), meter: self.meter }
-    }
-
-    fn is_unique(&self) -> bool {
-        unique::are_unique(self.items, |bytes| self.meter.is_none_or(|meter| meter.spend(of_bytes(bytes))))
-    }
-}
-
-/// [`Items`] in their order.
-pub(crate) struct ItemsIter<'a> {
-    items: std::slice::Iter<'a, Value>,
-    meter: Option<&'a Meter>,
-}
-
-impl<'a> Iterator for ItemsIter<'a> {
-    type Item = Reading<'a>;
-
-    fn next(&mut self) -> Option<Reading<'a>> {
-        let value = self.items.next()?;
-        let is_paid = self.meter.is_none_or(|meter| meter.spend(LOOK));
-        is_paid.then_some(Reading { value, meter: self.meter })
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::Options;
 use crate::decimal::{Decimal, Divisor};
-use crate::meter::of_bytes;
+use crate::meter::{NUMBER, of_bytes};
 use crate::metered::{Metered, Reading};
 
 /// Has numbers checked here.
@@ -109,7 +109,7 @@ impl<'i> Keyword<'i, Metered> for Numeric {
         let Some(number) = node.value.as_number() else {
             return true;
         };
-        if !node.spend(of_bytes(number.as_str().len())) {
+        if !node.spend(NUMBER + of_bytes(number.as_str().len())) {
             return true;
         }
         let number = Decimal::of(number);

@@ -4,7 +4,7 @@
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::Location;
-use jsonschema::{Keyword, PatternOptions, ValidationError, Validator};
+use jsonschema::{Keyword, PatternOptions, Regex, ValidationError, Validator};
 use serde_json::{Map, Value, json};
 
 use crate::Options;
@@ -15,8 +15,11 @@ use crate::metered::{Metered, Reading};
 const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
 /// Steps back for a name that `patternProperties` matches in this way; nobody can try that twice.
 pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
-/// States that may be looked at together before it matters.
-const STATES_FREE: u64 = 40;
+/// States of which an automaton can know all combinations.
+const STATES_FREE: u64 = 8;
+/// What a byte takes where it does not, and a look at a state.
+const OF_BYTE: u64 = 200;
+const OF_STATE: u64 = 30;
 
 /// Has `pattern` checked here.
 pub(crate) fn keyword(options: Options<'_>) -> Options<'_> {
@@ -31,10 +34,9 @@ fn pattern<'a>(
     let schema = json!({ "pattern": pattern });
     let options = jsonschema::options_for::<Metered>;
     let text = pattern.as_str().unwrap_or_default();
-    if let Ok(validator) = options().with_pattern_options(PatternOptions::regex()).build(&schema) {
-        return Ok(Box::new(Pattern {
-            attempts: vec![Attempt { validator, of_text: 0, of_byte: of_byte(text) }],
-        }));
+    let of_byte = of_byte(text);
+    if let Ok(validator) = options().with_pattern_options(linear(of_byte)).build(&schema) {
+        return Ok(Box::new(Pattern { attempts: vec![Attempt { validator, of_text: 0, of_byte }] }));
     }
     let repeats = text.contains(['*', '+', '{']);
     let attempts = STEPS_BACK.into_iter().map(|steps_back| {
@@ -89,22 +91,40 @@ pub(crate) fn of_steps_back(steps: usize) -> (u64, u64) {
     (200 * steps as u64, 16 * steps as u64)
 }
 
-/// What a byte takes beside reading it, where no engine has to step back: a look at each state of the repetitions that are counted,
-/// such as the `{64}` of `[0-9a-f]{64}`, where an attempt may begin at each character. After `^` there is one attempt, unless the
-/// pattern has endless repetitions or alternatives.
+/// The engine for a pattern whose bytes take so much. To learn the combinations of many states would take more than to look at each.
+pub(crate) fn linear(of_byte: u64) -> PatternOptions<Regex> {
+    let engine = PatternOptions::regex();
+    if of_byte > 0 { engine.dfa_size_limit(1) } else { engine }
+}
+
+/// What a byte takes beside reading it, where no engine has to step back: a look at each state that an attempt may be in, where one
+/// may begin at each character. Counted repetitions have most of them, such as the `{64}` of `[0-9a-f]{64}`. After `^` there is one
+/// attempt, unless the pattern has endless repetitions or alternatives. Where a word ends in Unicode an automaton cannot know.
 pub(crate) fn of_byte(pattern: &str) -> u64 {
     let begins_once =
         pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");
-    let mut states: u64 = 0;
-    for (at, _) in pattern.match_indices('{') {
-        let count = pattern[at + 1..]
-            .split('}')
-            .next()
-            .and_then(|count| count.rsplit(',').find_map(|count| count.parse().ok()));
-        let count: u64 = count.unwrap_or(0);
-        let is_of_a_group = pattern[..at].ends_with(')');
-        states =
-            if is_of_a_group { states.max(1).saturating_mul(count) } else { states.saturating_add(count) };
+    let has_word_boundary = [r"\b", r"\B"].iter().any(|boundary| pattern.contains(boundary));
+    let states = states(pattern);
+    if !has_word_boundary && (begins_once || states <= STATES_FREE) {
+        0
+    } else {
+        OF_BYTE.saturating_add(states.saturating_mul(OF_STATE))
     }
-    if begins_once || states <= STATES_FREE { 0 } else { states.saturating_mul(20) }
+}
+
+/// About as many as there are places in it that match more than one character.
+fn states(pattern: &str) -> u64 {
+    let places = ["[", "|", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\p", r"\P", "."];
+    let mut states = places.iter().map(|place| pattern.matches(place).count() as u64).sum::<u64>();
+    for (at, _) in pattern.match_indices('{') {
+        let counts = pattern[at + 1..].split('}').next().unwrap_or_default();
+        let most = counts.rsplit(',').find_map(|count| count.parse::<u64>().ok()).unwrap_or(0);
+        let is_of_a_group = pattern[..at].ends_with(')');
+        states = if is_of_a_group {
+            states.max(1).saturating_mul(most.max(1))
+        } else {
+            states.saturating_add(most)
+        };
+    }
+    states
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
 use crate::meter::Meter;
@@ -41,6 +41,8 @@ pub fn list(violations: &[Violation]) -> String {
 
 /// More would only be cut off; and a hostile message can break a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
+/// The same of their text, in bytes: a place can be as long as a message. The one that goes beyond it is the last.
+const TEXT_MAX: usize = 65_536;
 /// The rule that a hostile message breaks.
 const TAKES_TOO_LONG: &str =
     "takes too long to check: it has too much of what the schema looks at again and again";
@@ -52,35 +54,62 @@ pub(super) fn violations(
     meter: &Meter,
     at: &str,
 ) -> Vec<Violation> {
-    let reading = Reading { value: instance, meter: Some(meter) };
+    let reading = Reading { value: instance, meter: Some(meter), place: 0 };
     let errors = validator.iter_errors(reading);
     let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const NOT_READ));
-    let mut found = Vec::new();
-    for error in errors.take(VIOLATIONS_MAX) {
+    let mut found = Found::default();
+    for error in errors {
+        if found.is_full() {
+            break;
+        }
+        found.describe(&error, at);
+    }
+    let Found { violations: found, .. } = found;
+    let is_unknown = found.is_empty() || !meter.marks_what_is_not_read();
+    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { found }
+}
+
+#[derive(Default)]
+struct Found {
+    violations: Vec<Violation>,
+    bytes: usize,
+}
+
+impl Found {
+    fn describe(&mut self, error: &ValidationError<'_>, at: &str) {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                found.extend(unexpected.iter().map(|name| {
-                    Violation::new(format!("{pointer}/{}", escaped(name)), "is not a known member")
-                }));
+                for name in unexpected {
+                    if self.is_full() {
+                        return;
+                    }
+                    self.push(format!("{pointer}/{}", escaped(name)), "is not a known member".to_owned());
+                }
             }
             ValidationErrorKind::Required { property } => {
                 let name = escaped(property.as_str().unwrap_or_default());
-                found.push(Violation::new(format!("{pointer}/{name}"), "is missing"));
+                self.push(format!("{pointer}/{name}"), "is missing".to_owned());
             }
             // Here the value is the name of a member: it has a place in the pointer, as the others' names.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = escaped(error.instance().as_str().unwrap_or_default());
                 let rule = without_value(&error.masked_with("").to_string());
-                found.push(Violation::new(format!("{pointer}/{name}"), format!("has a name that {rule}")));
+                self.push(format!("{pointer}/{name}"), format!("has a name that {rule}"));
             }
-            _ => found.push(Violation::new(pointer, without_value(&error.masked_with("").to_string()))),
+            _ => self.push(pointer, without_value(&error.masked_with("").to_string())),
         }
     }
-    found.truncate(VIOLATIONS_MAX);
-    let is_unknown = found.is_empty() || !meter.marks_what_is_not_read();
-    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { found }
+
+    fn push(&mut self, pointer: String, rule: String) {
+        self.bytes += pointer.len() + rule.len();
+        self.violations.push(Violation { pointer, rule });
+    }
+
+    fn is_full(&self) -> bool {
+        self.violations.len() == VIOLATIONS_MAX || self.bytes > TEXT_MAX
+    }
 }
 
 /// A member's name as JSON Pointer writes it.

@@ -95,7 +95,7 @@ fn by_data_schema() -> Vec<Case> {
             array(|index| format!("0.{:09990}", index * 7_654_321 + 1))
         }),
         Case::by_data_schema("multipleOf, one integer", items(r#""multipleOf":7"#), || {
-            array(|_| "7".repeat(MESSAGE_BYTES - 200))
+            array(|_| "7".repeat(MESSAGE_BYTES - 1000))
         }),
         Case::by_data_schema("multipleOf, huge exponents", items(r#""multipleOf":0.07"#), || {
             array(|index| format!("{index}e999999"))
@@ -106,6 +106,11 @@ fn by_data_schema() -> Vec<Case> {
                 r#""multipleOf":0.01,"minimum":0,"maximum":1e3,"exclusiveMinimum":-1,"exclusiveMaximum":1e4"#,
             ),
             || array(|index| format!("{}.{:02}", index % 1000, index % 100)),
+        ),
+        Case::by_data_schema(
+            "type, each item wrong at a place of half a MiB",
+            of(r#""additionalProperties":{"items":{"type":"string"}}"#),
+            || format!(r#"{{"{}":[{}]}}"#, "n".repeat(MESSAGE_BYTES / 2), list(200_000, |_| "0".to_owned())),
         ),
         Case::by_data_schema("type, each item wrong", items(r#""type":"string""#), || {
             array(|_| "0".to_owned())
@@ -123,24 +128,15 @@ fn by_data_schema() -> Vec<Case> {
         }),
         Case::by_data_schema(
             "pattern, word boundaries in Unicode",
-            items(r#""pattern":"\\b[\\w.]{0,200}[\\w-]{0,200}!$""#),
-            || text("éab"),
+            items(r#""pattern":"\\b(\\w{1,13}\\s){3}x\\b""#),
+            || array(|_| format!("\"{}\"", "éa b".repeat(250))),
         ),
-        Case::by_data_schema(
-            "pattern, a state for each repetition",
-            items(r#""pattern":"(?:a|b)*a(?:a|b){200}c""#),
-            || {
-                array(|index| {
-                    format!(
-                        "\"{}\"",
-                        format!("{:b}", index * 7_654_321 + (1 << 60))
-                            .replace('0', "a")
-                            .replace('1', "b")
-                            .repeat(300)
-                    )
-                })
-            },
-        ),
+        Case::by_data_schema("pattern, 200 states", items(r#""pattern":"(?:a|b)*a(?:a|b){200}c""#), || {
+            array(|index| as_and_bs(index, 300))
+        }),
+        Case::by_data_schema("pattern, 30 states", items(r#""pattern":"(?:a|b)*a(?:a|b){30}c""#), || {
+            array(|index| as_and_bs(index, 1))
+        }),
         Case::by_data_schema(
             "pattern, look-ahead at each character",
             items(r#""pattern":"(?=.*x)y""#),
@@ -244,6 +240,13 @@ fn object(member: impl Fn(usize) -> String) -> String {
 
 fn text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
+}
+
+/// A text in which no engine finds a short way: the bits of numbers.
+fn as_and_bs(index: usize, times: usize) -> String {
+    let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let bits: String = (index * times * 16..(index + 1) * times * 16).map(bits).collect();
+    format!("\"{}\"", bits.replace('0', "a").replace('1', "b"))
 }
 
 fn list(count: usize, item: impl Fn(usize) -> String) -> String {

@@ -87,6 +87,7 @@ fn run(workload: &Workload, case: &Case, record: ReceivedMessage) {
 }
 
 /// The best of some runs, each with its name.
+#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
 fn time_hostile() -> ExitCode {
     for case in hostile::cases() {
         let message = case.message();
