@@ -7,6 +7,7 @@ mod storms;
 use clap::ValueEnum;
 
 use crate::bundle::{Architecture, bundle, bundle_floor};
+use crate::hostile;
 use crate::instructions;
 use crate::tools::{Failure, cargo, run};
 use crate::venv;
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Core,
     /// The same in instructions, counted by callgrind and compared with the committed figures. The tests do it too.
     Instructions,
+    /// The worst messages that we know, each as large as SQS takes: instructions, with the limit, and time. The tests do it too.
+    Hostile,
     /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
     Local,
     /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
@@ -34,6 +37,7 @@ pub(crate) fn bench(what: Bench) -> Result<(), Failure> {
         Bench::Audit => audit(),
         Bench::Core => core::core(),
         Bench::Instructions => instructions::tools().and_then(|()| instructions::check()),
+        Bench::Hostile => instructions::tools().and_then(|()| hostile::check()),
         Bench::Local => local::local(),
         Bench::Storms => storms::storms(),
         Bench::Functions => functions(),

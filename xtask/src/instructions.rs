@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -18,7 +18,9 @@ const TIMES: u64 = 20;
 const COUNTED: &str = "--toggle-collect=core::counted*";
 
 #[derive(Deserialize)]
-struct Figures {
+pub(crate) struct Figures {
+    /// The most that a hostile message may cost.
+    pub(crate) hostile_max: u64,
     /// What is neither a failure nor worth a word.
     tolerance_percent: u64,
     /// The compiler that they were counted with.
@@ -41,7 +43,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     let program = program()?;
     let mut worse = Vec::new();
     for (case, figure) in &figures.instructions {
-        let counted = count(&program, case)?;
+        let counted = count(&program, &["count", case, &TIMES.to_string()])? / TIMES;
         let verdict = Verdict::of(counted, *figure, figures.tolerance_percent);
         println!("{counted:>12} for {figure:>12}  {case}{}", verdict.words());
         if verdict == Verdict::More {
@@ -88,14 +90,14 @@ impl Verdict {
     }
 }
 
-fn figures() -> Result<Figures, Failure> {
+pub(crate) fn figures() -> Result<Figures, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(format!("{FIGURES}: {error}"));
     let text = fs::read_to_string(root().join(FIGURES)).map_err(|error| failure(&error))?;
     toml::from_str(&text).map_err(|error| failure(&error))
 }
 
 /// Builds the benchmark; where it is.
-fn program() -> Result<PathBuf, Failure> {
+pub(crate) fn program() -> Result<PathBuf, Failure> {
     #[derive(Deserialize)]
     struct Message {
         executable: Option<PathBuf>,
@@ -107,14 +109,13 @@ fn program() -> Result<PathBuf, Failure> {
     built.ok_or_else(|| Failure("cargo bench has built no program".to_owned()))
 }
 
-fn count(program: &PathBuf, case: &str) -> Result<u64, Failure> {
+/// The instructions of what is counted in one run of the benchmark with these arguments.
+pub(crate) fn count(program: &Path, arguments: &[&str]) -> Result<u64, Failure> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);
-    let report = output(valgrind.arg(program).args(["count", case, &TIMES.to_string()]))?;
-    match collected(&report) {
-        Some(count) if count > 0 => Ok(count / TIMES),
-        _ => Err(Failure(format!("callgrind has counted nothing of `{case}`:\n{report}"))),
-    }
+    let report = output(valgrind.arg(program).args(arguments))?;
+    let count = collected(&report).filter(|count| *count > 0);
+    count.ok_or_else(|| Failure(format!("callgrind has counted nothing of {arguments:?}:\n{report}")))
 }
 
 /// `==PID== Collected : 4665597`.

@@ -7,6 +7,7 @@ mod bundle;
 mod fuzz;
 #[cfg(test)]
 mod guarantees;
+mod hostile;
 mod instructions;
 mod report;
 mod simulate;

@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
 use crate::fuzz;
+use crate::hostile;
 use crate::instructions;
 use crate::report::{Report, forget_skipped_tests};
 use crate::simulate;
@@ -108,7 +109,10 @@ fn unit_tests_step(report: &mut Report) -> Result<(), Failure> {
 /// Time is no test, but instructions are: they are the same in every run.
 fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
     match instructions::tools() {
-        Ok(()) => report.step("instruction counts of the core", instructions::check),
+        Ok(()) => {
+            report.step("instruction counts of the core", instructions::check)?;
+            report.step("instruction counts of hostile messages", hostile::check)
+        }
         Err(Failure(remedy)) => report.skip("instruction counts of the core", &remedy),
     }
 }

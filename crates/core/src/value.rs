@@ -1,25 +1,24 @@
 //! JSON as a value, to be checked against a schema or compared with what an edit made of it.
 
-use serde::de::Error as _;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-
-use crate::envelope::unchecked_members;
 
 /// How the member names begin that `serde_json` keeps for itself: an object with one of them becomes a number, or the text inside.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// As `serde_json` has it: it refuses one level more.
-const NESTING_MAX: usize = 127;
-
 /// Reads a text. `serde_json` alone reads the two objects wrongly that it uses to pass on numbers and raw text; such names
-/// are looked for, and then the text is read object by object. Of a member that stands twice the last one counts.
+/// are looked for, and then the text is read another way. Of a member that stands twice the last one counts.
 ///
 /// # Errors
 /// It is not JSON, is nested too deep, or has a lone surrogate, which no text can hold.
 pub fn read(text: &str) -> serde_json::Result<Value> {
     if may_have_private_name(text) {
-        by_parts(serde_json::from_str::<&RawValue>(text)?, NESTING_MAX)
+        // Skimmed first, since names that are read as bytes may hold control characters.
+        serde_json::from_str::<&RawValue>(text)?;
+        serde_json::from_str(text).map(|Plain(value)| value)
     } else {
         serde_json::from_str(text)
     }
@@ -31,23 +30,102 @@ fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
-fn by_parts(raw: &RawValue, levels: usize) -> serde_json::Result<Value> {
-    let text = raw.get();
-    let Some(levels) = levels.checked_sub(usize::from(text.starts_with(['{', '[']))) else {
-        return Err(serde_json::Error::custom("recursion limit exceeded"));
-    };
-    if text.starts_with('{') {
+/// A value whose objects have the names that stand there. The two objects that `serde_json` makes up have a name that is given
+/// as text; one that stands in a document can be asked for as bytes.
+struct Plain(Value);
+
+impl<'de> Deserialize<'de> for Plain {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PlainVisitor).map(Self)
+    }
+}
+
+struct PlainVisitor;
+
+impl<'de> Visitor<'de> for PlainVisitor {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(Plain(item)) = items.next_element()? {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
-        for (name, value) in unchecked_members(text)? {
-            let name = String::from_utf8(name.into_owned()).map_err(serde_json::Error::custom)?;
-            object.insert(name, by_parts(value, levels)?);
+        while let Some(name) = members.next_key()? {
+            match name {
+                Name::MadeUp => {
+                    let digits: String = members.next_value()?;
+                    return serde_json::from_str(&digits).map_err(A::Error::custom);
+                }
+                Name::Standing(name) => {
+                    let Plain(value) = members.next_value()?;
+                    object.insert(name, value);
+                }
+            }
         }
         Ok(Value::Object(object))
-    } else if text.starts_with('[') {
-        let items: Vec<&RawValue> = serde_json::from_str(text)?;
-        items.into_iter().map(|item| by_parts(item, levels)).collect()
-    } else {
-        serde_json::from_str(text)
+    }
+}
+
+enum Name {
+    /// By `serde_json`, of a number.
+    MadeUp,
+    Standing(String),
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Name;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a member's name")
+            }
+
+            fn visit_str<E: Error>(self, _: &str) -> Result<Name, E> {
+                Ok(Name::MadeUp)
+            }
+
+            fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<Name, E> {
+                let name =
+                    std::str::from_utf8(name).map_err(|_| E::custom("lone surrogate in a member's name"))?;
+                Ok(Name::Standing(name.to_owned()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
     }
 }
 

@@ -3,17 +3,34 @@
 //! A crate of its own, since the validator's code is generic and compiled with its user: here it is built to be small, while
 //! the core, which looks at every message, is built to be fast.
 
+mod decimal;
+mod meter;
+mod metered;
+mod numeric;
+mod pattern;
+mod unique;
 mod violation;
 
-use jsonschema::{Retrieve, Uri, ValidationError, ValidationOptions, Validator};
+use std::sync::Arc;
+
+use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
+
+use meter::{Meter, Names};
+use metered::Metered;
 
 pub use violation::{Violation, list};
 
 /// A compiled schema.
 #[derive(Clone, Debug)]
-pub struct Schema(Validator);
+pub struct Schema {
+    validator: Validator<Metered>,
+    names: Names,
+}
+
+/// How a schema is compiled.
+type Options<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, Metered>;
 
 /// Why a schema is refused: what it is, as a phrase.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -32,7 +49,7 @@ impl Schema {
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
     pub fn new(text: &str) -> Result<Self, SchemaError> {
-        Self::build(text, jsonschema::options())
+        Self::build(text, jsonschema::options_for())
     }
 
     /// The same, but each `format` is checked, which drafts from 2019-09 on do only if asked to.
@@ -40,20 +57,44 @@ impl Schema {
     /// # Errors
     /// As [`Schema::new`].
     pub fn with_formats(text: &str) -> Result<Self, SchemaError> {
-        Self::build(text, jsonschema::options().should_validate_formats(true))
+        Self::build(text, jsonschema::options_for().should_validate_formats(true))
     }
 
-    fn build(text: &str, options: ValidationOptions<'_>) -> Result<Self, SchemaError> {
+    fn build(text: &str, options: Options<'_>) -> Result<Self, SchemaError> {
         let schema: Value =
             serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
-        let options = options.with_retriever(NothingIsFetched);
-        options.build(&schema).map(Self).map_err(|error| SchemaError::NotASchema(describe(&error)))
+        let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
+        let of_byte = of_names(&schema);
+        let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
+        if let Ok(validator) = linear.build(&schema) {
+            return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
+        }
+        // Either it is wrong, or names are matched with look-around.
+        let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
+        let validator = options.with_pattern_options(engine).build(&schema);
+        let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
+        let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
+        Ok(Self { validator, names: Names { of_name, of_byte: of_byte + of_step, step_back: true } })
     }
 
-    /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer.
+    /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long is one.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
-        violation::violations(&self.0, instance, at)
+        violation::violations(&self.validator, instance, &Meter::new(self.names), at)
+    }
+}
+
+/// What a byte of a name takes, with the dearest pattern of any `patternProperties`.
+fn of_names(schema: &Value) -> u64 {
+    match schema {
+        Value::Object(members) => {
+            let patterns = members.get("patternProperties").and_then(Value::as_object);
+            let patterns = patterns.into_iter().flat_map(|patterns| patterns.keys());
+            let here = patterns.map(|pattern| pattern::of_byte(pattern)).max().unwrap_or(0);
+            members.values().map(of_names).fold(here, u64::max)
+        }
+        Value::Array(items) => items.iter().map(of_names).max().unwrap_or(0),
+        _ => 0,
     }
 }
 
@@ -69,3 +110,6 @@ impl Retrieve for NothingIsFetched {
         Err(format!("remote references are refused; put {uri} under \"$defs\" of the schema itself").into())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-use jsonschema::Validator;
 use jsonschema::error::ValidationErrorKind;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
+
+use crate::meter::Meter;
+use crate::metered::{Metered, NOT_READ, Reading};
 
 /// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,80 +39,77 @@ pub fn list(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// All exponents of a document together. A validator writes out the digits of `1e-400`: a message full of such numbers
-/// would take it minutes, and with these few at most half a second.
-const EXPONENTS_MAX: u32 = 1_000_000;
-/// Smaller exponents cost nothing worth counting.
-const EXPONENT_FREE: u32 = 30;
 /// More would only be cut off; and a hostile message can break a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
+/// The same of their text, in bytes: a place can be as long as a message. The one that goes beyond it is the last.
+const TEXT_MAX: usize = 65_536;
+/// The rule that a hostile message breaks.
+const TAKES_TOO_LONG: &str =
+    "takes too long to check: it has too much of what the schema looks at again and again";
 
 /// What `instance` breaks of a schema, the first hundred rules; `at` is the instance's own pointer.
-pub(super) fn violations(validator: &Validator, instance: &Value, at: &str) -> Vec<Violation> {
-    let mut left = EXPONENTS_MAX;
-    if let Some(pointer) = too_far(instance, &mut left) {
-        return vec![Violation::new(
-            format!("{at}{pointer}"),
-            format!(
-                "brings the exponents to more than {EXPONENTS_MAX} together, which takes too long to check"
-            ),
-        )];
+pub(super) fn violations(
+    validator: &Validator<Metered>,
+    instance: &Value,
+    meter: &Meter,
+    at: &str,
+) -> Vec<Violation> {
+    let reading = Reading { value: instance, meter: Some(meter), place: 0 };
+    let errors = validator.iter_errors(reading);
+    let errors = errors.filter(|error| !std::ptr::eq(error.instance().as_ref(), &raw const NOT_READ));
+    let mut found = Found::default();
+    for error in errors {
+        if found.is_full() {
+            break;
+        }
+        found.describe(&error, at);
     }
-    let mut found = Vec::new();
-    for error in validator.iter_errors(instance).take(VIOLATIONS_MAX) {
+    let Found { violations: found, .. } = found;
+    let is_unknown = found.is_empty() || !meter.marks_what_is_not_read();
+    if meter.is_exhausted() && is_unknown { vec![Violation::new(at, TAKES_TOO_LONG)] } else { found }
+}
+
+#[derive(Default)]
+struct Found {
+    violations: Vec<Violation>,
+    bytes: usize,
+}
+
+impl Found {
+    fn describe(&mut self, error: &ValidationError<'_>, at: &str) {
         let pointer = format!("{at}{}", error.instance_path().as_str());
         match error.kind() {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-                found.extend(unexpected.iter().map(|name| {
-                    Violation::new(format!("{pointer}/{}", escaped(name)), "is not a known member")
-                }));
+                for name in unexpected {
+                    if self.is_full() {
+                        return;
+                    }
+                    self.push(format!("{pointer}/{}", escaped(name)), "is not a known member".to_owned());
+                }
             }
             ValidationErrorKind::Required { property } => {
                 let name = escaped(property.as_str().unwrap_or_default());
-                found.push(Violation::new(format!("{pointer}/{name}"), "is missing"));
+                self.push(format!("{pointer}/{name}"), "is missing".to_owned());
             }
             // Here the value is the name of a member: it has a place in the pointer, as the others' names.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = escaped(error.instance().as_str().unwrap_or_default());
                 let rule = without_value(&error.masked_with("").to_string());
-                found.push(Violation::new(format!("{pointer}/{name}"), format!("has a name that {rule}")));
+                self.push(format!("{pointer}/{name}"), format!("has a name that {rule}"));
             }
-            _ => found.push(Violation::new(pointer, without_value(&error.masked_with("").to_string()))),
+            _ => self.push(pointer, without_value(&error.masked_with("").to_string())),
         }
     }
-    found.truncate(VIOLATIONS_MAX);
-    found
-}
 
-/// The pointer of the number whose exponent is more than what is `left`.
-fn too_far(instance: &Value, left: &mut u32) -> Option<String> {
-    match instance {
-        Value::Number(number) => match left.checked_sub(exponent(&number.to_string())) {
-            Some(rest) => {
-                *left = rest;
-                None
-            }
-            None => Some(String::new()),
-        },
-        Value::Array(items) => items
-            .iter()
-            .enumerate()
-            .find_map(|(index, item)| Some(format!("/{index}{}", too_far(item, left)?))),
-        Value::Object(members) => members
-            .iter()
-            .find_map(|(name, value)| Some(format!("/{}{}", escaped(name), too_far(value, left)?))),
-        _ => None,
+    fn push(&mut self, pointer: String, rule: String) {
+        self.bytes += pointer.len() + rule.len();
+        self.violations.push(Violation { pointer, rule });
     }
-}
 
-/// The exponent without its sign, 0 where it is small.
-fn exponent(number: &str) -> u32 {
-    let Some((_, exponent)) = number.split_once(['e', 'E']) else {
-        return 0;
-    };
-    let exponent = exponent.trim_start_matches(['+', '-']).parse().unwrap_or(u32::MAX);
-    if exponent > EXPONENT_FREE { exponent } else { 0 }
+    fn is_full(&self) -> bool {
+        self.violations.len() == VIOLATIONS_MAX || self.bytes > TEXT_MAX
+    }
 }
 
 /// A member's name as JSON Pointer writes it.

@@ -4,11 +4,15 @@
 //!   core` runs it in rounds and prints the ratios.
 //! - `core count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that is
 //!   callgrind, in `cargo xtask test`.
+//! - `core hostile` reads each hostile message and prints the milliseconds it takes; `core hostile CASE` reads one, to be
+//!   counted.
 
+mod hostile;
 mod workload;
 
 use std::hint::black_box;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
 use redeliver_core::message::ReceivedMessage;
@@ -18,6 +22,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [_, "count", case, times] => count(case, times),
+        [_, "hostile"] => time_hostile(),
+        [_, "hostile", case] => count_hostile(case),
         _ => {
             let mut criterion = Criterion::default().configure_from_args();
             measure(&mut criterion);
@@ -78,4 +84,34 @@ fn run(workload: &Workload, case: &Case, record: ReceivedMessage) {
         }
         Operation::Record => drop(black_box(workload.resend_record(record))),
     }
+}
+
+/// The best of some runs, each with its name.
+#[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
+fn time_hostile() -> ExitCode {
+    for case in hostile::cases() {
+        let message = case.message();
+        let runs = (0..5).map(|_| {
+            let start = Instant::now();
+            message.read();
+            start.elapsed().as_secs_f64() * 1e3
+        });
+        println!("{:.1}\t{}", runs.fold(f64::INFINITY, f64::min), case.name);
+    }
+    ExitCode::SUCCESS
+}
+
+fn count_hostile(name: &str) -> ExitCode {
+    let Some(case) = hostile::cases().into_iter().find(|case| case.name == name) else {
+        eprintln!("no hostile case is named {name}");
+        return ExitCode::from(2);
+    };
+    counted_hostile(&case.message());
+    ExitCode::SUCCESS
+}
+
+/// As [`counted`].
+#[inline(never)]
+fn counted_hostile(message: &hostile::Message) {
+    message.read();
 }

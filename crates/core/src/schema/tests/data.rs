@@ -240,22 +240,33 @@ fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
 }
 
 #[test]
-fn a_message_full_of_far_exponents_is_refused_before_it_can_stop_the_function() {
+fn long_decimals_and_far_exponents_are_checked_and_cost_no_more_than_their_digits() {
     let schema = r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#;
-    let refused_at = |number: &str, count: usize| {
-        let violations = found(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")));
-        let first = violations.into_iter().next()?;
-        first.rule.starts_with("brings the exponents to more than 1000000").then_some(first.pointer)
+    let broken = |number: &str, count: usize| {
+        found(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")))
     };
-    for (number, most) in
-        [("1e400", 2500), ("1.5E-400", 2500), ("-1e+9999", 100), ("1e-9999", 100), ("1e1000000", 1)]
-    {
-        assert_eq!(refused_at(number, most + 1), Some(format!("/data/n/{most}")), "{number}");
+    let hundredths = format!("{}.25", "7".repeat(9_988));
+    for right in [hundredths.as_str(), "1e400", "-1e+9999", "1e1000000", "1e99999999999999999999"] {
+        assert_eq!(broken(right, 100), [], "{right}");
     }
-    assert_eq!(refused_at("1e400", 2500), None);
-    assert_eq!(refused_at("1e-999999999", 1), Some("/data/n/0".to_owned()));
-    assert_eq!(refused_at("1e99999999999999999999", 1), Some("/data/n/0".to_owned()));
-    assert_eq!(refused_at("1e0000000000000000000030", 2600), None, "everyday exponents are free");
+    for wrong in [format!("0.{}", "7".repeat(9_990)).as_str(), "1.5E-400", "1e-9999", "1e-999999999"] {
+        let violations = broken(wrong, 100);
+        assert_eq!(violations.len(), 100, "{wrong}");
+        assert_eq!(violations[0], Violation::new("/data/n/0", "is not a multiple of 0.01"));
+    }
+}
+
+#[test]
+fn a_message_that_takes_too_long_to_check_is_refused_alone() {
+    let schema = r##"{"properties":{"v":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[
+        {"required":["a"],"properties":{"c":{"$ref":"#/$defs/n"}}},{"required":["b"],"properties":{"c":{"$ref":"#/$defs/n"}}}]}}}"##;
+    let nested =
+        |levels: usize| format!(r#"{{"v":{}{{}}{}}}"#, r#"{"c":"#.repeat(levels), "}".repeat(levels));
+    let rule = "takes too long to check: it has too much of what the schema looks at again and again";
+    assert_eq!(found(schema, &nested(100)), [Violation::new("/data", rule)]);
+    assert_eq!(culprits(schema, &nested(2)), ["/data/v"]);
+    let right = nested(100).replace(r#"{"c""#, r#"{"a":0,"c""#).replace("{}", r#"{"a":0}"#);
+    assert_eq!(culprits(schema, &right), [""; 0], "a valid one is no matter, however deep");
 }
 
 #[test]

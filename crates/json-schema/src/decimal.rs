@@ -1,0 +1,178 @@
+//! Numbers as JSON writes them: exact, and in time linear in their text, however many digits and however large an exponent.
+
+use std::cmp::Ordering;
+
+use serde_json::Number;
+
+/// Larger exponents are taken for this one.
+const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
+
+/// `digits * 10^exponent`, without zeros at either end of the digits; zero has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decimal<'a> {
+    is_negative: bool,
+    /// The digits stand on both sides of the point.
+    whole: &'a [u8],
+    fraction: &'a [u8],
+    exponent: i64,
+}
+
+impl<'a> Decimal<'a> {
+    pub(crate) fn of(number: &'a Number) -> Self {
+        let text = number.as_str().as_bytes();
+        let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+        let (digits, exponent) = split(unsigned, |byte| matches!(byte, b'e' | b'E'));
+        let (whole, fraction) = split(digits, |byte| byte == b'.');
+        let (mut whole, mut fraction) = (without_leading(whole), without_trailing(fraction));
+        let mut exponent = exponent_of(exponent) - length(fraction);
+        if fraction.is_empty() {
+            let significant = without_trailing(whole);
+            exponent += length(whole) - length(significant);
+            whole = significant;
+        }
+        if whole.is_empty() {
+            fraction = without_leading(fraction);
+        }
+        let is_zero = whole.is_empty() && fraction.is_empty();
+        Self {
+            is_negative: !is_zero && unsigned.len() < text.len(),
+            whole,
+            fraction,
+            exponent: if is_zero { 0 } else { exponent },
+        }
+    }
+
+    pub(crate) fn is_integer(&self) -> bool {
+        self.exponent >= 0
+    }
+
+    /// Whether this is the divisor so many times, for a whole number.
+    pub(crate) fn is_multiple_of(&self, divisor: &Divisor) -> bool {
+        let Some(zeros) = self.zeros_for(divisor) else {
+            return self.sign() == 0;
+        };
+        let digits = self.digits().chain(std::iter::repeat_n(b'0', zeros));
+        let remainder =
+            |remainder: u128, digit: u8| (remainder * 10 + u128::from(digit - b'0')) % divisor.digits;
+        divisor.digits == 1 || digits.fold(0, remainder) == 0
+    }
+
+    /// What that takes, in steps of the meter.
+    pub(crate) fn steps_of_division(&self, divisor: &Divisor) -> u64 {
+        match self.zeros_for(divisor) {
+            Some(zeros) if divisor.digits > 1 => 60 * (self.whole.len() + self.fraction.len() + zeros) as u64,
+            _ => 0,
+        }
+    }
+
+    /// The zeros that bring this to the divisor's exponent; `None` where its own is smaller: what does not end in a zero is no
+    /// multiple of ten. More than 124 do not help, since a number below 2^124 has no more factors 2 or 5.
+    fn zeros_for(&self, divisor: &Divisor) -> Option<usize> {
+        usize::try_from(self.exponent - divisor.exponent).ok().map(|zeros| zeros.min(124))
+    }
+
+    /// The one way to write it.
+    pub(crate) fn write_into(&self, key: &mut Vec<u8>) {
+        key.push(if self.is_negative { b'-' } else { b'+' });
+        key.extend(self.digits());
+        key.push(b'e');
+        key.extend(self.exponent.to_le_bytes());
+    }
+
+    fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
+        self.whole.iter().chain(self.fraction).copied()
+    }
+
+    /// Where the first digit stands, which says most of how large it is.
+    fn magnitude(&self) -> i64 {
+        length(self.whole) + length(self.fraction) + self.exponent
+    }
+
+    fn sign(&self) -> i8 {
+        match (self.digits().next(), self.is_negative) {
+            (None, _) => 0,
+            (Some(_), true) => -1,
+            (Some(_), false) => 1,
+        }
+    }
+}
+
+impl Ord for Decimal<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let by_size = || {
+            let by_magnitude = self.magnitude().cmp(&other.magnitude());
+            by_magnitude.then_with(|| self.digits().cmp(other.digits()))
+        };
+        self.sign().cmp(&other.sign()).then_with(|| match self.sign() {
+            0 => Ordering::Equal,
+            1 => by_size(),
+            _ => by_size().reverse(),
+        })
+    }
+}
+
+impl PartialOrd for Decimal<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Decimal<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Decimal<'_> {}
+
+/// What something is to be a multiple of: `digits * 10^exponent`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Divisor {
+    digits: u128,
+    exponent: i64,
+}
+
+impl Divisor {
+    /// `None` for a number of more than 37 digits, zeros at its ends aside.
+    pub(crate) fn of(number: &Number) -> Option<Self> {
+        let decimal = Decimal::of(number);
+        let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
+        let is_small = decimal.digits().count() <= 37;
+        is_small.then_some(Self { digits, exponent: decimal.exponent })
+    }
+}
+
+/// What stands before and after the first such byte.
+fn split(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    match text.iter().position(|byte| is_separator(*byte)) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
+    }
+}
+
+fn without_leading(digits: &[u8]) -> &[u8] {
+    &digits[digits.iter().take_while(|digit| **digit == b'0').count()..]
+}
+
+fn without_trailing(digits: &[u8]) -> &[u8] {
+    &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
+}
+
+/// Of nothing it is 0.
+fn exponent_of(text: &[u8]) -> i64 {
+    let (is_negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] | digits => (false, digits),
+    };
+    let append = |value: i64, digit: &u8| (value * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX);
+    let value = digits.iter().fold(0, append);
+    if is_negative { -value } else { value }
+}
+
+#[expect(clippy::cast_possible_wrap, reason = "no text is that long")]
+fn length(text: &[u8]) -> i64 {
+    text.len() as i64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! A document as the validator reads it: by the meter.
+//!
+//! Once that is exhausted there are no more items, members or characters, so whatever the schema asks, the check ends soon. What
+//! it finds after that is told from what it found before by [`NOT_READ`].
+
+mod containers;
+
+use std::borrow::Cow;
+
+use jsonschema::JsonType;
+use jsonschema::json::{Json, JsonNumber, Node, NodeIdentity};
+use serde_json::{Number, Value};
+
+use crate::decimal::Decimal;
+use crate::meter::{LOOK, Meter, NUMBER, VIOLATION, of_bytes};
+use containers::{Items, Members};
+
+/// The value of a violation that was found in what was not read.
+pub(crate) static NOT_READ: Value = Value::Null;
+
+/// Bytes of an index and its slash.
+const INDEX: usize = 8;
+
+/// The representation.
+pub(crate) struct Metered;
+
+/// A value and what its check may still cost. The name of a member, which was paid for with its object, has no meter.
+#[derive(Clone, Copy)]
+pub(crate) struct Reading<'a> {
+    pub(crate) value: &'a Value,
+    pub(crate) meter: Option<&'a Meter>,
+    /// Bytes of its place, which each of its violations has.
+    pub(crate) place: usize,
+}
+
+impl Reading<'_> {
+    /// Whether there was something left for it.
+    pub(crate) fn spend(self, steps: u64) -> bool {
+        self.meter.is_none_or(|meter| meter.spend(steps))
+    }
+}
+
+impl Json for Metered {
+    type Node<'a> = Reading<'a>;
+    type PreparedKey = String;
+    type StringBuffer = Value;
+
+    // A `Map` is a tree: to look a name up is to compare some of them.
+    const KEYS_PER_LOOKUP: usize = 2;
+
+    fn prepare_key(key: &str) -> String {
+        key.to_owned()
+    }
+
+    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Reading<'_>) -> T) -> T {
+        *buffer = Value::String(string.to_owned());
+        f(Reading { value: buffer, meter: None, place: 0 })
+    }
+}
+
+impl<'a> Node<'a, Metered> for Reading<'a> {
+    type Object = Members<'a>;
+    type Array = Items<'a>;
+    type Number = Digits<'a>;
+
+    fn as_object(&self) -> Option<Members<'a>> {
+        self.spend(LOOK);
+        self.value.as_object().map(|members| Members { members, meter: self.meter, place: self.place })
+    }
+
+    fn as_array(&self) -> Option<Items<'a>> {
+        self.spend(LOOK);
+        self.value.as_array().map(|items| Items { items, meter: self.meter, place: self.place })
+    }
+
+    fn as_string(&self) -> Option<Cow<'a, str>> {
+        let text = self.value.as_str()?;
+        Some(Cow::Borrowed(if self.spend(of_bytes(text.len())) { text } else { "" }))
+    }
+
+    fn as_number(&self) -> Option<Digits<'a>> {
+        let number = self.value.as_number()?;
+        self.spend(of_bytes(number.as_str().len()));
+        Some(Digits(number))
+    }
+
+    fn as_boolean(&self) -> Option<bool> {
+        self.spend(LOOK);
+        self.value.as_bool()
+    }
+
+    fn is_null(&self) -> bool {
+        self.spend(LOOK);
+        self.value.is_null()
+    }
+
+    fn is_number(&self) -> bool {
+        self.spend(LOOK);
+        self.value.is_number()
+    }
+
+    fn json_type(&self) -> JsonType {
+        self.spend(LOOK);
+        JsonType::from(self.value)
+    }
+
+    fn string_length(&self) -> Option<u64> {
+        self.as_string().map(|text| text.chars().count() as u64)
+    }
+
+    fn equals_value(&self, expected: &Value) -> bool {
+        self.equals(expected)
+    }
+
+    fn to_value(&self) -> Cow<'a, Value> {
+        let bytes = self.value.as_str().map_or(0, str::len);
+        let is_paid = self.spend(VIOLATION + of_bytes(bytes + 2 * self.place));
+        let is_marked = !is_paid && self.meter.is_some_and(Meter::marks_what_is_not_read);
+        Cow::Borrowed(if is_marked { &NOT_READ } else { self.value })
+    }
+
+    fn identity(&self) -> Option<NodeIdentity> {
+        Some(NodeIdentity::new(std::ptr::from_ref(self.value) as usize))
+    }
+}
+
+impl Reading<'_> {
+    /// As JSON Schema has it: numbers by their value, however they are written.
+    fn equals(self, expected: &Value) -> bool {
+        self.spend(LOOK);
+        let of = |value| Reading { value, ..self };
+        match (self.value, expected) {
+            (Value::Number(left), Value::Number(right)) => {
+                self.spend(2 * NUMBER + of_bytes(left.as_str().len() + right.as_str().len()));
+                Decimal::of(left) == Decimal::of(right)
+            }
+            (Value::String(left), Value::String(right)) => {
+                left.len() == right.len() && self.spend(of_bytes(left.len())) && left == right
+            }
+            (Value::Array(left), Value::Array(right)) => {
+                left.len() == right.len()
+                    && left.iter().zip(right).all(|(left, right)| of(left).equals(right))
+            }
+            (Value::Object(left), Value::Object(right)) => {
+                left.len() == right.len()
+                    && left.iter().all(|(name, left)| {
+                        self.spend(of_bytes(name.len()))
+                            && right.get(name).is_some_and(|right| of(left).equals(right))
+                    })
+            }
+            (left, right) => left == right,
+        }
+    }
+}
+
+/// A number. Its value is for [`crate::numeric`]; the validator asks whether it is an integer.
+pub(crate) struct Digits<'a>(pub(crate) &'a Number);
+
+impl JsonNumber for Digits<'_> {
+    fn as_u64(&self) -> Option<u64> {
+        self.0.as_u64()
+    }
+
+    fn as_i64(&self) -> Option<i64> {
+        self.0.as_i64()
+    }
+
+    fn as_f64(&self) -> Option<f64> {
+        self.0.as_f64()
+    }
+
+    fn as_str(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.0.as_str())
+    }
+
+    fn to_number(&self) -> Cow<'_, Number> {
+        Cow::Borrowed(self.0)
+    }
+
+    fn is_integer(&self) -> bool {
+        Decimal::of(self.0).is_integer()
+    }
+}

@@ -1,0 +1,209 @@
+//! What the meter lets pass and what not.
+
+mod verdicts;
+
+use serde_json::json;
+
+use super::*;
+
+fn checked(schema: &Value, instance: &Value) -> (Vec<Violation>, u64) {
+    let schema = Schema::new(&schema.to_string()).unwrap();
+    let meter = Meter::new(schema.names);
+    let found = violation::violations(&schema.validator, instance, &meter, "");
+    (found, meter.spent())
+}
+
+fn takes_too_long(schema: &Value, instance: &Value) -> bool {
+    let (found, _) = checked(schema, instance);
+    found.iter().any(|violation| violation.rule.starts_with("takes too long to check"))
+}
+
+/// An array of so many items.
+fn array(count: usize, item: impl Fn(usize) -> String) -> Value {
+    let items: Vec<_> = (0..count).map(item).collect();
+    serde_json::from_str(&format!("[{}]", items.join(","))).unwrap()
+}
+
+#[test]
+fn a_long_decimal_costs_what_its_digits_cost() {
+    let decimals = |digits: usize| array(100, |_| format!("0.{}", "7".repeat(digits)));
+    for rule in [
+        json!({"multipleOf": 0.01}),
+        json!({"multipleOf": 0.07}),
+        json!({"minimum": 0.8}),
+        json!({"exclusiveMaximum": 1.5}),
+        json!({"enum": [0.1]}),
+        json!({"type": "integer"}),
+    ] {
+        let schema = json!({"items": rule});
+        let (_, short) = checked(&schema, &decimals(999));
+        let (_, long) = checked(&schema, &decimals(9_990));
+        assert!(long < 11 * short, "{rule}: {short} steps, and {long} of ten times the digits");
+        assert!(!takes_too_long(&schema, &decimals(9_990)), "{rule}");
+    }
+}
+
+#[test]
+fn exponents_cost_nothing() {
+    let far = array(90_000, |index| format!("{index}e999999"));
+    assert!(checked(&json!({"items": {"multipleOf": 0.01, "minimum": 0}}), &far).0.is_empty());
+    let found = checked(&json!({"items": {"maximum": 1e300}}), &array(1, |_| "1e-999999999999".to_owned())).0;
+    assert_eq!(found, []);
+}
+
+#[test]
+fn what_is_ordinary_passes() {
+    let prices = json!({"items": {"type": "number", "multipleOf": 0.01, "minimum": 0, "maximum": 100_000}});
+    let price = |index: usize| format!("{}.{:02}", index % 1000, index % 100);
+    let forty = |index: usize| format!("0.{index:040}");
+    for (schema, document) in [
+        (prices, array(100_000, price)),
+        (json!({"items": {"minimum": 0, "exclusiveMaximum": 1}}), array(20_000, forty)),
+        (json!({"uniqueItems": true}), array(100_000, |index| index.to_string())),
+        (json!({"uniqueItems": true}), array(30_000, |index| format!("{{\"id\":\"order-{index}\"}}"))),
+        (
+            json!({"items": {"maxLength": 1_000_000, "minLength": 1}}),
+            array(1, |_| format!("\"{}\"", "é".repeat(500_000))),
+        ),
+        (
+            json!({"items": {"pattern": "^[A-Z]{2}-[0-9]+$"}}),
+            array(80_000, |index| format!("\"DE-{index}\"")),
+        ),
+        (
+            json!({"items": {"pattern": "^[a-zA-Z0-9_.+-]+@[a-zA-Z0-9-]+\\.[a-zA-Z0-9-.]+$"}}),
+            array(40_000, |index| format!("\"user.{index}@example.com\"")),
+        ),
+        (
+            json!({"items": {"pattern": "\\border\\b"}}),
+            array(10_000, |index| format!("\"the order of Müller, {index}\"")),
+        ),
+        (json!({"items": {"pattern": "[0-9a-f]{64}"}}), array(2_000, |index| format!("\"{index:064x}\""))),
+        (
+            json!({"items": {"pattern": "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"}}),
+            array(25_000, |index| format!("\"{index:08x}-0000-0000-0000-000000000000\"")),
+        ),
+        (
+            json!({"items": {"pattern": "^(?!\\s*$).+"}}),
+            array(20_000, |index| format!("\"a line of text {index}\"")),
+        ),
+        (
+            json!({"items": {"pattern": "^(?!\\s*$).+"}}),
+            array(1, |_| format!("\"{}\"", "text ".repeat(100_000))),
+        ),
+        (
+            json!({"items": {"pattern": "^(?=.*[a-z])(?=.*\\d).{8,}$"}}),
+            array(5_000, |index| format!("\"password{index}\"")),
+        ),
+        (
+            json!({"items": {"pattern": "foo(?!bar)"}}),
+            array(1, |_| format!("\"{} foo\"", "a".repeat(10_000))),
+        ),
+        (
+            json!({"items": {"patternProperties": {"^(?!x-)": true}, "additionalProperties": false}}),
+            array(2_000, |index| format!("{{\"name{index}\":0}}")),
+        ),
+        (
+            json!({"items": {"enum": (0..100).collect::<Vec<_>>()}}),
+            array(10_000, |index| (index % 100).to_string()),
+        ),
+    ] {
+        let (found, steps) = checked(&schema, &document);
+        assert_eq!(found, [], "{schema} after {steps} steps");
+    }
+}
+
+#[test]
+fn what_would_burn_the_time_of_a_batch_is_refused_and_its_place_is_named() {
+    let tree = |way: &str| {
+        let branch = |name: &str| json!({"required": [name], "properties": {"c": {"$ref": "#/$defs/n"}}});
+        json!({"$ref": "#/$defs/n", "$defs": {"n": {way: [branch("a"), branch("b")]}}})
+    };
+    let nested = (0..100).fold(json!({}), |inner, _| json!({"c": inner}));
+    let nest = |levels: usize, inner: Value| (0..levels).fold(inner, |inner, _| Value::Array(vec![inner]));
+    for (schema, document) in [
+        (tree("anyOf"), nested.clone()),
+        (
+            json!({"$ref": "#/$defs/n", "$defs": {"n": {"uniqueItems": true, "items": {"$ref": "#/$defs/n"}}}}),
+            nest(120, array(140_000, |index| index.to_string())),
+        ),
+        (json!({"items": {"pattern": "^(a|a)*\\1b"}}), array(30_000, |_| format!("\"{}!\"", "a".repeat(30)))),
+        (json!({"items": {"pattern": "(?=.*x)y"}}), array(1, |_| format!("\"{}\"", "a".repeat(100_000)))),
+        (
+            json!({"items": {"pattern": "(?:a|b)*a(?:a|b){200}c"}}),
+            array(1, |_| format!("\"{}\"", "ab".repeat(500_000))),
+        ),
+        (
+            json!({"items": {"patternProperties": {"^(a|a)*\\1b": true}}}),
+            array(30_000, |_| format!("{{\"{}!\":0}}", "a".repeat(25))),
+        ),
+        (
+            json!({"items": {"enum": (0..1000).map(|index| index + 100).collect::<Vec<_>>()}}),
+            array(500_000, |_| "1".to_owned()),
+        ),
+    ] {
+        let schema = Schema::new(&schema.to_string()).unwrap();
+        let found = schema.violations(&document, "/data");
+        let first = found.first().map(ToString::to_string).unwrap_or_default();
+        assert!(!found.is_empty() && found.len() <= 100, "{schema:?}");
+        assert!(first.starts_with("/data"), "{first}");
+    }
+    assert!(takes_too_long(&tree("anyOf"), &nested));
+    assert!(!takes_too_long(&tree("anyOf"), &json!({"c": {"c": {}}})));
+}
+
+#[test]
+fn what_was_found_before_the_meter_ran_out_is_told_and_nothing_else() {
+    let schema =
+        json!({"type": "array", "items": {"type": "string"}, "contains": {"const": "here"}, "minItems": 5});
+    let (found, _) = checked(&schema, &array(500_000, |_| "0".to_owned()));
+    assert_eq!(found.len(), 100);
+    let told = |violation: &Violation| violation.rule.as_str() == "is not of type \"string\"";
+    assert!(found.iter().filter(|violation| !violation.pointer.is_empty()).all(told), "{found:?}");
+    assert!(found.iter().all(|violation| !violation.rule.contains("takes too long")));
+}
+
+#[test]
+fn the_text_of_violations_is_bounded_where_a_place_is_as_long_as_a_message() {
+    let long = json!({"n".repeat(500_000): vec![0; 200_000]});
+    let schema = json!({"additionalProperties": {"items": {"type": "string"}}});
+    let (found, _) = checked(&schema, &long);
+    assert_eq!(found.len(), 1);
+    let names: serde_json::Map<_, _> =
+        (0..50).map(|index| (format!("{index}{}", "n".repeat(1000)), json!(0))).collect();
+    let (found, _) =
+        checked(&json!({"additionalProperties": {"maximum": -1}}), &Value::Object(names.clone()));
+    assert_eq!(found.len(), 50);
+    let deep = json!({"n".repeat(10_000): names});
+    let (found, _) = checked(
+        &json!({"additionalProperties": {"properties": {"x": true}, "additionalProperties": false}}),
+        &deep,
+    );
+    assert_eq!(found.len(), 6, "the first six are 66 kilobytes");
+}
+
+#[test]
+fn a_divisor_of_more_than_37_digits_is_refused_when_the_schema_is_read() {
+    let schema = |divisor: &str| Schema::new(&format!(r#"{{"multipleOf":{divisor}}}"#)).map(drop);
+    assert_eq!(schema(&"9".repeat(37)), Ok(()));
+    let error = schema(&"9".repeat(38)).unwrap_err().to_string();
+    assert!(error.contains("\"multipleOf\" has more than 37 digits"), "{error}");
+}
+
+#[test]
+fn the_older_drafts_exclusive_ends_are_kept() {
+    let draft4 = |rule: &str| format!(r#"{{"$schema":"http://json-schema.org/draft-04/schema#",{rule}}}"#);
+    for (rule, value, expected) in [
+        (r#""minimum":1,"exclusiveMinimum":true"#, "1", Some("is less than or equal to the minimum of 1")),
+        (r#""minimum":1,"exclusiveMinimum":false"#, "1", None),
+        (
+            r#""maximum":1,"exclusiveMaximum":true"#,
+            "1.0",
+            Some("is greater than or equal to the maximum of 1"),
+        ),
+        (r#""maximum":1"#, "1e0", None),
+    ] {
+        let value: Value = serde_json::from_str(value).unwrap();
+        let found = Schema::new(&draft4(rule)).unwrap().violations(&value, "");
+        assert_eq!(found.first().map(|violation| violation.rule.as_str()), expected, "{rule}");
+    }
+}

@@ -1,0 +1,38 @@
+//! What the worst messages that we know cost the core. One that takes a second takes a small function seven, and the nine messages
+//! beside it are received again for it.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::instructions::{count, figures, program};
+use crate::tools::{Failure, output};
+
+/// Counts the instructions of each case, prints them beside its time on this machine, and compares with the limit.
+pub(crate) fn check() -> Result<(), Failure> {
+    let limit = figures()?.hostile_max;
+    let program = program()?;
+    let mut worse = Vec::new();
+    for (milliseconds, case) in timed(&program)? {
+        let counted = count(&program, &["hostile", &case])?;
+        let verdict = if counted > limit { "  MORE" } else { "" };
+        println!("{counted:>12} {milliseconds:>8} ms  {case}{verdict}");
+        if counted > limit {
+            worse.push(case);
+        }
+    }
+    if worse.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "a message takes more than {limit} instructions: {}; refuse it earlier, or read it in another way",
+        worse.join("; ")
+    )))
+}
+
+/// Time is no test, but it is what people know.
+fn timed(program: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let cases = output(Command::new(program).arg("hostile"))?;
+    let cases = cases.lines().filter_map(|line| line.split_once('\t'));
+    let cases: Vec<_> = cases.map(|(time, case)| (time.to_owned(), case.to_owned())).collect();
+    if cases.is_empty() { Err(Failure("the benchmark has no hostile cases".to_owned())) } else { Ok(cases) }
+}
