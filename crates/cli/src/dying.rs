@@ -132,6 +132,10 @@ impl Queue for Full<'_> {
         self.queue.receive(request).await
     }
 
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.queue.take_unreadable()
+    }
+
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
         self.queue.delete_batch(handles).await
     }

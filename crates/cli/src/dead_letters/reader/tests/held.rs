@@ -12,7 +12,10 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
         let full = Full { queue: &world.queue, in_flight_max: 20, code, receives: AtomicU32::new(0) };
         let (bodies, coverage) = world.clock.block_on(read(&full, &world.clock)).unwrap();
         assert_eq!(bodies.len(), 20);
-        assert_eq!(coverage, Coverage { seen: 20, approximate: 50, complete: false, still_hidden: 0 });
+        assert_eq!(
+            coverage,
+            Coverage { seen: 20, approximate: 50, complete: false, still_hidden: 0, unreadable: 0 }
+        );
         assert_eq!(world.depth(), (50, 0));
         // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five times.
         assert_eq!(full.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
@@ -45,7 +48,10 @@ fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
         world.clock.sleep(Duration::from_secs(HIDDEN_SECONDS + 1)).await;
         assert_eq!(reader.next().await.unwrap().map(|messages| messages.len()), None, "none of them is new");
         let coverage = reader.finish().await;
-        assert_eq!(coverage, Coverage { seen: 10, approximate: 10, complete: true, still_hidden: 0 });
+        assert_eq!(
+            coverage,
+            Coverage { seen: 10, approximate: 10, complete: true, still_hidden: 0, unreadable: 0 }
+        );
     });
     assert_eq!(world.depth(), (10, 0));
 }
