@@ -19,7 +19,7 @@ pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
 const STATES_FREE: u64 = 8;
 /// What a byte takes where it does not, and a look at a state.
 const OF_BYTE: u64 = 200;
-const OF_STATE: u64 = 30;
+const OF_STATE: u64 = 40;
 
 /// Has `pattern` checked here.
 pub(crate) fn keyword(options: Options<'_>) -> Options<'_> {
