@@ -16,35 +16,31 @@ pub(crate) struct Arrival {
     pub(crate) came_back: bool,
 }
 
-/// `Failure` is never the producer's. `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, where we can have
-/// written it; what a document folds is put back where SQS takes all of it.
+/// `Failure` is never the producer's; what a verdict or a hop folds is put back where SQS takes all of it. Then `DeadLetter` is
+/// ours, and with it `ErrorType` and `ErrorDetails`, where we can have written it.
 pub(crate) fn read(attributes: &Attributes) -> Arrival {
     let mut producer = attributes.clone();
     producer.remove("Failure");
-    let came_back = match dead_letter(&producer) {
-        Some((_, whole)) => {
-            producer = whole;
-            true
-        }
-        None => false,
-    };
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
     let failure = ours(attributes, "Failure", &[], FAILURE).filter(folds);
     if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
         producer = whole;
     }
-    Arrival { producer, came_back }
+    match dead_letter(&producer) {
+        Some((_, whole)) => Arrival { producer: whole, came_back: true },
+        None => Arrival { producer, came_back: false },
+    }
 }
 
-/// Our `DeadLetter`, and what is beside it without our own.
+/// Our `DeadLetter`, and what is beside it without our own: no message is annotated that has an annotation.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
     let record = ours(attributes, "DeadLetter", &required, DEAD_LETTER)?;
     let mut others = attributes.clone();
     others.retain(|name, _| !["Failure", "DeadLetter", "ErrorType", "ErrorDetails"].contains(&name.as_str()));
     let whole = unfolded(others, &record)?;
-    Some((record.into(), whole))
+    dead_letter(&whole).is_none().then_some((record.into(), whole))
 }
 
 /// What a member of our documents may be.
