@@ -41,18 +41,24 @@ pub struct Arrived {
 #[must_use]
 pub fn arrived(mut attributes: Attributes) -> Arrived {
     let failure = attributes.remove(FAILURE).as_ref().and_then(Failure::from_attribute);
-    let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-    let unannotated = record.and_then(|record| {
-        let mut others = attributes.clone();
-        others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
-        unfold(others, &record.folded_attributes)
-    });
-    let came_back = unannotated.is_some();
-    let producer = unannotated.unwrap_or(attributes);
     // Only a verdict and a hop fold. Where the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
     let folding = failure.as_ref().filter(|failure| failure.verdict.is_some() || failure.due_at.is_some());
-    let whole = folding.and_then(|folding| unfold(producer.clone(), &folding.folded_attributes));
-    Arrived { came_back, producer: whole.unwrap_or(producer), failure }
+    let whole = folding.and_then(|folding| unfold(attributes.clone(), &folding.folded_attributes));
+    let producer = whole.unwrap_or(attributes);
+    // Now that it is whole: so a document of the producer's own is judged beside the same attributes on every queue.
+    let unannotated = unannotated(&producer);
+    let came_back = unannotated.is_some();
+    Arrived { came_back, producer: unannotated.unwrap_or(producer), failure }
+}
+
+/// What the annotator found; `None` where it did not write the `DeadLetter`.
+fn unannotated(attributes: &Attributes) -> Option<Attributes> {
+    let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
+    let mut others = attributes.clone();
+    others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
+    let whole = unfold(others, &record.folded_attributes)?;
+    // It annotates nothing that has an annotation still.
+    unannotated(&whole).is_none().then_some(whole)
 }
 
 /// The attributes beside one of our documents with those that it folds; `None` where we cannot have folded them: SQS would not

@@ -35,7 +35,7 @@ pub(crate) fn is_sendable(attributes: &Attributes) -> bool {
 /// These attributes with what one of our documents folds, by a reader of its own; `None` where SQS would not take that from a
 /// producer.
 pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes> {
-    let document = json::read(document).ok()?;
+    let document = json::read(document).ok().filter(|document| document.members().is_some())?;
     let mut folded = BTreeMap::new();
     for member in document.member("folded_attributes").and_then(|all| all.value.members()).unwrap_or_default()
     {

@@ -80,16 +80,21 @@ fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
         ("stage", stages()),
         ("surplus", vec![json!(1)]),
     ];
-    let required = json!({
-        "stage": "message-processor",
-        "cause": { "type": "Forged", "message": "acmé" },
-        "dead_lettered_at": "2026-07-25T17:20:00.000000Z",
-        "sqs_message_id": "forged",
-        "fingerprint": "0123456789abcdef",
-    });
-    let Value::Object(mut members) = required else { unreachable!("an object is written here") };
+    let mut members = required();
     members.extend(some_of(told, rng));
     members
+}
+
+/// What each `DeadLetter` has.
+fn required() -> Map<String, Value> {
+    let all = [
+        ("stage", json!("message-processor")),
+        ("cause", json!({ "type": "Forged", "message": "acmé" })),
+        ("dead_lettered_at", json!("2026-07-25T17:20:00.000000Z")),
+        ("sqs_message_id", json!("forged")),
+        ("fingerprint", json!("0123456789abcdef")),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn times(start: DateTime<Utc>) -> Vec<Value> {
@@ -125,7 +130,7 @@ fn some_of<const N: usize>(told: [(&str, Vec<Value>); N], rng: &mut impl Rng) ->
     members
 }
 
-/// An attribute by its name, as our documents hold it. Three quarters are such as SQS takes.
+/// An attribute by its name, as our documents hold it. Most are such as SQS takes.
 fn folded(rng: &mut impl Rng) -> (String, Value) {
     let right = [
         json!({ "data_type": "String", "text": "acmé" }),
@@ -138,9 +143,11 @@ fn folded(rng: &mut impl Rng) -> (String, Value) {
     let right_names = ["folded", "Folded", "folded.b_2-c", "tenant", "awsome", "ErrorType", "DeadLetter"];
     let name = right_names[rng.random_range(0..right_names.len())].to_owned();
     let value = right[rng.random_range(0..right.len())].clone();
-    match rng.random_range(0..8) {
-        0 => (wrong_name(rng), value),
-        1 => (name, wrong_value(rng)),
+    match rng.random_range(0..16) {
+        0..2 => (wrong_name(rng), value),
+        2..4 => (name, wrong_value(rng)),
+        // A document in a document.
+        4 => ("DeadLetter".to_owned(), json!({ "data_type": "String", "text": written(&required().into()) })),
         _ => (name, value),
     }
 }

@@ -160,7 +160,7 @@ impl Ledger {
         let subject = |produced: &Produced| Subject {
             produced: produced.clone(),
             body: Body::parse(&produced.content.body),
-            attributes: arrivals::producer(&produced.content.attributes),
+            attributes: arrivals::read(&produced.content.attributes).producer,
             sends: 0,
             copies: Default::default(),
             live: [0; 4],

@@ -136,6 +136,37 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
     }
 }
 
+/// It folds one attribute too many, until a verdict has folded one of those beside it.
+#[test]
+fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
+    let folded = r#"{"f":{"data_type":"String","text":"x"},"g":{"data_type":"String","text":"x"}}"#;
+    let mut producer: Attributes =
+        (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+    producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
+    assert_eq!(
+        arrived(producer.clone()),
+        Arrived { producer: producer.clone(), failure: None, came_back: false }
+    );
+    let verdict = Failure { verdict: Some(DeadLetterReason::NonRetryableError), ..Failure::default() };
+    let Arrived { producer: whole, came_back, .. } = arrived(verdict.beside_folding(&producer, 2));
+    assert_eq!((whole, came_back), (producer, false));
+}
+
+#[test]
+fn a_dead_letter_that_restores_another_one_is_a_forgery() {
+    let around = |inner: &str| {
+        let inner = serde_json::Value::from(inner);
+        document_with(&format!(r#"{{"DeadLetter":{{"data_type":"String","text":{inner}}}}}"#))
+    };
+    let of = |document: &str| strings(&[("a", "1"), ("DeadLetter", document)]);
+    let twice = around(DOCUMENT);
+    assert_eq!(arrived(of(&twice)), Arrived { producer: of(&twice), failure: None, came_back: false });
+    // As the annotator folds a producer's own.
+    let back = arrived(of(&around(&twice)));
+    assert_eq!(back, Arrived { producer: of(&twice), failure: None, came_back: true });
+    assert_eq!(arrived(back.producer.clone()), Arrived { came_back: false, ..back });
+}
+
 #[test]
 fn a_record_dead_lettered_twice_has_one_annotation() {
     let annotation = Annotation {

@@ -8,28 +8,39 @@ use serde_json::{Map, Value};
 
 use super::copies::document;
 
-/// The producer's attributes, whole. `Failure` is never the producer's. `DeadLetter` is ours, and with it `ErrorType` and
-/// `ErrorDetails`, if we can have written it; what a document folds is put back if SQS takes all of it.
-pub(crate) fn producer(attributes: &Attributes) -> Attributes {
+/// What arrives, whoever wrote it.
+pub(crate) struct Arrival {
+    /// The producer's attributes, whole.
+    pub(crate) producer: Attributes,
+    /// The `DeadLetter` of ours that it still had: it was in the final DLQ.
+    pub(crate) record: Option<Value>,
+}
+
+/// `Failure` is never the producer's; what a verdict or a hop folds is put back if SQS takes all of it. Then `DeadLetter` is
+/// ours, and with it `ErrorType` and `ErrorDetails`, if we can have written it.
+pub(crate) fn read(attributes: &Attributes) -> Arrival {
     let mut producer = attributes.clone();
     producer.remove("Failure");
-    if let Some((_, whole)) = dead_letter(&producer) {
-        producer = whole;
-    }
     let folds =
         |failure: &Map<String, Value>| failure.contains_key("verdict") || failure.contains_key("due_at");
     let failure = ours(attributes, "Failure", &[], FAILURE).filter(folds);
-    failure.and_then(|failure| unfolded(producer.clone(), &failure)).unwrap_or(producer)
+    if let Some(whole) = failure.and_then(|failure| unfolded(producer.clone(), &failure)) {
+        producer = whole;
+    }
+    match dead_letter(&producer) {
+        Some((record, whole)) => Arrival { producer: whole, record: Some(record) },
+        None => Arrival { producer, record: None },
+    }
 }
 
-/// Our `DeadLetter`, and what is beside it without our own.
+/// Our `DeadLetter`, and what is beside it without our own: no message is annotated that has an annotation.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
     let record = ours(attributes, "DeadLetter", &required, DEAD_LETTER)?;
     let mut others = attributes.clone();
     others.retain(|name, _| !["Failure", "DeadLetter", "ErrorType", "ErrorDetails"].contains(&name.as_str()));
     let whole = unfolded(others, &record)?;
-    Some((record.into(), whole))
+    dead_letter(&whole).is_none().then_some((record.into(), whole))
 }
 
 /// What a member of our documents may be.

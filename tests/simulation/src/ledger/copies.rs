@@ -35,7 +35,7 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
         let milliseconds = at.timestamp_millis();
-        let record = arrivals::dead_letter(&content.attributes).map(|(record, _)| record);
+        let record = arrivals::read(&content.attributes).record;
         Self {
             body_hash,
             retries: body.map(|body| body.retries.clone()),
