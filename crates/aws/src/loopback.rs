@@ -174,6 +174,22 @@ impl Loopback {
         Self { url, seen, task }
     }
 
+    /// What a call comes to whose time is over once the server has its request, and the server. On a busy machine so short a time
+    /// may be over before the request is out: then it is made again, with twice the time.
+    pub(crate) async fn timed_out<T>(
+        answer: impl Fn() -> Answer,
+        call: impl AsyncFn(&Self, Duration) -> T,
+    ) -> (T, Self) {
+        for timeout in timeouts() {
+            let server = Self::start([answer()]).await;
+            let outcome = call(&server, timeout).await;
+            if !server.requests().is_empty() {
+                return (outcome, server);
+            }
+        }
+        panic!("no request came through");
+    }
+
     /// `http://127.0.0.1:PORT`.
     pub(crate) fn url(&self) -> &str {
         &self.url

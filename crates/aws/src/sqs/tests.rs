@@ -13,7 +13,6 @@ use super::*;
 use crate::loopback::{Answer, Loopback, refused_url};
 
 const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(200);
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
 fn client(server: &Loopback, timeout: Duration) -> Client {

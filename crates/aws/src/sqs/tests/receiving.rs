@@ -125,8 +125,10 @@ async fn a_receive_that_fails_says_why_and_is_not_taken_for_an_empty_queue() {
         assert_eq!(queue(&server, LONG).receive(REQUEST).await, Err(expected));
         assert_eq!(server.requests().len(), 1);
     }
-    let hanging = Loopback::start([Answer::hang()]).await;
-    assert_eq!(queue(&hanging, SHORT).receive(REQUEST).await, Err(error(Fault::NoAnswer, "Timeout")));
+    let receive = async |server: &Loopback, timeout| queue(server, timeout).receive(REQUEST).await;
+    let (received, server) = Loopback::timed_out(Answer::hang, receive).await;
+    assert_eq!(received, Err(error(Fault::NoAnswer, "Timeout")));
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]

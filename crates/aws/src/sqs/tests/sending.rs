@@ -18,9 +18,19 @@ async fn answered(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
 }
 
 /// What a request of two entries failed with.
-async fn failed_request(scripted: Answer, timeout: Duration) -> EntryError {
+async fn failed_request(scripted: Answer) -> EntryError {
     let server = Loopback::start([scripted]).await;
-    let mut outcomes = send(&server, timeout, 2).await;
+    only_error(send(&server, LONG, 2).await, &server)
+}
+
+/// What the client sees of two entries when the server does not come to an end in time.
+async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
+    let (outcomes, server) =
+        Loopback::timed_out(scripted, async |server, timeout| send(server, timeout, 2).await).await;
+    only_error(outcomes, &server)
+}
+
+fn only_error(mut outcomes: Vec<EntryOutcome<String>>, server: &Loopback) -> EntryError {
     assert_eq!(server.requests().len(), 1, "retrying is not the SDK's business");
     assert_eq!(outcomes[0], outcomes[1]);
     let error = outcomes.remove(0).unwrap_err();
@@ -111,7 +121,7 @@ async fn a_request_that_sqs_refuses_confirms_nothing() {
         (503, "ServiceUnavailable", Fault::Throttled),
         (504, "GatewayTimeout", Fault::Service),
     ] {
-        assert_eq!(failed_request(refusal(status, code), LONG).await, error(expected, code), "{status}");
+        assert_eq!(failed_request(refusal(status, code)).await, error(expected, code), "{status}");
     }
 }
 
@@ -123,14 +133,14 @@ async fn an_error_keeps_the_code_of_the_query_protocol() {
         ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
     ];
     let body = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "CANARY" });
-    let error = failed_request(Answer::new(400, &headers, &body.to_string()), LONG).await;
+    let error = failed_request(Answer::new(400, &headers, &body.to_string())).await;
     assert_eq!(error, super::error(Fault::Sender, "AWS.SimpleQueueService.NonExistentQueue"));
 }
 
 #[tokio::test]
 async fn an_error_without_a_readable_body_is_told_by_its_status() {
     for body in ["", "<html>CANARY</html>"] {
-        let error_of = |status| failed_request(Answer::new(status, &[], body), LONG);
+        let error_of = |status| failed_request(Answer::new(status, &[], body));
         assert_eq!(error_of(504).await.fault, Fault::Service);
         assert_eq!(error_of(503).await.fault, Fault::Throttled);
         assert_eq!(error_of(429).await.fault, Fault::Throttled);
@@ -141,18 +151,18 @@ async fn an_error_without_a_readable_body_is_told_by_its_status() {
 #[tokio::test]
 async fn a_success_that_cannot_be_read_may_have_been_one_and_is_not_confirmed() {
     for garbage in ["CANARY", "[\"CANARY\"]", "{\"Successful\":[{\"Id\":\"0\",\"MessageId\":\"CANARY\"}"] {
-        let error = failed_request(Answer::new(200, &[], garbage), LONG).await;
+        let error = failed_request(Answer::new(200, &[], garbage)).await;
         assert_eq!(error, super::error(Fault::NoAnswer, "UnreadableAnswer"), "{garbage}");
     }
 }
 
 #[tokio::test]
 async fn a_lost_answer_is_no_answer() {
-    assert_eq!(failed_request(Answer::closed(), LONG).await, error(Fault::NoAnswer, "Connection"));
-    assert_eq!(failed_request(Answer::hang(), SHORT).await, error(Fault::NoAnswer, "Timeout"));
-    let unfinished = failed_request(Answer::unfinished(200, 10), SHORT).await;
+    assert_eq!(failed_request(Answer::closed()).await, error(Fault::NoAnswer, "Connection"));
+    assert_eq!(timed_out(Answer::hang).await, error(Fault::NoAnswer, "Timeout"));
+    let unfinished = timed_out(|| Answer::unfinished(200, 10)).await;
     assert_eq!(unfinished, error(Fault::NoAnswer, "Timeout"));
-    let cut_off = failed_request(Answer::cut_off(200), LONG).await;
+    let cut_off = failed_request(Answer::cut_off(200)).await;
     assert_eq!(cut_off, error(Fault::NoAnswer, "UnreadableAnswer"));
 }
 
