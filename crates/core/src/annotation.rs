@@ -106,12 +106,6 @@ impl DeadLetter {
     }
 }
 
-/// The generation that a final record with these attributes tells, where it is annotated and has had one.
-#[must_use]
-pub fn generation_told(attributes: &Attributes) -> Option<u32> {
-    DeadLetter::from_attribute(attributes.get(DEAD_LETTER)?)?.redrive_generation
-}
-
 /// The attributes of a final record: the producer's and as much of the annotation as fits beside them and a body of
 /// `body_bytes`. The producer's are never cut and never lost: where ten are not enough, some are folded into
 /// `DeadLetter`; where that does not fit, the annotation gives way, down to nothing. Without the document, only the names say

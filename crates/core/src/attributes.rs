@@ -34,6 +34,8 @@ pub struct Arrived {
     pub failure: Option<Failure>,
     /// It came back from the final DLQ: it still had a `DeadLetter`.
     pub came_back: bool,
+    /// The generation that this `DeadLetter` told, if it had one.
+    pub generation_told: Option<u32>,
 }
 
 /// Takes our attributes from the producer's. `Failure` is reserved; `DeadLetter`, `ErrorType` and `ErrorDetails` are ours
@@ -46,19 +48,20 @@ pub fn arrived(mut attributes: Attributes) -> Arrived {
     let whole = folding.and_then(|folding| unfold(attributes.clone(), &folding.folded_attributes));
     let producer = whole.unwrap_or(attributes);
     // Now that it is whole: so a document of the producer's own is judged beside the same attributes on every queue.
-    let unannotated = unannotated(&producer);
-    let came_back = unannotated.is_some();
-    Arrived { came_back, producer: unannotated.unwrap_or(producer), failure }
+    match unannotated(&producer) {
+        Some((generation_told, producer)) => Arrived { producer, failure, came_back: true, generation_told },
+        None => Arrived { producer, failure, came_back: false, generation_told: None },
+    }
 }
 
-/// What the annotator found; `None` where it did not write the `DeadLetter`.
-fn unannotated(attributes: &Attributes) -> Option<Attributes> {
+/// The generation that the annotator told, and the attributes that it found; `None` where it did not write the `DeadLetter`.
+fn unannotated(attributes: &Attributes) -> Option<(Option<u32>, Attributes)> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let whole = unfold(others, &record.folded_attributes)?;
     // It annotates nothing that has an annotation still.
-    unannotated(&whole).is_none().then_some(whole)
+    unannotated(&whole).is_none().then_some((record.redrive_generation, whole))
 }
 
 /// The attributes beside one of our documents with those that it folds; `None` where we cannot have folded them: SQS would not

@@ -4,7 +4,6 @@ mod on_aws;
 mod pacer;
 
 use futures_util::join;
-use redeliver_core::annotation::generation_told;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
@@ -122,8 +121,8 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
 
     fn settle(&self, mut record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Settled {
         self.tell_arrival(&record, now);
-        let told = generation_told(&record.attributes);
-        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { producer, failure, came_back, generation_told: told } =
+            arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, now).after_generation(told);
         let body = std::mem::take(&mut record.body);
         if let Some(due) = hops_on(&self.policy, &failure, now) {

@@ -2,7 +2,7 @@
 
 mod on_aws;
 
-use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint, generation_told};
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::delivery::{Outgoing, Reporter, until};
 use redeliver_core::events::{DeadLettered, Event};
@@ -40,8 +40,8 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
 
 impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, mut record: ReceivedMessage, now: Timestamp) -> Outgoing {
-        let told = generation_told(&record.attributes);
-        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { producer, failure, came_back, generation_told: told } =
+            arrived(std::mem::take(&mut record.attributes));
         let failure = failure.unwrap_or_default();
         // The body as last received still tells of the generation before. What SQS moved here says itself that it came back.
         let (came_back, told) = match record.redriven_from {

@@ -7,7 +7,6 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use futures_util::join;
-use redeliver_core::annotation::generation_told;
 use redeliver_core::attributes::{Arrived, arrived};
 use redeliver_core::decision::{HidingQueue, may_be_called};
 use redeliver_core::delivery::{Outgoing, Reporter, keep_free};
@@ -149,8 +148,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 
     fn parse(&self, record: ReceivedMessage, now: Timestamp) -> Result<Job, Box<Outgoing>> {
-        let told = generation_told(&record.attributes);
-        let Arrived { producer, came_back, .. } = arrived(record.attributes);
+        let Arrived { producer, came_back, generation_told: told, .. } = arrived(record.attributes);
         let delivery = Delivery {
             failed_at: now,
             source_message_id: record.sqs_message_id,

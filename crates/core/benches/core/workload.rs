@@ -161,7 +161,7 @@ impl Workload {
 
     /// [`Operation::Record`].
     pub(crate) fn resend_record(&self, mut record: ReceivedMessage) -> OutgoingMessage {
-        let Arrived { producer, failure, came_back } = arrived(std::mem::take(&mut record.attributes));
+        let Arrived { producer, failure, came_back, .. } = arrived(std::mem::take(&mut record.attributes));
         let failure = of_received(&record, failure, came_back, self.now);
         let resend = self.resend_by(&self.schema, &record.body, &failure, attributes_size(&producer));
         let content = Content {

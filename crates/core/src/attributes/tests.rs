@@ -19,7 +19,7 @@ fn document_with(folded: &str) -> String {
 #[test]
 fn a_producers_attributes_arrive_as_they_are() {
     let producer = strings(&[("a", "1"), ("ErrorType", "mine"), ("ErrorDetails", "mine too")]);
-    assert_eq!(arrived(producer.clone()), Arrived { producer, failure: None, came_back: false });
+    assert_eq!(arrived(producer.clone()), Arrived { producer, came_back: false, ..Arrived::default() });
 }
 
 #[test]
@@ -29,13 +29,19 @@ fn failure_is_reserved_and_never_the_producers() {
     assert_eq!(arrived_with.producer, strings(&[("a", "1")]));
     assert_eq!(arrived_with.failure.unwrap().error_type, "T");
     let unreadable = arrived(strings(&[("a", "1"), ("Failure", "not JSON")]));
-    assert_eq!(unreadable, Arrived { producer: strings(&[("a", "1")]), failure: None, came_back: false });
+    assert_eq!(
+        unreadable,
+        Arrived { producer: strings(&[("a", "1")]), came_back: false, ..Arrived::default() }
+    );
 }
 
 #[test]
 fn a_message_with_our_dead_letter_came_back_and_loses_our_attributes() {
     let with = strings(&[("a", "1"), ("DeadLetter", DOCUMENT), ("ErrorType", "X"), ("ErrorDetails", "Y")]);
-    assert_eq!(arrived(with), Arrived { producer: strings(&[("a", "1")]), failure: None, came_back: true });
+    assert_eq!(
+        arrived(with),
+        Arrived { producer: strings(&[("a", "1")]), came_back: true, ..Arrived::default() }
+    );
 }
 
 #[test]
@@ -53,7 +59,7 @@ fn a_dead_letter_that_is_no_document_of_ours_is_the_producers() {
         let producer = strings(&[("DeadLetter", other), ("ErrorType", "X")]);
         assert_eq!(
             arrived(producer.clone()),
-            Arrived { producer, failure: None, came_back: false },
+            Arrived { producer, came_back: false, ..Arrived::default() },
             "{other}"
         );
     }
@@ -145,7 +151,7 @@ fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
     producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
     assert_eq!(
         arrived(producer.clone()),
-        Arrived { producer: producer.clone(), failure: None, came_back: false }
+        Arrived { producer: producer.clone(), came_back: false, ..Arrived::default() }
     );
     let verdict = Failure { verdict: Some(DeadLetterReason::NonRetryableError), ..Failure::default() };
     let Arrived { producer: whole, came_back, .. } = arrived(verdict.beside_folding(&producer, 2));
@@ -160,10 +166,10 @@ fn a_dead_letter_that_restores_another_one_is_a_forgery() {
     };
     let of = |document: &str| strings(&[("a", "1"), ("DeadLetter", document)]);
     let twice = around(DOCUMENT);
-    assert_eq!(arrived(of(&twice)), Arrived { producer: of(&twice), failure: None, came_back: false });
+    assert_eq!(arrived(of(&twice)), Arrived { producer: of(&twice), came_back: false, ..Arrived::default() });
     // As the annotator folds a producer's own.
     let back = arrived(of(&around(&twice)));
-    assert_eq!(back, Arrived { producer: of(&twice), failure: None, came_back: true });
+    assert_eq!(back, Arrived { producer: of(&twice), came_back: true, ..Arrived::default() });
     assert_eq!(arrived(back.producer.clone()), Arrived { came_back: false, ..back });
 }
 
