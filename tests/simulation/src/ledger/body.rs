@@ -41,7 +41,7 @@ impl Retries {
     /// After it came back from the final DLQ, whose record may have told of a later generation than the body does.
     pub(crate) fn of_next_generation(&self, told: Option<u32>) -> Self {
         let before = self.generation.max(told).unwrap_or(0);
-        let generation = Some((before + 1).min(100));
+        let generation = Some(before.min(99) + 1);
         Self { generation, ..Self::default() }
     }
 
