@@ -17,7 +17,8 @@ fn written(mantissa: i64, places: u8, way: u8) -> String {
     match way {
         0 => format!("{mantissa}e-{places}"),
         1 => format!("{mantissa}.000E-{places:05}"),
-        2 => format!("{mantissa}000e-{}", places + 3),
+        // JSON has no 0000.
+        2 if mantissa != 0 => format!("{mantissa}000e-{}", places + 3),
         _ => {
             let digits = format!("{:0>width$}", mantissa.unsigned_abs(), width = places + 1);
             let (whole, fraction) = digits.split_at(digits.len() - places);
