@@ -1,6 +1,7 @@
 //! `cargo xtask test`.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::beside::Beside;
@@ -63,11 +64,12 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
 }
 
 fn steps(report: &mut Report) -> Result<(), Failure> {
+    let this_program = this_program()?;
     report.step("format", format)?;
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", stack::set_up)?;
     supply_chain::check(report, &python)?;
-    let bundles = start_bundles(report, &python)?;
+    let bundles = start_bundles(report, &python, &this_program)?;
     report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
@@ -77,7 +79,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         report.finish("bundles (beside the steps before)", bundles)?;
         report.step("sizes of the bundles", sizes::check)?;
     }
-    proof(report, &python, &node)?;
+    proof(report, &python, &node, &this_program)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || {
         run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
@@ -119,7 +121,11 @@ fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
 
 /// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too. The longest
 /// build, and Cargo builds nothing else in its folder: it runs beside the others.
-fn start_bundles(report: &mut Report, python: &Python) -> Result<Option<Beside>, Failure> {
+fn start_bundles(
+    report: &mut Report,
+    python: &Python,
+    this_program: &Path,
+) -> Result<Option<Beside>, Failure> {
     if let Python::Unavailable(remedy) = python {
         report.skip("bundles", remedy)?;
         return Ok(None);
@@ -134,16 +140,28 @@ fn start_bundles(report: &mut Report, python: &Python) -> Result<Option<Beside>,
         Architecture::Arm64 => &["bundle"][..],
         Architecture::X86_64 => &["bundle", "--x86-64"],
     };
-    Beside::start("bundles", &xtask(host)?).map(Some)
+    Beside::start("bundles", &task(this_program, host)).map(Some)
 }
 
-/// This program again, as a process of its own.
-fn xtask(arguments: &[&str]) -> Result<Command, Failure> {
-    let program = std::env::current_exe();
-    let program = program.map_err(|error| Failure(format!("this program's own path: {error}")))?;
+/// A copy of this program, for the tasks that run beside the steps: the build of the tests puts another file in its place.
+fn this_program() -> Result<PathBuf, Failure> {
+    let copied = || {
+        let folder = target_dir().join("beside");
+        fs::create_dir_all(&folder)?;
+        // A copy of an earlier run may still be at work, and what runs cannot be written: the new one takes its name.
+        let (new, copy) = (folder.join("xtask.new"), folder.join("xtask"));
+        fs::copy(std::env::current_exe()?, &new)?;
+        fs::rename(new, &copy)?;
+        Ok(copy)
+    };
+    copied().map_err(|error: std::io::Error| Failure(format!("a copy of this program: {error}")))
+}
+
+/// A task of a program like this one, as a process of its own.
+fn task(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
-    Ok(command)
+    command
 }
 
 /// The tests of the stack alone.
@@ -167,10 +185,10 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
 
 /// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs
 /// wait for queues most of the time, so the search has the processors meanwhile.
-fn proof(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
+fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path) -> Result<(), Failure> {
     let fresh_seeds = Beside::start("simulation", &simulate::fresh_seeds(SIMULATION_SECONDS))?;
     let fuzzing = match fuzz::compiler() {
-        Ok(()) => Some(Beside::start("fuzzing", &xtask(&["fuzz"])?)?),
+        Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
         Err(Failure(remedy)) => {
             report.skip("fuzzing", &remedy)?;
             None
