@@ -1,0 +1,17 @@
+// A Lambda target in Node.js: it is invoked with the message, once for each attempt.
+
+/** Never going to work: name it in the policy's `non_retryable`. */
+class InvalidOrder extends Error {
+  // Lambda tells an error by its `name`, which a subclass has only if it says so.
+  name = 'InvalidOrder';
+}
+
+export const handler = async ({ metadata, data }) => {
+  const attempt = metadata.retry_attempt ?? 0;
+  if (data.cents <= 0) throw new InvalidOrder(`order ${data.order} costs nothing`);
+  await charge(data, metadata.message_id);
+  console.log(`charged ${metadata.message_id} in attempt ${attempt}`);
+};
+
+/** Whatever it throws is tried again, by the policy. */
+const charge = async (order, idempotencyKey) => {};
