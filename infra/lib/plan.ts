@@ -108,7 +108,7 @@ export function commonsOf(props: CommonProps): Commons {
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY
-        : // Kept, but for a first deployment that fails: its empty queues would be in the way of the next try.
+        : // Kept, except after a first deployment that fails: its empty queues would be in the way of the next try.
           RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
   };
 }

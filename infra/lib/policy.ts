@@ -1,5 +1,5 @@
 /**
- * How a delay of a {@link Backoff} is spread. It only shrinks, but for the additive one, which gives way at the cap; none
+ * How a delay of a {@link Backoff} is spread. It only shrinks, except for the additive one, which gives way at the cap; none
  * passes it.
  */
 export type Jitter = 'none' | 'half' | 'full' | AdditiveJitter;

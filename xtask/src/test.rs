@@ -17,7 +17,7 @@ use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 
-/// The tests, and the programs that they run besides the bundles. One build: `cargo test` takes the same features for it.
+/// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
 const SIMULATION_SECONDS: u32 = 300;

@@ -21,8 +21,6 @@ pub use http::{HeaderSource, HttpTarget};
 pub use invoke::LambdaTarget;
 pub use url::{TargetAddress, TargetError, is_loopback};
 
-/// Bytes of an answer that are read at most.
-pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Time for a connection, where the whole call has as much: name, TCP and TLS together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile, while nobody

@@ -1,5 +1,7 @@
 //! The commands of the `redeliver` program, each with its arguments and its exit codes.
 
+#[cfg(test)]
+mod altered;
 pub mod audit;
 pub mod check;
 pub mod completions;
@@ -11,8 +13,6 @@ mod dying;
 pub mod event_sources;
 mod files;
 pub mod format;
-#[cfg(test)]
-mod garbled;
 mod interrupt;
 mod lines;
 pub mod local;

@@ -12,8 +12,9 @@ use crate::message::{Attributes, Timestamp};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
-/// The same message may come more than once: use [`Message::message_id`] as an idempotency key, and nothing beside it. A copy may
-/// be of another attempt, since a process that dies spends one. A handler must not block its thread; one that hangs is cut off near the function's deadline and retried. A panic fails this message only.
+/// The same message may come more than once: use [`Message::message_id`] alone as an idempotency key. A copy may be of
+/// another attempt, since a process that dies spends one. A handler must not block its thread; one that hangs is cut off
+/// near the function's deadline and retried. A panic fails this message only.
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;

@@ -133,12 +133,12 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// `None` for a number of more than 37 digits, zeros at its ends aside.
+    /// `None` for zero, and for a number of more than 37 digits, zeros at its ends aside.
     pub(crate) fn of(number: &Number) -> Option<Self> {
         let decimal = Decimal::of(number);
         let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
-        let is_small = decimal.digits().count() <= 37;
-        is_small.then_some(Self { digits, exponent: decimal.exponent })
+        let can_divide = (1..=37).contains(&decimal.digits().count());
+        can_divide.then_some(Self { digits, exponent: decimal.exponent })
     }
 }
 

@@ -71,7 +71,8 @@ fn multiple_of<'a>(
     };
     match Divisor::of(number) {
         Some(divisor) => Ok(Box::new(Numeric { rule: Rule::MultipleOf(divisor), operand: number.clone() })),
-        None => Err(ValidationError::custom("\"multipleOf\" has more than 37 digits")),
+        // Zero, too: the meta-schema refuses it, but does not look at what a reference leads to under a name that is no keyword.
+        None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }
 

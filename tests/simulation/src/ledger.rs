@@ -347,8 +347,7 @@ impl Ledger {
 
     /// How wrong a process's clock may be, and how long it may have had a message.
     fn tolerance(&self) -> TimeDelta {
-        let invocation = i64::try_from(self.knobs.invocation_seconds).unwrap_or(i64::MAX);
-        TimeDelta::milliseconds(self.knobs.skew_ms + 1) + TimeDelta::seconds(2 * invocation)
+        self.skew() + seconds(2 * self.knobs.invocation_seconds)
     }
 
     /// Whether these are the producer's, all of them and no more.
@@ -376,6 +375,10 @@ impl Ledger {
     fn expected(&self, n: usize) -> Expected {
         self.subjects[n].produced.expected
     }
+}
+
+fn seconds(seconds: u64) -> TimeDelta {
+    TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0))
 }
 
 fn hash(body: &str) -> u64 {

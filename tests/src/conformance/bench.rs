@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
+use redeliver_core::message::{
+    Attribute, AttributeValue, Content, OutgoingMessage, ReceivedMessage, Timestamp,
+};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{
     Clock, EntryOutcome, Fault, Queue, QueueSender, QueueService, QueueSettings, Receive,
@@ -231,6 +233,16 @@ pub(super) fn settings(visibility_seconds: u64) -> QueueSettings {
 
 pub(super) fn seconds(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
+}
+
+/// A String or a Number, with or without a label.
+pub(super) fn text(data_type: &str, value: &str) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
+}
+
+/// A Binary, with or without a label.
+pub(super) fn bytes(data_type: &str, value: &[u8]) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
 /// A message of this body and nothing else.

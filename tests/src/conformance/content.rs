@@ -1,10 +1,10 @@
 //! What a message holds comes out as it went in.
 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_core::message::{Attribute, AttributeValue, Content};
+use redeliver_core::message::{Attribute, Attributes, Content};
 use redeliver_core::ports::{Clock, Queue, QueueService};
 
-use super::bench::{Bench, Broken, EARLY, LATE, ensure, ensure_eq, plain};
+use super::bench::{Bench, Broken, EARLY, LATE, bytes, ensure, ensure_eq, plain, text};
 
 pub(super) async fn a_body_of_exactly_one_mebibyte_is_kept<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
@@ -32,24 +32,15 @@ pub(super) async fn attributes_of_all_types_are_kept<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let text = |data_type: &str, value: &str| Attribute {
-        data_type: data_type.to_owned(),
-        value: AttributeValue::Text(value.to_owned()),
-    };
-    let binary = |data_type: &str, value: &[u8]| Attribute {
-        data_type: data_type.to_owned(),
-        value: AttributeValue::Binary(value.to_vec()),
-    };
     let attributes = [
         ("text", text("String", "täxt with \"quotes\", \\ and \u{1F600}")),
         ("json", text("String.application-json", "{\"a\": 1}")),
         ("count", text("Number", "-12345678901234567890.5")),
         ("int", text("Number.int", "7")),
-        ("bytes", binary("Binary", &[0, 255, 10, 13, 128])),
-        ("image.small_1-a", binary("Binary.png", &[137, 80, 78, 71])),
+        ("bytes", bytes("Binary", &[0, 255, 10, 13, 128])),
+        ("image.small_1-a", bytes("Binary.png", &[137, 80, 78, 71])),
     ];
-    let attributes: redeliver_core::message::Attributes =
-        attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
+    let attributes: Attributes = attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
     bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("typed") }]).await?;
     ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
     Ok(())
@@ -59,7 +50,7 @@ pub(super) async fn ten_attributes_are_taken<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let attributes: redeliver_core::message::Attributes =
+    let attributes: Attributes =
         (0..10).map(|number| (format!("a{number}"), Attribute::string(number.to_string()))).collect();
     bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("ten") }]).await?;
     ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
@@ -71,10 +62,6 @@ pub(super) async fn attributes_at_the_documented_limits_are_kept<S: QueueService
     bench: &Bench<'_, S, C>,
 ) -> Result<(), Broken> {
     let queue = bench.queue(30).await?;
-    let text = |data_type: &str, value: &str| Attribute {
-        data_type: data_type.to_owned(),
-        value: AttributeValue::Text(value.to_owned()),
-    };
     let (long_name, long_type) = ("n".repeat(255), format!("String.{}", "t".repeat(248)));
     let attributes = [
         (&*long_name, Attribute::string("a long name")),
@@ -85,8 +72,7 @@ pub(super) async fn attributes_at_the_documented_limits_are_kept<S: QueueService
         ("digits", text("Number", &"123456789".repeat(5)[..38])),
         ("fraction", text("Number", "-1234567890123456789.0123456789012345678")),
     ];
-    let attributes: redeliver_core::message::Attributes =
-        attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
+    let attributes: Attributes = attributes.map(|(name, attribute)| (name.to_owned(), attribute)).into();
     bench.send(&queue, vec![Content { attributes: attributes.clone(), ..plain("limits") }]).await?;
     ensure_eq!(bench.receive_one(&queue).await?.attributes, attributes, "attributes");
     Ok(())

@@ -1,10 +1,10 @@
 //! What SQS refuses in a message: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
 //! SQS API Reference. What these leave open (an exponent, an umlaut in a name) is in no rule.
 
-use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
+use redeliver_core::message::{Attribute, Attributes, Content};
 use redeliver_core::ports::{Clock, QueueService};
 
-use super::bench::{Bench, Broken, plain};
+use super::bench::{Bench, Broken, bytes, plain, text};
 
 pub(super) async fn a_wrong_attribute_name_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &Bench<'_, S, C>,
@@ -62,14 +62,6 @@ pub(super) async fn a_wrong_message_group_id_is_a_sender_fault<S: QueueService, 
     let long = "g".repeat(129);
     let of = |id: &str| (id.to_owned(), Content { message_group_id: Some(id.to_owned()), ..plain("wrong") });
     bench.must_refuse(["tenant 1", "a\tb", &long].map(of).into()).await
-}
-
-fn text(data_type: &str, value: &str) -> Attribute {
-    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
-}
-
-fn bytes(data_type: &str, value: &[u8]) -> Attribute {
-    Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
 /// A message with this attribute alone, and what to call it.

@@ -16,8 +16,11 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
 
 use super::drain::{Drains, settle_connections};
-use super::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT, Headers, IDLE_TIMEOUT, SecretHeaders, retry_after};
+use super::{CONNECT_TIMEOUT, Headers, IDLE_TIMEOUT, SecretHeaders, retry_after};
 use crate::SystemClock;
+
+/// Bytes of an answer's body that are taken at most, so that its connection can be used again.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// An HTTP endpoint: POST of the body's bytes; the status is the outcome.
 pub struct HttpTarget<C = SystemClock> {

@@ -13,7 +13,6 @@ use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
 use redeliver_core::ports::Clock;
 use serde::Deserialize;
 
-use super::ANSWER_BYTES_MAX;
 use super::drain::settle_connections;
 use super::lambda_client::LambdaClient;
 use super::refused_payload::RefusedPayload;
@@ -71,7 +70,6 @@ fn function_error(payload: &[u8]) -> HandlerError {
         error_type: Option<String>,
         error_message: Option<String>,
     }
-    let payload = payload.get(..ANSWER_BYTES_MAX).unwrap_or(payload);
     let FunctionError { error_type, error_message } = serde_json::from_slice(payload).unwrap_or_default();
     let error_type = error_type.map_or(ErrorType::Named("Lambda.FunctionError"), ErrorType::FromTarget);
     HandlerError::transient(error_type, error_message.unwrap_or_default())

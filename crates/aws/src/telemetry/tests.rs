@@ -302,7 +302,6 @@ fn the_line_of_a_message_that_keeps_coming() {
     assert_eq!(line(received_again()), expected("WARN", "received_again", fields, &metrics));
 }
 
-/// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 #[test]
 fn the_line_of_a_secret_that_cannot_be_read_again() {
     let fields = json!({ "code": "AccessDeniedException", "HeadersNotRefreshed": 1 });
@@ -310,6 +309,7 @@ fn the_line_of_a_secret_that_cannot_be_read_again() {
     assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
 }
 
+/// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 #[test]
 fn every_line_is_valid_embedded_metric_format() {
     for event in [

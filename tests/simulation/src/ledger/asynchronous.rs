@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::copies::Failure;
 use super::invocations::Work;
 use super::sends::{Send, no_delay};
-use super::{Ledger, Violation, hash};
+use super::{Ledger, Violation, hash, seconds};
 use crate::lambda::FUNCTION_ARN;
 use crate::messages::number;
 use crate::policy::{Class, Key};
@@ -227,8 +227,4 @@ impl Ledger {
     fn limit(&self, record: &Record) -> Option<DateTime<Utc>> {
         self.knobs.policy.max_age_seconds.map(|age| record.first_failed_at + TimeDelta::seconds(age.into()))
     }
-}
-
-fn seconds(seconds: u64) -> TimeDelta {
-    TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0))
 }

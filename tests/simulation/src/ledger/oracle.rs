@@ -5,7 +5,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use super::body::{Body, Retries};
 use super::copies::Failure;
 use super::sends::Send;
-use super::{Copy, Ledger, Violation};
+use super::{Copy, Ledger, Violation, seconds};
 use crate::messages::Expected;
 use crate::policy::Class;
 
@@ -280,8 +280,4 @@ impl Ledger {
         let by_producer = expires.map(|seconds| self.start + TimeDelta::seconds(seconds));
         by_policy.into_iter().chain(by_producer).min()
     }
-}
-
-fn seconds(seconds: u64) -> TimeDelta {
-    TimeDelta::seconds(i64::try_from(seconds).unwrap_or(0))
 }

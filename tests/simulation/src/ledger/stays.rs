@@ -103,7 +103,7 @@ impl Ledger {
         }
         let next = at + TimeDelta::seconds(seconds.into());
         // What a queue of seven days would delete.
-        let visibility = TimeDelta::seconds(i64::try_from(self.knobs.visibility_seconds()).unwrap_or(0));
+        let visibility = super::seconds(self.knobs.visibility_seconds());
         if next + visibility > sent_at + TimeDelta::days(7) + self.tolerance() {
             return Err(format!("{next} is too near to the end of the retention"));
         }
@@ -176,10 +176,9 @@ impl Ledger {
                 let key = (retries.generation.unwrap_or(0), attempts + 1);
                 let delay = self.hidden_for(send.n, key, failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
-                let visibility =
-                    TimeDelta::seconds(i64::try_from(self.knobs.visibility_seconds()).unwrap_or(0));
+                let visibility = super::seconds(self.knobs.visibility_seconds());
                 // Decided before it was sent, by a clock that may be ahead.
-                let latest = send.at + self.skew() + TimeDelta::seconds(i64::try_from(delay).unwrap_or(0));
+                let latest = send.at + self.skew() + super::seconds(delay);
                 limit.is_some_and(|limit| latest > limit)
                     || latest + visibility > origin.sent_at + TimeDelta::days(7)
             }

@@ -11,7 +11,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::garbled::{GARBLED, Garbled};
+use crate::altered::{GARBLED, Garbled};
 
 struct World {
     clock: VirtualClock,
@@ -154,7 +154,7 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
 fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
     // Whole answers of them: the receiver goes on.
     let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
-    let queue = Garbled::new(&world.queue);
+    let queue = Garbled::queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {
         let mut reader = Reader::new(&queue, &world.clock).await.unwrap();
         let mut seen = 0;

@@ -1,4 +1,5 @@
 mod copies;
+mod edits;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,9 +22,9 @@ use redeliver_embedded::{
 use serde_json::Value;
 
 use super::*;
+use crate::altered::{Altered, Slow};
 use crate::dead_letters::Filter;
-use crate::dying::{Killed, Slow};
-use crate::redrive::Edit;
+use crate::dying::Killed;
 
 struct World {
     clock: VirtualClock,
@@ -85,6 +86,19 @@ impl World {
         }
     }
 
+    /// Runs it, and kills it after so many polls, if it has not ended before; whether it died.
+    fn dies(&self, plan: &Plan, polls: u32) -> bool {
+        let mut journal = self.journal();
+        let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
+        let Redrive { clock, limits, interrupted, progress, .. } = self.redrive(plan);
+        let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
+        let future = Box::pin(redrive.apply(&mut journal));
+        let died = clock.block_on(Killed { future, polls }).is_none();
+        // What the dead program held comes back by itself.
+        clock.block_on(clock.sleep(Duration::from_secs(600)));
+        died
+    }
+
     /// Takes out all that is visible.
     fn take(&self, queue: &EmbeddedQueue) -> Vec<ReceivedMessage> {
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -118,6 +132,10 @@ impl Drop for World {
     fn drop(&mut self) {
         let _was_not_written = std::fs::remove_file(&self.journal);
     }
+}
+
+fn slow<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> Altered<Slow<'a>> {
+    Altered(Slow { queue, clock })
 }
 
 fn everything() -> Plan {
@@ -225,111 +243,6 @@ fn what_comes_back_again_and_again_is_parked() {
 }
 
 #[test]
-fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
-    let world = World::new(vec![dead(1)]);
-    let plan = Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), ..everything() };
-    let report = world.apply(&plan).unwrap();
-    assert_eq!((report.sent, report.edited), (1, 1));
-    let [message] = world.take(&world.source).try_into().unwrap();
-    assert!(message.body.ends_with(r#""data":{"n":1, "x":1.50,"fixed":true}}"#), "{}", message.body);
-    let journal = std::fs::read_to_string(&world.journal).unwrap();
-    let intent: Value = serde_json::from_str(journal.lines().nth(1).unwrap()).unwrap();
-    assert_eq!(intent["intent"]["original_body"], dead(1).body.as_str());
-}
-
-/// An edit after which an API that remembers ids must take the message for another one.
-fn edited_under_a_new_id() -> Plan {
-    Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), new_id: true, ..everything() }
-}
-
-#[test]
-fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
-    let world = World::new(vec![dead(1)]);
-    let planned = world.clock.block_on(world.redrive(&edited_under_a_new_id()).dry_run()).unwrap();
-    let report = world.apply(&edited_under_a_new_id()).unwrap();
-    let [message] = world.take(&world.source).try_into().unwrap();
-    // SHA-256 of the old id, generation 1 and the edit, as a UUID of version 8.
-    let new_id = "3c76334d-9911-82d6-a424-54b8af9a9639";
-    let body = format!(
-        r#"{{"metadata":{{"message_id":"{new_id}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50,"fixed":true}}}}"#
-    );
-    assert_eq!(message.body, body, "and every other byte as it came");
-    for report in [planned, report] {
-        let told = serde_json::json!({ "count": 1, "examples": [{ "old": id(1), "new": new_id }] });
-        assert_eq!(report.json()["new_ids"], told);
-        let table = report.table(true);
-        assert!(table.contains(&format!("e.g. {new_id} was {}", id(1))), "{table}");
-    }
-    let journal = std::fs::read_to_string(&world.journal).unwrap();
-    let intent: Value = serde_json::from_str(journal.lines().nth(1).unwrap()).unwrap();
-    let ids = (&intent["intent"]["message_id"], &intent["intent"]["old_message_id"]);
-    assert_eq!(ids, (&Value::from(new_id), &Value::from(id(1))));
-}
-
-#[test]
-fn what_comes_straight_back_under_its_new_id_is_known_again() {
-    let world = World::new(vec![dead(1)]);
-    let (mut journal, plan) = (world.journal(), edited_under_a_new_id());
-    // A run that came to its end would have forgotten it: then it may be sent back once more.
-    let sent = std::cell::Cell::new(0);
-    let (interrupted, progress) = (|| sent.get() > 0, |count| sent.set(count));
-    let interrupted = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
-    let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
-    assert_eq!((report.sent, report.interrupted), (1, true));
-    let [message] = world.take(&world.source).try_into().unwrap();
-    let sent = DeadLetterRecord::new(message).metadata.unwrap();
-    assert!(journal.came_back(&sent.message_id, sent.generation));
-    assert!(!journal.came_back(&id(1), sent.generation), "the old one is another message's now");
-}
-
-#[test]
-fn a_message_that_the_edit_does_not_change_keeps_its_id() {
-    let world = World::new(vec![dead(1), dead(2)]);
-    let edit = "if .body.data.n == 1 then .body.data.fixed = true else . end";
-    let plan = Plan { edit: Some(Edit::new(edit).unwrap()), new_id: true, ..everything() };
-    let report = world.apply(&plan).unwrap();
-    assert_eq!((report.sent, report.edited, report.new_ids), (2, 1, 1));
-    let kept = world.take(&world.source).into_iter().filter(|message| message.body.contains(&id(2)));
-    assert_eq!(kept.count(), 1);
-}
-
-#[test]
-fn copies_and_the_run_that_finishes_an_interrupted_one_come_to_the_same_new_id() {
-    const MESSAGES: usize = 3;
-    let mut copies_seen = 0;
-    for polls in 1.. {
-        let world = World::new((0..MESSAGES).map(dead).collect());
-        let died = {
-            let plan = edited_under_a_new_id();
-            let mut journal = world.journal();
-            let (dlq, source) = (
-                Slow { queue: &world.dlq, clock: &world.clock },
-                Slow { queue: &world.source, clock: &world.clock },
-            );
-            let Redrive { clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-            let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
-            let future = Box::pin(redrive.apply(&mut journal));
-            world.clock.block_on(Killed { future, polls }).is_none()
-        };
-        world.clock.block_on(world.clock.sleep(Duration::from_secs(600)));
-        world.apply(&edited_under_a_new_id()).unwrap();
-        let sent = world.take(&world.source);
-        let ids: std::collections::BTreeSet<_> = sent
-            .iter()
-            .map(|message| {
-                serde_json::from_str::<Value>(&message.body).unwrap()["metadata"]["message_id"].to_string()
-            })
-            .collect();
-        assert_eq!(ids.len(), MESSAGES, "killed after {polls} polls: {ids:?}");
-        copies_seen += sent.len() - MESSAGES;
-        if !died {
-            break;
-        }
-    }
-    assert!(copies_seen > 0, "no death made a copy: it shows nothing");
-}
-
-#[test]
 fn a_message_that_was_given_up_without_a_re_send_is_sent_back_in_the_next_generation() {
     // Its body tells of no generation: the console moved it twice, and it failed for good each time.
     let mut moved = dead(1);
@@ -353,20 +266,7 @@ fn no_message_is_lost_and_copies_are_counted_when_the_program_dies_at_any_moment
     let mut deaths = 0;
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead).collect());
-        let died = {
-            let plan = everything();
-            let mut journal = world.journal();
-            let (dlq, source) = (
-                Slow { queue: &world.dlq, clock: &world.clock },
-                Slow { queue: &world.source, clock: &world.clock },
-            );
-            let Redrive { clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
-            let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
-            let future = Box::pin(redrive.apply(&mut journal));
-            world.clock.block_on(Killed { future, polls }).is_none()
-        };
-        // What the dead program held comes back by itself.
-        world.clock.block_on(world.clock.sleep(Duration::from_secs(600)));
+        let died = world.dies(&everything(), polls);
         let report = world.apply(&everything()).unwrap();
         assert!(report.is_covered(), "{polls}: {report:?}");
 

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::dying::Full;
+use crate::altered::{Altered, Full};
 
 #[test]
 fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
     for code in ["OverLimit", "AWS.SimpleQueueService.OverLimit"] {
         let world = world(50);
-        let full = Full { queue: &world.queue, in_flight_max: 20, code, receives: AtomicU32::new(0) };
+        let full =
+            Altered(Full { queue: &world.queue, in_flight_max: 20, code, receives: AtomicU32::new(0) });
         let (bodies, coverage) = world.clock.block_on(read(&full, &world.clock)).unwrap();
         assert_eq!(bodies.len(), 20);
         assert_eq!(
@@ -18,7 +19,7 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
         );
         assert_eq!(world.depth(), (50, 0));
         // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five times.
-        assert_eq!(full.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
+        assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
         assert_eq!(
             world.clock.now(),
             Timestamp::UNIX_EPOCH + Duration::from_secs(3),

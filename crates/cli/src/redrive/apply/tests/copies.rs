@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::dying::Full;
+use crate::altered::Full;
 
 /// Of one queue, each request or entry that the rule picks.
 fn fail(world: &World, queue: &EmbeddedQueue, action: Action, injection: Injection) {
@@ -67,7 +67,7 @@ fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_dele
 fn a_round_begins_a_second_after_the_one_before_however_long_its_sends_take_or_whether_they_are_refused() {
     let mut world = World::new((0..40).map(dead).collect());
     world.limits.rate = Some(10);
-    let slow = Slow { queue: &world.source, clock: &world.clock };
+    let slow = slow(&world.source, &world.clock);
     let (report, rounds) = world.timed(&slow);
     assert_eq!((report.sent, rounds), (40, vec![0, 1000, 2000, 3000]));
 
@@ -107,7 +107,8 @@ fn what_somebody_else_holds_is_for_another_pass() {
 #[test]
 fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
     let world = World::new((0..100).map(dead).collect());
-    let dlq = Full { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
+    let full = Full { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
+    let dlq = Altered(full);
     let plan = everything();
     let Redrive { source, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
     let redrive = Redrive { dlq: &dlq, source, clock, plan, limits, interrupted, progress };
@@ -124,7 +125,7 @@ fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_a
     fail(&world, &world.source, Action::SendMessageBatch, Injection::Throttled);
     let plan = everything();
     let mut journal = world.journal();
-    let slow = Slow { queue: &world.dlq, clock: &world.clock };
+    let slow = slow(&world.dlq, &world.clock);
     let Redrive { source, clock, limits, interrupted, progress, .. } = world.redrive(&plan);
     let redrive = Redrive { dlq: &slow, source, clock, plan: &plan, limits, interrupted, progress };
     let throttled = async {

@@ -12,7 +12,8 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::*;
-use crate::dying::{Killed, Slow};
+use crate::altered::{Altered, Slow};
+use crate::dying::Killed;
 use crate::local::{Layout, Topology};
 
 /// Four messages: one succeeds, one fails twice at first, one fails for good, one is none at all.
@@ -45,7 +46,7 @@ impl Handler for Target<'_> {
 /// What `redeliver work` runs, on queues whose requests take time.
 async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
-    let slow = |queue| Slow { queue, clock };
+    let slow = |queue| Altered(Slow { queue, clock });
     let message_processor = MessageProcessor {
         handler: Target(seen),
         strategy: match &topology.intermediate {

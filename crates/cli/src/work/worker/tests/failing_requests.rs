@@ -1,0 +1,97 @@
+//! Receives and deletions that SQS refuses, or of which the request or the answer is lost.
+
+use super::*;
+
+#[test]
+fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
+    let world = World::new();
+    world.faults(
+        Action::ReceiveMessage,
+        Scope::Request,
+        When::Numbers((1..=9).collect()),
+        Injection::Throttled,
+    );
+    let healthy = Mutex::new(Vec::new());
+    world.run(world.taking(0), async {
+        world.send(&["a"]).await;
+        for _ in 0..4 {
+            world.seconds(61).await;
+            healthy.lock().unwrap().push(world.health.report(world.clock.now()).healthy);
+        }
+    });
+    let pauses: Vec<_> = world
+        .seen
+        .events()
+        .into_iter()
+        .map(|(_, event)| match event {
+            Event::ReceiveFailed(failed) => (failed.code, failed.pause_seconds),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(pauses.len(), 9);
+    for ((code, pause), least) in pauses.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0, 15.0]) {
+        assert_eq!(code, "RequestThrottled");
+        assert!((least..=2.0 * least).contains(pause), "{pause} where {least} is due");
+    }
+    assert_eq!(world.seen.bodies().len(), 1, "it came after all");
+    assert_eq!(world.left(), 0);
+    let healthy = healthy.into_inner().unwrap();
+    assert!(!healthy[0] && healthy[3], "{healthy:?}: not while it failed, and again afterwards");
+}
+
+#[test]
+fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortly() {
+    let world = World::new();
+    world.faults(
+        Action::ReceiveMessage,
+        Scope::Request,
+        When::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
+        Injection::LostRequest,
+    );
+    let ended = world.run(world.taking(0), world.seconds(60));
+    assert_eq!(ended, 60);
+    let events = world.seen.events();
+    let Event::ReceiveFailed(failed) = &events[3].1 else { panic!("{events:?}") };
+    assert!(failed.pause_seconds <= 1.0, "{failed:?}: it begins anew");
+}
+
+#[test]
+fn what_was_in_a_lost_answer_comes_back() {
+    let world = World::new();
+    world.faults(Action::ReceiveMessage, Scope::Request, When::Numbers(vec![1]), Injection::LostAnswer);
+    world.run(world.taking(0), async {
+        world.send(&["a"]).await;
+        world.seconds(VISIBILITY_SECONDS + 1).await;
+    });
+    assert_eq!((world.seen.bodies(), world.left()), (at(&[(40, "a")]), 0));
+}
+
+#[test]
+fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
+    for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostAnswer]
+    {
+        let world = World::new();
+        world.faults(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![1, 3]), injection);
+        world.run(world.taking(0), async {
+            world.send(&["a", "b", "c"]).await;
+            world.seconds(1).await;
+        });
+        assert_eq!(world.seen.events(), [], "{injection:?}");
+        assert_eq!((world.left(), world.requests(Action::DeleteMessageBatch)), (0, 2), "{injection:?}");
+    }
+}
+
+#[test]
+fn a_record_that_cannot_be_deleted_is_told_and_comes_back() {
+    let world = World::new();
+    world.faults(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![2]), Injection::Sender);
+    world.run(world.taking(0), async {
+        world.send(&["a", "b"]).await;
+        world.seconds(VISIBILITY_SECONDS + 1).await;
+    });
+    assert!(matches!(&world.seen.events()[..], [(0, Event::NotDeleted(_))]), "{:?}", world.seen.events());
+    let bodies = world.seen.bodies();
+    assert_eq!(bodies[..2], at(&[(0, "a"), (0, "b")]));
+    assert_eq!(bodies[2].0, 40, "{bodies:?}");
+    assert_eq!((bodies.len(), world.left()), (3, 0));
+}

@@ -1,0 +1,60 @@
+//! `redeliver check`: what it finds in messages, policies and schemas.
+
+use super::*;
+
+#[test]
+fn check_prints_the_pointer_and_rule_of_each_violation() {
+    let output = redeliver(&["check", "--messages", EXAMPLE]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    for finding in [
+        ":15: INVALID_MESSAGE_FORMAT not a JSON object",
+        ":17: INVALID_MESSAGE_FORMAT duplicate member /data",
+        ":19: INVALID_MESSAGE_SCHEMA /metadata is missing",
+        ":21: INVALID_MESSAGE_SCHEMA /metadata/retry_attempt is not an integer written in digits",
+        ":22: INVALID_MESSAGE_SCHEMA /data is not of type \"object\"",
+    ] {
+        assert!(findings.contains(finding), "{finding} in {findings}");
+    }
+}
+
+#[test]
+fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
+    assert_eq!(redeliver(&["check", "--policy", "examples/policy.json"]).status.code(), Some(0));
+    let message = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
+    let file = Scratch::new("pretty.json", message.as_bytes());
+    assert_eq!(redeliver(&["check", "--messages", file.name()]).status.code(), Some(0));
+}
+
+#[test]
+fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
+    let message = |data: &str| {
+        let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
+        format!("{{\"metadata\":{{\"message_id\":\"{id}\"}},\"data\":{{\"d\":\"{data}\"}}}}")
+    };
+    let lines = [message("x"), message("\u{FFFE}"), message(&"x".repeat(1_048_576))].join("\n");
+    let file = Scratch::new("refused.jsonl", lines.as_bytes());
+    let output = redeliver(&["check", "--messages", file.name()]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    let expected = [
+        format!("{}:2: the character U+FFFE at byte 79 of the body is not legal in SQS", file.name()),
+        format!("{}:3: 1048658 bytes with its attributes; SQS takes at most 1048576", file.name()),
+    ];
+    assert_eq!(findings.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
+    let policy = Scratch::new(
+        "wrong-policy.json",
+        br#"{"backoff":{"kind":"fixed","delay_seconds":901},"jitter":"full"}"#,
+    );
+    let schema = Scratch::new("wrong-schema.json", br#"{"$ref":"https://example.com/order.json"}"#);
+    let output = redeliver(&["check", "--policy", policy.name(), "--data-schema", schema.name()]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings = String::from_utf8(output.stdout).unwrap();
+    assert!(findings.contains("/jitter is not a known member"), "{findings}");
+    assert!(findings.contains("/backoff/delay_seconds"), "{findings}");
+    assert!(findings.contains("remote references are refused"), "{findings}");
+}
