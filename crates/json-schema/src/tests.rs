@@ -1,5 +1,6 @@
 //! What the meter lets pass and what not.
 
+mod refusals;
 mod verdicts;
 
 use serde_json::json;
