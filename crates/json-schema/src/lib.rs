@@ -13,13 +13,12 @@ mod violation;
 
 use std::sync::Arc;
 
-use jsonschema::error::ValidationErrorKind;
 use jsonschema::{PatternOptions, Retrieve, Uri, ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 use thiserror::Error;
 
 use meter::{Meter, Names};
-use metered::{Metered, Reading};
+use metered::Metered;
 
 pub use violation::{Violation, list};
 
@@ -73,7 +72,7 @@ impl Schema {
         // Either it is wrong, or names are matched with look-around.
         let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
         let validator = options.with_pattern_options(engine).build(&schema);
-        let validator = validator.map_err(|error| SchemaError::NotASchema(refusal(text, &schema, &error)))?;
+        let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
         let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
         Ok(Self { validator, names: Names { of_name, of_byte: of_byte + of_step, step_back: true } })
     }
@@ -97,21 +96,6 @@ fn of_names(schema: &Value) -> u64 {
         Value::Array(items) => items.iter().map(of_names).max().unwrap_or(0),
         _ => 0,
     }
-}
-
-/// Of several mistakes, or of one that breaks several rules, the meta-schema that was compiled to code by `jsonschema` itself
-/// tells another one first, such as what is missing beside draft 4's `exclusiveMinimum` before its type. So the order is that of
-/// the same meta-schema when it is read as any schema. It knows one dialect.
-fn refusal(text: &str, schema: &Value, error: &ValidationError<'_>) -> String {
-    let has_one_dialect = text.matches("$schema").count() <= 1;
-    match jsonschema::meta::validate_for::<Metered>(Reading { value: schema, meter: None, place: 0 }) {
-        Err(first) if has_one_dialect && !is_unknown_dialect(&first) => describe(&first),
-        _ => describe(error),
-    }
-}
-
-fn is_unknown_dialect(error: &ValidationError<'_>) -> bool {
-    matches!(error.kind(), ValidationErrorKind::Referencing(_))
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
