@@ -1,5 +1,6 @@
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -60,6 +61,16 @@ describe('a source queue that another stack owns', () => {
     const [processor] = Object.values(template.findResources('AWS::Lambda::Function', { Properties: { FunctionName: 'redeliver-prod-message-processor' } }));
     assert.equal(Build, processor?.['Properties'].Code.S3Key, 'set again with each new build');
     assert.deepEqual(template.findOutputs('*'), {}, 'no command to run by hand');
+  });
+
+  test('a key that is given is told, since one that is not given is refused', () => {
+    const { check, set } = steps(
+      templateWith((stack) => {
+        const encryptionKey = kms.Key.fromKeyArn(stack, 'QueueKey', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001');
+        return { ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn: ARN, encryptionKey } };
+      }),
+    );
+    assert.deepEqual([check, set].map(({ Properties }) => Properties['HasKey']), ['true', 'true']);
   });
 
   test('a change is a new check and an update of what is set: a rollback deletes the one and undoes the other', () => {

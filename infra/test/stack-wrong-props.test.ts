@@ -1,4 +1,4 @@
-import { App, Duration } from 'aws-cdk-lib';
+import { App, Aws, Duration, Fn } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -177,6 +177,16 @@ describe('bundles', () => {
   });
 });
 
+describe("redeliver's own inner queues are no source queue: messages would go round for ever", () => {
+  for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
+    test(name, () => {
+      assert.deepEqual(refused({ existingSourceQueue: { queueArn: `arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}` } }), [
+        "existingSourceQueue.queueArn names one of redeliver's own inner queues; name the source queue.",
+      ]);
+    });
+  }
+});
+
 describe('environment variables that Lambda would refuse', () => {
   const known = '{"INTERMEDIATE_DLQ_URL":"","ANNOTATION_QUEUE_URL":"","MAX_CONCURRENCY":"10","TARGET":"","TARGET_TIMEOUT_SECONDS":"30"}';
   const url = (bytes: number): string => 'https://orders.example.com/'.padEnd(bytes, 'x');
@@ -212,6 +222,14 @@ describe('environment variables that Lambda would refuse', () => {
     const { stack, redeliver } = stackWith(() => HTTP);
     redeliver.messageProcessor.addEnvironment('SETTINGS', 'x'.repeat(4096));
     assert.throws(() => App.of(stack)!.synth(), /the environment variables of redeliver-prod-message-processor have \d+ bytes or more as JSON, and Lambda takes 4096; shorten SETTINGS, which has 4098\./);
+  });
+
+  test('in bytes, not in characters, and with the text around what only the deployment knows', () => {
+    for (const value of ['ü'.repeat(2048), Fn.join('', ['x'.repeat(2048), Aws.REGION, 'x'.repeat(2048)])]) {
+      const { stack, redeliver } = stackWith(() => HTTP);
+      redeliver.messageProcessor.addEnvironment('SETTINGS', value);
+      assert.throws(() => App.of(stack)!.synth(), /Lambda takes 4096; shorten SETTINGS, which has 4098\./);
+    }
   });
 });
 

@@ -45,6 +45,10 @@ pub(crate) mod manual {
             *self.0.passed.lock().unwrap() += time;
         }
 
+        pub(crate) fn set_back(&self, time: Duration) {
+            *self.0.passed.lock().unwrap() -= time;
+        }
+
         /// Ends the sleeps that have begun.
         pub(crate) fn end_sleeps(&self) {
             self.0.end.notify_waiters();

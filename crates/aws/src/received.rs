@@ -62,7 +62,8 @@ pub(crate) fn attribute(
     bytes: Option<Vec<u8>>,
 ) -> Result<Attribute, NotUnderstood> {
     let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
-    let value = if data_type.split('.').next() == Some("Binary") {
+    // By its prefix, as SQS says: it may have taken `Binary_`, too.
+    let value = if data_type.starts_with("Binary") {
         bytes.map(AttributeValue::Binary)
     } else {
         text.map(AttributeValue::Text)
@@ -133,6 +134,9 @@ mod tests {
     fn the_data_type_says_where_the_value_is() {
         let bytes = attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
+        // By its prefix, as what is sent is judged: what SQS has taken must be understood.
+        let prefixed = attribute(Some("Binary_".into()), None, Some(vec![0]));
+        assert_eq!(prefixed.unwrap().value, AttributeValue::Binary(vec![0]));
         let text = attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));
         assert_eq!(text.unwrap().value, AttributeValue::Text("7".into()));
     }

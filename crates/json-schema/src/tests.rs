@@ -218,3 +218,69 @@ fn the_older_drafts_exclusive_ends_are_kept() {
         assert_eq!(found.first().map(|violation| violation.rule.as_str()), expected, "{rule}");
     }
 }
+
+/// A valid message would be given up otherwise.
+#[test]
+fn different_items_are_unique_whatever_signs_their_texts_have() {
+    let schema = json!({"uniqueItems": true});
+    for different in [
+        json!([["a", "b"], ["a\"b"]]),
+        json!([{"a": "b"}, {"a\"b": ""}]),
+        json!([["a"], "[\"a\"]", "a", {"a": "a"}]),
+        json!([1, "1", "+1e", [1], true, "t", null, "n", "", [], {}]),
+        json!([{"a": 1, "b": 2}, {"a": 2, "b": 1}, [["a", 1], ["b", 2]]]),
+    ] {
+        assert_eq!(checked(&schema, &different).0, [], "{different}");
+    }
+    for same in [json!([{"a": 1, "b": [2]}, {"b": [2], "a": 1}]), json!([["a\"b"], ["a\"b"]])] {
+        assert_eq!(checked(&schema, &same).0.len(), 1, "{same}");
+    }
+}
+
+#[test]
+fn names_cost_what_the_dearest_pattern_takes_wherever_it_stands() {
+    let names: serde_json::Map<_, _> =
+        (0..10).map(|n| (format!("{n}{}", "ab".repeat(500)), json!(0))).collect();
+    let dear = || json!({"patternProperties": {"(?:a|b){200}c": true}});
+    let steps = |schema: Value| checked(&schema, &Value::Object(names.clone())).1;
+    // 200 steps for a byte, and 40 for each of some 200 states.
+    let direct = steps(dear());
+    assert!(direct > 10 * 1000 * 8000, "{direct}");
+    for nested in
+        [json!({"allOf": [dear()]}), json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [dear()]}}})]
+    {
+        let nested_steps = steps(nested.clone());
+        assert!(
+            nested_steps >= direct,
+            "{nested}: {nested_steps} steps, and {direct} where nothing is around it"
+        );
+    }
+}
+
+#[test]
+fn a_look_at_a_member_and_a_violation_have_their_price() {
+    let steps = |schema: Value, document: &Value| checked(&schema, document).1;
+    let many: serde_json::Map<_, _> = (0..100).map(|n| (n.to_string(), json!(0))).collect();
+    let many = Value::Object(many);
+    let looked_up = |name: String| steps(json!({"properties": {name: {"type": "string"}}}), &many);
+    assert_eq!(
+        looked_up("n".repeat(1001)) - looked_up("n".to_owned()),
+        10_000,
+        "names are compared byte by byte"
+    );
+    let violated = steps(json!({"items": {"type": "string"}}), &json!([0]));
+    assert!(violated > 30_000, "{violated} steps for a violation, which takes half a kilobyte");
+}
+
+#[test]
+fn a_byte_costs_as_many_looks_as_an_attempt_has_states_and_attempts_begin_where_they_may() {
+    let of = pattern::of_byte;
+    // After ^ there is one attempt, and the automaton knows few states.
+    assert_eq!((of("^[0-9a-f]{64}$"), of("^a|b"), of(r"^\w+$")), (0, 0, 0));
+    // An alternative without ^ begins anywhere: 200 repetitions, one class and one bar.
+    assert_eq!(of("^x|[ab]{200}c"), 200 + 40 * 202);
+    assert_eq!(of("^[ab]{3,}[ab]{200}"), 200 + 40 * 205);
+    // Repetitions of repetitions are as many states as both together.
+    assert_eq!(of("((a|b){30}){30}c"), 200 + 40 * 900);
+    assert_eq!(of(r"\border\b"), 200, "in Unicode it cannot be known");
+}

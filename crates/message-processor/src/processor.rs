@@ -181,7 +181,8 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
                 self.check_receives(job)
             }
             Err(invalid) => {
-                let attributes = invalid_verdict(&invalid, &delivery, &producer, record.body.len());
+                let failure = Failure::of_delivery(&delivery).after_generation(told);
+                let attributes = invalid_verdict(&invalid, failure, &producer, record.body.len());
                 let given_up = Event::GivenUp(GivenUp {
                     message_id: None,
                     sqs_message_id: delivery.source_message_id.clone(),
@@ -202,7 +203,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 
 fn invalid_verdict(
     invalid: &Invalid,
-    delivery: &Delivery,
+    failure: Failure,
     producer: &Attributes,
     body_bytes: usize,
 ) -> Attributes {
@@ -211,7 +212,7 @@ fn invalid_verdict(
         details: invalid.to_string(),
         verdict: Some(invalid.reason()),
         stage: Some(Stage::MessageProcessor),
-        ..Failure::of_delivery(delivery)
+        ..failure
     };
     failure.beside_folding(producer, body_bytes)
 }

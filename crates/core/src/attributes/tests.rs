@@ -142,6 +142,19 @@ fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
     }
 }
 
+/// A hand-off folds nothing: what it says that it folds is made up, by whoever sent the message to the source queue.
+#[test]
+fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
+    let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
+    let of = |more: &str| arrived(strings(&[("a", "1"), ("Failure", &format!("{{{more}{folded}}}"))]));
+    for more in ["", r#""kind":"transient","#, r#""new_generation":true,"stage":"message-processor","#] {
+        assert_eq!(of(more).producer, strings(&[("a", "1")]), "{more}");
+    }
+    for more in [r#""due_at":"2026-07-25T17:20:00Z","#, r#""verdict":"MESSAGE_EXPIRED","#] {
+        assert_eq!(of(more).producer, strings(&[("a", "1"), ("tenant", "forged")]), "{more}");
+    }
+}
+
 /// It folds one attribute too many, until a verdict has folded one of those beside it.
 #[test]
 fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {

@@ -110,6 +110,15 @@ fn a_message_that_came_back_begins_a_new_generation() {
 }
 
 #[test]
+fn of_two_generations_that_were_told_the_later_one_counts() {
+    let came_back = |before| Failure { new_generation: true, generation_before: before, ..failure() };
+    let after = |before, told| came_back(before).after_generation(told).generation_before;
+    assert_eq!((after(Some(2), Some(5)), after(Some(5), Some(2))), (Some(5), Some(5)));
+    assert_eq!((after(Some(2), None), after(None, Some(2)), after(None, None)), (Some(2), Some(2), None));
+    assert_eq!(failure().after_generation(Some(2)).generation_before, None, "it did not come back");
+}
+
+#[test]
 fn what_is_not_a_failure_document_is_not_read() {
     for other in [
         "",

@@ -136,6 +136,16 @@ fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_fi
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
 }
 
+/// An operator chose the annotation queue as the destination of a redrive.
+#[test]
+fn a_final_record_that_comes_here_by_mistake_is_of_the_generation_after_the_one_that_it_told() {
+    let told = json!({ "new_generation": true, "generation_before": 1 });
+    let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", told))).attributes;
+    let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
+    let document = document(&final_record(again).attributes, DEAD_LETTER);
+    assert_eq!(document["redrive_generation"], 3);
+}
+
 #[test]
 fn a_message_without_a_verdict_is_still_explained() {
     for failure in [None, Some("not JSON"), Some(r#"{"verdict":"UNHEARD_OF"}"#), Some("[]")] {

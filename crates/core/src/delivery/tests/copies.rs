@@ -109,3 +109,45 @@ fn entries_of_one_batch_have_their_own_second_send() {
     assert_eq!(outcomes, [Err(error(Fault::NoAnswer)), sent(&["b"]).remove(0), sent(&["c"]).remove(0)]);
     assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
 }
+
+/// It would be reported as failed, come back, and be sent a third time.
+#[test]
+fn what_one_send_has_confirmed_no_late_error_of_another_takes_back() {
+    let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
+    let queue = FakeQueue::new([
+        after(20, late),
+        Answer::Failing(vec![("b", Fault::Throttled)]),
+        after(10, Answer::All),
+    ]);
+    assert_eq!(delivered_within(30, &queue, &["a", "b"]), sent(&["a", "b"]));
+    assert_eq!(queue.requests(), [vec!["a", "b"], vec!["a", "b"], vec!["b"]]);
+    assert_eq!(queue.times(), [0, 15_000, 15_050]);
+}
+
+/// Loses the answers of so many changes, and does the next one.
+struct LosingAnswers {
+    clock: FakeClock,
+    lost: Mutex<u32>,
+}
+
+impl VisibilityControl for LosingAnswers {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        let mut lost = self.lost.lock().unwrap();
+        let answer = if *lost == 0 { Ok(()) } else { Err(error(Fault::NoAnswer)) };
+        *lost = lost.saturating_sub(1);
+        vec![answer; entries.len()]
+    }
+}
+
+/// A change makes no copy, and without it a retry comes too early.
+#[test]
+fn a_change_of_visibility_is_made_again_however_many_answers_are_lost() {
+    let queue = LosingAnswers { clock: FakeClock::new(), lost: Mutex::new(5) };
+    let receives = vec![("handle".to_owned(), VisibilitySeconds::ZERO)];
+    let changed = change_visibility(&queue, &queue.clock, at(30), receives);
+    assert_eq!(queue.clock.block_on(changed), [Ok(())]);
+    assert_eq!(queue.clock.now(), at(10), "two seconds before each");
+}

@@ -135,3 +135,13 @@ fn names_that_differ_only_in_case_are_two() {
     let both = [("a", Attribute::string("x")), ("A", Attribute::string("y"))];
     assert!(OutgoingMessage::new(content("b", &both)).is_ok());
 }
+
+#[test]
+fn each_attribute_is_judged_wherever_it_stands() {
+    let right = || Attribute::string("x");
+    for wrong in ["a b", "o.", "z z"] {
+        let attributes = [("b", right()), ("n", right()), ("y", right()), (wrong, right())];
+        let error = OutgoingMessage::new(content("b", &attributes)).unwrap_err();
+        assert_eq!(error.code(), "AttributeName", "{wrong}");
+    }
+}

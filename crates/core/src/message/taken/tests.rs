@@ -36,6 +36,8 @@ fn a_name_is_1_to_256_letters_digits_and_signs_outside_of_awss_name_space() {
 #[test]
 fn a_type_is_one_of_three_with_a_label_and_its_value_is_of_that_kind() {
     let long = |count: usize| format!("String.{}", "x".repeat(count - "String.".len()));
+    // 207 characters, 407 bytes.
+    let wide = format!("String.{}", "ü".repeat(200));
     for attribute in [
         text("String", "ü"),
         text("String.application/json; charset=utf-8", "{}"),
@@ -46,9 +48,13 @@ fn a_type_is_one_of_three_with_a_label_and_its_value_is_of_that_kind() {
     ] {
         assert_eq!(judged("a", &attribute), TAKEN, "{attribute:?}");
     }
-    for attribute in
-        [text("String.", "x"), text("Strings", "x"), text(&long(256), "x"), binary("Binary_", &[0])]
-    {
+    for attribute in [
+        text("String.", "x"),
+        text("Strings", "x"),
+        text(&long(256), "x"),
+        text(&wide, "x"),
+        binary("Binary_", &[0]),
+    ] {
         assert_eq!(judged("a", &attribute), OPEN, "{attribute:?}");
     }
     for attribute in [

@@ -122,6 +122,15 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
     assert_eq!(without_ours(&sent.attributes).len(), 9);
 }
 
+/// The annotator reads a body that breaks a data schema alone: its generation would begin anew each time.
+#[test]
+fn an_invalid_message_that_came_back_counts_on_from_what_its_final_record_told() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
+    let document = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(document["generation_before"], 2);
+}
+
 #[test]
 fn an_error_type_of_the_producers_own_is_kept() {
     for name in ["ErrorType", "ErrorDetails", "DeadLetter"] {

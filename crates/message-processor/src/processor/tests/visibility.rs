@@ -204,3 +204,22 @@ fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one
         (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!("Redrive"), &json!(3))
     );
 }
+
+#[test]
+fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_record_told() {
+    let setup = setup();
+    let record = json!({
+        "stage": "message-processor",
+        "cause": { "type": "Redrive", "message": "m" },
+        "redrive_generation": 2,
+        "dead_lettered_at": moment(-7000),
+        "sqs_message_id": "sqs-0",
+        "fingerprint": "0123456789abcdef",
+    });
+    setup.produce(1, Attributes::from([("DeadLetter".to_owned(), Attribute::string(record.to_string()))]));
+    let mut record = setup.receive().remove(0);
+    record.receive_count = 4; // two retries are three receives
+    assert!(setup.process(vec![record], 30).is_empty());
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!((&verdict["new_generation"], &verdict["generation_before"]), (&json!(true), &json!(2)));
+}

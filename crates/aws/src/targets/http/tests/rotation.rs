@@ -111,6 +111,31 @@ async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
     assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![again()]));
 }
 
+/// As gateways answer to a key that they do not know.
+#[tokio::test]
+async fn a_403_is_a_refusal_of_the_key_too() {
+    let answer = |request: &Request| {
+        Answer::kept(if request.header("authorization") == ["new"] { 200 } else { 403 }, &[], "{}")
+    };
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "new"]);
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_back_stops_no_reading() {
+    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let clock = ManualClock::default();
+    clock.advance(Duration::from_secs(3600));
+    let secrets = Loopback::start([secret("old"), secret("new")]).await;
+    let setup = Setup::of(secrets, server, clock).await;
+    setup.clock.set_back(Duration::from_secs(600));
+    assert_eq!(setup.call().await, Ok(()));
+    setup.settle().await;
+    assert_eq!(setup.call().await, Ok(()));
+    assert_eq!(keys(&setup.server), ["old", "new"]);
+}
+
 #[tokio::test]
 async fn ten_calls_that_are_refused_at_once_read_the_secret_once() {
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
