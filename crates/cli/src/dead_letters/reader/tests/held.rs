@@ -75,7 +75,7 @@ fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
 #[test]
 fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_back_too() {
     let world = world_of((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
-    let queue = Garbled::new(&world.queue);
+    let queue = Garbled::queue(&world.queue);
     world.clock.block_on(async {
         let reader = Reader::new(&queue, &world.clock).await.unwrap();
         let coverage = reader.finish().await;
