@@ -99,7 +99,8 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
 
 /// Whether anybody takes what is sent; where nobody does, it is sent only if that is wanted.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
-    let is_stack = arguments.from.stack().await?.is_some();
+    // A queue that is named may be read by anybody.
+    let is_stack = arguments.to.is_none();
     let sources = EventSources::new(&arguments.from.connection().sdk_config().await?);
     let why = match Consumer::of(&sources, source_arn, is_stack).await {
         Consumer::There => return Ok(true),
@@ -151,6 +152,10 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
+fn whole(span: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(span.as_secs()))
+}
+
 fn show(bar: &ProgressBar, progress: Progress) {
     match progress {
         Progress::Sent(sent) => {
@@ -158,8 +163,10 @@ fn show(bar: &ProgressBar, progress: Progress) {
             bar.set_position(sent);
         }
         Progress::Watching(left) => {
-            let left = humantime::format_duration(Duration::from_secs(left.as_secs()));
-            bar.set_message(format!("watching what becomes of them, {left} left"));
+            bar.set_message(format!("watching what becomes of them, {} left", whole(left)))
+        }
+        Progress::Waiting(left) => {
+            bar.set_message(format!("waiting for what is hidden, {} left", whole(left)))
         }
     }
 }

@@ -17,7 +17,8 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::delete;
-use held::{HIDDEN, Held};
+pub(crate) use held::HIDDEN;
+use held::Held;
 
 /// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
 const REQUESTS_MAX: usize = 16;

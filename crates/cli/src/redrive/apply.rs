@@ -1,5 +1,6 @@
 //! Sends back: journal → send → journal → delete. Nothing is deleted before its send is confirmed and on disk.
 
+mod deletions;
 mod round;
 mod run;
 mod watch;
@@ -50,6 +51,8 @@ pub enum Progress {
     Sent(u64),
     /// The pilot is watched for so long yet.
     Watching(Duration),
+    /// For so long yet, what was to be sent may be hidden from it, too.
+    Waiting(Duration),
 }
 
 /// A redrive and all that it needs.

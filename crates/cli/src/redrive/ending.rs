@@ -39,7 +39,13 @@ impl Ending {
     #[must_use]
     pub fn sentence(self, report: &Report) -> Option<String> {
         match self {
-            Self::Done | Self::NotSeen => None,
+            Self::Done => None,
+            Self::NotSeen => {
+                let hidden = "what a killed run or an audit held is visible again within two minutes";
+                Some(format!(
+                    "not all of the DLQ was seen: somebody else reads it, or did; {hidden}. Run it again"
+                ))
+            }
             Self::Left => (report.came_back_count() > 0).then(|| {
                 format!("{} came straight back and stay", counted(report.came_back_count(), "message"))
             }),

@@ -14,7 +14,7 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
 
 /// Short enough that nobody misses a message when this program is killed.
-pub(super) const HIDDEN: Duration = Duration::from_secs(120);
+pub(crate) const HIDDEN: Duration = Duration::from_secs(120);
 /// An extension is asked for so long before a message would be visible: time for some tries.
 const AHEAD: Duration = Duration::from_secs(60);
 /// Before a failed extension is asked for again.

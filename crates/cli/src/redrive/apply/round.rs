@@ -31,6 +31,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
         // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
         let (going, visible): (Vec<_>, Vec<_>) =
             going.into_iter().partition(|going| reader.is_hidden(&going.record.message));
+        self.comes_out_again |= !visible.is_empty();
         visible.iter().for_each(|going| self.report.no_longer_hidden(&going.record.message.sqs_message_id));
 
         self.journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;

@@ -6,7 +6,7 @@ use chrono::SecondsFormat;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::round::Going;
-use super::{Redrive, RedriveError};
+use super::{Limits, Redrive, RedriveError};
 use crate::dead_letters::{DeadLetterRecord, Reader};
 use crate::redrive::journal::{Entry, Journal};
 use crate::redrive::plan::Verdict;
@@ -17,20 +17,20 @@ const ROUND: u64 = 100;
 /// Sent before the rest, to see what becomes of them.
 pub(super) const PILOT: u64 = 50;
 
-/// So many deletions in a row without one that is confirmed: the next would not fare better.
-const DELETIONS_FAILED_MAX: u64 = 10;
-
 /// A run at work.
 pub(super) struct Run<'r, 'a, D, S, C> {
     pub(super) redrive: &'r Redrive<'a, D, S, C>,
     pub(super) journal: &'r mut Journal,
     pub(super) report: Report,
     phase: Phase,
-    pass: u32,
+    /// The number of the present one.
+    pub(super) pass: u32,
     /// Sent, by whichever run, and not deleted by this one; with the pass that tried it last.
     pub(super) not_deleted: BTreeMap<String, u32>,
     /// Deletions that failed since the last one that did not.
-    deletions_failed: u64,
+    pub(super) deletions_failed: u64,
+    /// Something was to be sent and could not be kept hidden until then.
+    pub(super) comes_out_again: bool,
     /// Messages that waited with a delay in the source queue before the first was sent, where SQS says it.
     pub(super) delayed_before: Option<u64>,
 }
@@ -46,6 +46,13 @@ enum Phase {
     Rest,
 }
 
+impl Phase {
+    /// A pilot that is not watched is none.
+    fn of_sending(limits: Limits) -> Self {
+        if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
+    }
+}
+
 /// Why a pass through the DLQ is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
@@ -58,7 +65,7 @@ enum Pass {
 impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, C> {
     pub(super) fn new(redrive: &'r Redrive<'a, D, S, C>, journal: &'r mut Journal) -> Self {
         let is_left = journal.not_deleted().next().is_some();
-        let phase = if is_left { Phase::Finish } else { Phase::Pilot };
+        let phase = if is_left { Phase::Finish } else { Phase::of_sending(redrive.limits) };
         Self {
             redrive,
             journal,
@@ -67,6 +74,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             pass: 0,
             not_deleted: BTreeMap::new(),
             deletions_failed: 0,
+            comes_out_again: false,
             delayed_before: None,
         }
     }
@@ -86,10 +94,16 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                         break;
                     }
                 }
-                Pass::AllSeen if self.phase == Phase::Finish => self.phase = Phase::Pilot,
+                Pass::AllSeen if self.phase == Phase::Finish => {
+                    self.phase = Phase::of_sending(self.redrive.limits)
+                }
+                Pass::AllSeen if self.is_done() => break,
                 // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
-                Pass::AllSeen if self.report.done() == before || self.is_done() => break,
-                Pass::AllSeen => {}
+                Pass::AllSeen if self.report.done() > before => {}
+                Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
+                    self.wait_for_what_is_hidden().await;
+                }
+                Pass::AllSeen => break,
             }
         }
         self.report.not_deleted = match self.phase {
@@ -131,10 +145,10 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             let is_last = messages.is_none();
             let mut sent_before = Vec::new();
             for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
-                match () {
-                    () if self.journal.was_sent(&record.message.sqs_message_id) => sent_before.push(record),
-                    () if self.phase == Phase::Finish => {}
-                    () => going.extend(self.sorted(record)?),
+                if self.journal.was_sent(&record.message.sqs_message_id) {
+                    sent_before.push(record);
+                } else if self.phase != Phase::Finish {
+                    going.extend(self.sorted(record)?);
                 }
             }
             self.report.deleted_only += self.delete(sent_before, reader).await?;
@@ -189,11 +203,6 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         failed * 100 > u64::from(self.redrive.limits.stop_after_failures_percent) * self.report.sent
     }
 
-    /// Whether what is sent now would stay in the DLQ, too.
-    fn deletes_nothing(&self) -> bool {
-        self.deletions_failed >= DELETIONS_FAILED_MAX
-    }
-
     /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
     fn round(&self) -> usize {
         let limits = self.redrive.limits;
@@ -203,47 +212,5 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         let left = limits.max.saturating_sub(self.report.sent);
         let round = rate.min(pilot).min(left).clamp(1, ROUND);
         usize::try_from(round).expect("at most 100")
-    }
-
-    /// What was sent and is not in the DLQ any more was deleted, although the answer to that got lost.
-    fn forget_what_is_gone(&mut self) -> Result<(), RedriveError> {
-        let pass = self.pass;
-        self.not_deleted.retain(|_, tried| *tried == pass);
-        let gone = self.journal.not_deleted().filter(|id| !self.not_deleted.contains_key(*id));
-        let gone = gone.map(|id| Entry::Deleted { sqs_message_id: id.to_owned() }).collect::<Vec<_>>();
-        Ok(self.journal.write(&gone)?)
-    }
-
-    /// Deletes what is confirmed to be elsewhere; how many are gone. One that is not is deleted by the next pass or run.
-    pub(super) async fn delete(
-        &mut self,
-        records: Vec<DeadLetterRecord>,
-        reader: &mut Reader<'_, D, C>,
-    ) -> Result<u64, RedriveError> {
-        if records.is_empty() {
-            return Ok(0);
-        }
-        let messages: Vec<_> = records.iter().map(|record| &record.message).collect();
-        let outcomes = reader.delete(&messages).await;
-        let mut deleted = Vec::with_capacity(records.len());
-        for (record, outcome) in records.into_iter().zip(outcomes) {
-            let sqs_message_id = record.message.sqs_message_id;
-            match outcome {
-                Ok(()) => {
-                    self.not_deleted.remove(&sqs_message_id);
-                    deleted.push(Entry::Deleted { sqs_message_id });
-                }
-                Err(error) => {
-                    self.deletions_failed += 1;
-                    self.not_deleted.insert(sqs_message_id, self.pass);
-                    self.report.why_not_deleted = Some(error.to_string());
-                }
-            }
-        }
-        if !deleted.is_empty() {
-            self.deletions_failed = 0;
-        }
-        self.journal.write(&deleted)?;
-        Ok(deleted.len() as u64)
     }
 }

@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 use redeliver_core::delivery::until;
+use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 use serde::Serialize;
 
 use super::run::Run;
 use super::{Progress, RedriveError};
-use crate::dead_letters::{DeadLetterRecord, Reader};
+use crate::dead_letters::{DeadLetterRecord, HIDDEN, Reader};
 
 /// A permanent failure needs a few seconds.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
@@ -51,16 +52,11 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
     pub(super) async fn watch(&mut self) -> Result<(), RedriveError> {
         let span = self.redrive.limits.watch;
         let begun = self.redrive.clock.now();
-        for look in [FIRST_LOOK, span].into_iter().filter(|look| !look.is_zero() && *look <= span) {
-            let end = begun + look;
-            while self.redrive.clock.now() < end {
-                if (self.redrive.interrupted)() {
-                    self.report.interrupted = true;
-                    return Ok(());
-                }
-                let now = self.redrive.clock.now();
-                (self.redrive.progress)(Progress::Watching(until(now, begun + span)));
-                self.redrive.clock.sleep(until(now, end).min(STEP)).await;
+        let first = Some(FIRST_LOOK).filter(|first| *first < span);
+        for look in first.into_iter().chain([span]) {
+            self.wait(begun + look, |now| Progress::Watching(until(now, begun + span))).await;
+            if self.report.interrupted {
+                return Ok(());
             }
             self.count_what_came_back().await?;
             let waiting = match (self.delayed_before, self.delayed().await) {
@@ -81,6 +77,25 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
             }
         }
         Ok(())
+    }
+
+    /// What was to be sent and could no longer be hidden from others comes out again, once it is visible.
+    pub(super) async fn wait_for_what_is_hidden(&mut self) {
+        let end = self.redrive.clock.now() + HIDDEN;
+        self.wait(end, |now| Progress::Waiting(until(now, end))).await;
+    }
+
+    /// Until then, or an interrupt.
+    async fn wait(&mut self, end: Timestamp, told: impl Fn(Timestamp) -> Progress) {
+        while self.redrive.clock.now() < end {
+            if (self.redrive.interrupted)() {
+                self.report.interrupted = true;
+                return;
+            }
+            let now = self.redrive.clock.now();
+            (self.redrive.progress)(told(now));
+            self.redrive.clock.sleep(until(now, end).min(STEP)).await;
+        }
     }
 
     /// Looks through the DLQ for messages of this run.
