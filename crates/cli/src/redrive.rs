@@ -8,6 +8,7 @@ mod paused;
 mod plan;
 mod report;
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -171,13 +172,14 @@ fn show(bar: &ProgressBar, progress: Progress) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the report is this command's output")]
 fn print(arguments: &Arguments, report: &Report) -> ExitCode {
-    match arguments.format {
+    let text = match arguments.format {
         // Reasons name members that somebody else has named.
-        Format::Table => print!("{}", escaped_lines(&report.table(arguments.apply))),
-        Format::Json => println!("{:#}", report.json()),
-    }
+        Format::Table => escaped_lines(&report.table(arguments.apply)),
+        Format::Json => format!("{:#}\n", report.json()),
+    };
+    // Whoever reads it may have seen enough; the exit code tells the rest.
+    let _closed = io::stdout().lock().write_all(text.as_bytes());
     if !arguments.apply && report.planned > 0 {
         eprintln!("nothing was done: add --apply");
     }
