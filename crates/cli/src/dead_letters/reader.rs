@@ -37,7 +37,7 @@ pub struct Reader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
-    receivers: FuturesUnordered<BoxFuture<'a, Result<(Timestamp, Vec<ReceivedMessage>), EntryError>>>,
+    receivers: FuturesUnordered<BoxFuture<'a, Received>>,
     /// Answers that [`Reader::next`] has not told yet.
     answers: VecDeque<Result<Answer, EntryError>>,
     held: Held<'a, Q, C>,
@@ -46,6 +46,9 @@ pub struct Reader<'a, Q, C> {
     /// Of what could not be understood.
     unreadable: BTreeSet<String>,
 }
+
+/// What came of one receive, and when it was asked for.
+type Received = Result<(Timestamp, Vec<ReceivedMessage>), EntryError>;
 
 /// What one receive has brought.
 struct Answer {
@@ -234,7 +237,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 
     /// One request, and when it was made.
-    fn receive(&self) -> BoxFuture<'a, Result<(Timestamp, Vec<ReceivedMessage>), EntryError>> {
+    fn receive(&self) -> BoxFuture<'a, Received> {
         let (queue, clock) = (self.queue, self.clock);
         let request = Receive {
             max_messages: MESSAGES_OF_A_REQUEST,

@@ -110,7 +110,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// # Errors
     /// If the DLQ, the disk or a filter fails; a second run with the same journal goes on where this one ended.
     pub async fn apply(&self, journal: &mut Journal) -> Result<Report, RedriveError> {
-        run::Run::new(self, journal).to_its_end().await
+        run::Run::new(self, journal).finish().await
     }
 }
 

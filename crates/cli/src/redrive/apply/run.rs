@@ -79,7 +79,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         }
     }
 
-    pub(super) async fn to_its_end(mut self) -> Result<Report, RedriveError> {
+    pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
         let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
         self.journal.write(&[Entry::Run { at }])?;
         self.delayed_before = self.delayed().await;
