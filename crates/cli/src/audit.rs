@@ -55,7 +55,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             }
             if still_hidden > 0 {
                 eprintln!(
-                    "warning: {still_hidden} messages stay hidden from other readers for up to ten minutes"
+                    "warning: {still_hidden} messages stay hidden from other readers for up to two minutes"
                 );
             }
             exit_code(&report)

@@ -9,6 +9,7 @@ mod record;
 pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
 pub use delete::delete;
 pub use filter::{Filter, FilterError};
+pub(crate) use reader::HIDDEN;
 pub use reader::{Coverage, Reader, ReaderError};
 pub(crate) use record::plain;
 pub use record::{DeadLetterRecord, UNANNOTATED};

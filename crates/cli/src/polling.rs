@@ -53,5 +53,5 @@ pub async fn handle<Q: Queue>(
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
     let deleted = delete(queue, clock, &handles).await;
-    done.into_iter().zip(deleted).filter(|(_, deleted)| !deleted).map(|(id, _)| id).collect()
+    done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }

@@ -132,7 +132,7 @@ pub async fn purge<Q: Queue, C: Clock>(
             if let Some(backup) = &mut backup {
                 backup.write(&picked)?;
                 let deleted = reader.delete(&picked.iter().collect::<Vec<_>>()).await;
-                purged.deleted += deleted.into_iter().filter(|deleted| *deleted).count() as u64;
+                purged.deleted += deleted.into_iter().filter(Result::is_ok).count() as u64;
             }
             if interrupted() {
                 purged.interrupted = true;

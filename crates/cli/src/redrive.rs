@@ -2,16 +2,21 @@
 
 mod apply;
 mod arguments;
+mod ending;
 mod journal;
+mod paused;
 mod plan;
 mod report;
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-pub use apply::{Limits, Redrive, RedriveError};
+pub use apply::{Limits, Progress, Redrive, RedriveError, Watched};
 pub use arguments::Arguments;
-pub use journal::{Journal, JournalError, plan_id};
+pub use ending::Ending;
+pub use journal::{Entry, Journal, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
 pub use report::Report;
 
@@ -20,10 +25,12 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 
 use crate::dead_letters::Filter;
+use crate::event_sources::EventSources;
 use crate::files::read_schema;
 use crate::format::Format;
 use crate::interrupt::Interrupt;
 use crate::text::escaped_lines;
+use paused::Consumer;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -58,6 +65,7 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     if to.queue.arn() == from.queue.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
+    let watch = if is_consumed(arguments, to.queue.arn()).await? { arguments.watch } else { Duration::ZERO };
     let interrupt = Interrupt::listen();
     let bar = progress_bar();
     let redrive = Redrive {
@@ -69,9 +77,10 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
             rate: arguments.rate,
             max: arguments.max,
             stop_after_failures_percent: arguments.stop_after_failures,
+            watch,
         },
         interrupted: &|| interrupt.came(),
-        progress: &|sent| bar.set_position(sent),
+        progress: &|progress| show(&bar, progress),
     };
     let report = if arguments.apply {
         let (from, to) = (from.queue.arn(), to.queue.arn());
@@ -87,6 +96,27 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
     };
     bar.finish_and_clear();
     Ok(report)
+}
+
+/// Whether anybody takes what is sent; where nobody does, it is sent only if that is wanted.
+async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
+    // A queue that is named may be read by anybody.
+    let is_stack = arguments.to.is_none();
+    let sources = EventSources::new(&arguments.from.connection().sdk_config().await?);
+    let why = match Consumer::of(&sources, source_arn, is_stack).await {
+        Consumer::There => return Ok(true),
+        Consumer::Unknown(words) => {
+            eprintln!("note: whether anybody takes messages from the source queue is not known: {words}");
+            return Ok(true);
+        }
+        Consumer::Nobody(why) => why,
+    };
+    if !arguments.apply || arguments.into_paused {
+        eprintln!("note: {why}");
+    } else if !paused::is_wanted(&why)? {
+        return Err(paused::refusal(&why).into());
+    }
+    Ok(false)
 }
 
 fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
@@ -114,34 +144,48 @@ fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     plan_id(&parts)
 }
 
+/// It turns by itself: a round may take a minute, and the pilot is watched for longer.
 fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos} sent back, {elapsed}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+    let style = ProgressStyle::with_template("{spinner} {pos} sent back, {elapsed} {msg}");
+    let bar =
+        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
 }
 
-#[expect(clippy::print_stdout, reason = "the report is this command's output")]
-fn print(arguments: &Arguments, report: &Report) -> ExitCode {
-    match arguments.format {
-        // Reasons name members that somebody else has named.
-        Format::Table => print!("{}", escaped_lines(&report.table(arguments.apply))),
-        Format::Json => println!("{:#}", report.json()),
+fn whole(span: Duration) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_secs(span.as_secs()))
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    match progress {
+        Progress::Sent(sent) => {
+            bar.set_message("");
+            bar.set_position(sent);
+        }
+        Progress::Watching(left) => {
+            bar.set_message(format!("watching what becomes of them, {} left", whole(left)))
+        }
+        Progress::Waiting(left) => {
+            bar.set_message(format!("waiting for what is hidden, {} left", whole(left)))
+        }
     }
+}
+
+fn print(arguments: &Arguments, report: &Report) -> ExitCode {
+    let text = match arguments.format {
+        // Reasons name members that somebody else has named.
+        Format::Table => escaped_lines(&report.table(arguments.apply)),
+        Format::Json => format!("{:#}\n", report.json()),
+    };
+    // Whoever reads it may have seen enough; the exit code tells the rest.
+    let _closed = io::stdout().lock().write_all(text.as_bytes());
     if !arguments.apply && report.planned > 0 {
         eprintln!("nothing was done: add --apply");
     }
-    ExitCode::from(exit_code(report, arguments.max))
-}
-
-fn exit_code(report: &Report, max: u64) -> u8 {
-    if report.interrupted {
-        eprintln!("interrupted: run it again to finish");
-        130
-    } else if report.stopped {
-        eprintln!("stopped: {} of {} came straight back", report.came_back_count(), report.sent);
-        5
-    } else if !report.is_covered() && report.sent < max {
-        4
-    } else {
-        u8::from(report.staying_count() > 0)
+    let ending = report.ending(arguments.max);
+    if let Some(sentence) = ending.sentence(report) {
+        eprintln!("{sentence}");
     }
+    ExitCode::from(ending.code())
 }

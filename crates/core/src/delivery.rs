@@ -17,7 +17,7 @@ use tries::settle;
 /// Batches on their way at the same time.
 const CONCURRENT_BATCHES: usize = 8;
 /// So often a message may be sent without an answer that says that it was refused: each but the first may make a copy.
-const SENDS_PERHAPS_DONE_MAX: u32 = 2;
+pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
 
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
 ///
@@ -31,6 +31,26 @@ pub async fn deliver(
     deadline: Timestamp,
     messages: Vec<OutgoingMessage>,
 ) -> Vec<EntryOutcome<String>> {
+    let delivered = deliver_counted(queue, clock, deadline, messages).await;
+    delivered.into_iter().map(|delivered| delivered.outcome).collect()
+}
+
+/// What became of one entry, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered<R> {
+    /// Whether it is confirmed.
+    pub outcome: EntryOutcome<R>,
+    /// The requests of which no answer says that they were not done, the confirmed one among them: so many messages there may be.
+    pub perhaps_done: u32,
+}
+
+/// [`deliver`], for who tells people how many copies there may be.
+pub async fn deliver_counted(
+    queue: &impl QueueSender,
+    clock: &impl Clock,
+    deadline: Timestamp,
+    messages: Vec<OutgoingMessage>,
+) -> Vec<Delivered<String>> {
     let batches = pack(&messages).into_iter().map(|batch| async move {
         let request = |places| send(queue, batch, places);
         settle(batch.entries().len(), SENDS_PERHAPS_DONE_MAX, request, clock, deadline).await
@@ -53,7 +73,7 @@ pub async fn change_visibility(
         };
         settle(chunk.len(), u32::MAX, request, clock, deadline).await
     });
-    all_of(batches).await
+    all_of(batches).await.into_iter().map(|changed| changed.outcome).collect()
 }
 
 /// One request for those entries of a batch that have these numbers.
@@ -69,8 +89,8 @@ async fn send(queue: &impl QueueSender, batch: Batch<'_>, places: Vec<usize>) ->
 
 /// The outcomes of all batches, in order. A batch that waits holds up no other, unless eight of them do.
 async fn all_of<R>(
-    batches: impl Iterator<Item = impl Future<Output = Vec<EntryOutcome<R>>>>,
-) -> Vec<EntryOutcome<R>> {
+    batches: impl Iterator<Item = impl Future<Output = Vec<Delivered<R>>>>,
+) -> Vec<Delivered<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
     let mut outcomes: Vec<_> = stream::iter(numbered).buffer_unordered(CONCURRENT_BATCHES).collect().await;

@@ -82,7 +82,12 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) 
         source: to,
         clock: &from.world.clock,
         plan,
-        limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 100 },
+        limits: Limits {
+            rate: None,
+            max: u64::MAX,
+            stop_after_failures_percent: 100,
+            watch: Duration::from_secs(15),
+        },
         // Copies make copies here, too.
         interrupted: &|| from.world.is_tired(),
         progress: &|_| {},

@@ -1,41 +1,60 @@
-//! Reads a whole queue without consuming it: many receivers at once, each message once, and given back at the end.
+//! Reads a whole queue without consuming it: many receivers at once, each message once, held while there is work, and given
+//! back at the end.
 
-use std::collections::BTreeMap;
+mod held;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::select_biased;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::message::ReceivedMessage;
-use redeliver_core::ports::{Clock, EntryError, Queue, Receive};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Queue, Receive};
 use serde::Serialize;
 use thiserror::Error;
 
 use super::delete;
+pub(crate) use held::HIDDEN;
+use held::Held;
 
-/// Requests at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
-const RECEIVERS_MAX: u64 = 16;
+/// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
+const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
 /// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
 const WAIT: Duration = Duration::from_secs(1);
-/// Long enough for 120,000 messages; short enough that nobody misses them when this program is killed.
-const HIDDEN_SECONDS: u64 = 600;
 /// A failed request is tried again so often, with pauses that double.
 pub(super) const TRIES: u32 = 5;
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`].
+/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for two minutes
+/// at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
 pub struct Reader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
-    receivers: FuturesUnordered<BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>>>,
-    /// The newest receipt handle of each message that is held, by SQS's message id; `None` once it is deleted.
-    seen: BTreeMap<String, Option<String>>,
-    /// The newest receipt handle of each message that could not be understood, by SQS's message id.
-    unreadable: BTreeMap<String, String>,
+    receivers: FuturesUnordered<BoxFuture<'a, Received>>,
+    /// Answers that [`Reader::next`] has not told yet.
+    answers: VecDeque<Result<Answer, EntryError>>,
+    held: Held<'a, Q, C>,
+    /// SQS's ids of what has come out, whatever became of it.
+    seen: BTreeSet<String>,
+    /// Of what could not be understood.
+    unreadable: BTreeSet<String>,
+}
+
+/// What came of one receive, and when it was asked for.
+type Received = Result<(Timestamp, Vec<ReceivedMessage>), EntryError>;
+
+/// What one receive has brought.
+struct Answer {
+    new: Vec<ReceivedMessage>,
+    /// Nothing at all that did not come before: there is no more, for this receiver.
+    is_last: bool,
 }
 
 /// How much of a queue was seen.
@@ -50,7 +69,7 @@ pub struct Coverage {
     /// Whether they were all: the rest is unreadable, or in flight elsewhere, or there are more than can be in flight.
     #[serde(skip)]
     pub complete: bool,
-    /// Messages that could not be made visible again; they come back by themselves within ten minutes.
+    /// Messages that could not be made visible again; they come back by themselves within two minutes.
     #[serde(skip)]
     pub still_hidden: u64,
 }
@@ -85,16 +104,18 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// If SQS does not say how many messages there are.
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
         let depth = patiently(clock, || queue.depth()).await.map_err(|error| at(queue, error))?;
-        let receivers = (depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1).min(RECEIVERS_MAX);
+        let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
         let reader = Self {
             queue,
             clock,
             approximate: depth.total(),
             receivers: FuturesUnordered::new(),
-            seen: BTreeMap::new(),
-            unreadable: BTreeMap::new(),
+            answers: VecDeque::new(),
+            held: Held::new(queue, clock),
+            seen: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
         };
-        for _ in 0..receivers {
+        for _ in 0..requests.map_or(REQUESTS_MAX, |requests| requests.min(REQUESTS_MAX)) {
             reader.receivers.push(reader.receive());
         }
         Ok(reader)
@@ -111,32 +132,50 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// # Errors
     /// If SQS refuses, or fails again and again.
     pub async fn next(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
-        while let Some(answer) = self.receivers.next().await {
-            let messages = match answer {
-                Ok(messages) => messages,
+        loop {
+            match self.answers.pop_front() {
+                Some(Ok(Answer { is_last: true, .. })) => {}
+                Some(Ok(Answer { new, .. })) => {
+                    self.receivers.push(self.receive());
+                    if !new.is_empty() {
+                        return Ok(Some(new));
+                    }
+                }
                 // As many are invisible as can be: what was seen is what can be seen.
-                Err(error) if error.code.ends_with(OVER_LIMIT) => continue,
-                Err(error) => return Err(at(self.queue, error)),
-            };
-            let new: Vec<_> = messages.into_iter().filter(|message| self.is_new(message)).collect();
-            if new.is_empty() && !self.note_unreadable() {
-                // Nothing more, or only what came before: this receiver is done.
-                continue;
-            }
-            self.receivers.push(self.receive());
-            if !new.is_empty() {
-                return Ok(Some(new));
+                Some(Err(error)) if error.code.ends_with(OVER_LIMIT) => {}
+                Some(Err(error)) => return Err(at(self.queue, error)),
+                None if self.receivers.is_empty() => return Ok(None),
+                None => self.turn().await,
             }
         }
-        Ok(None)
     }
 
-    /// Deletes messages that came out of it; for each, in order, whether SQS has confirmed it. What is deleted is not given back.
-    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<bool> {
+    /// Works with what came out of it, however long that takes: it stays hidden meanwhile. Requests that are under way are
+    /// brought to their end, and no others are made: an answer that nobody reads in time is lost, and hides what is in it.
+    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work.fuse());
+        loop {
+            let mut turn = pin!(self.turn().fuse());
+            select_biased! {
+                done = work => return done,
+                () = turn => {}
+            }
+        }
+    }
+
+    /// Whether nobody else can have received a message since it came out. One that is visible again comes out again.
+    #[must_use]
+    pub fn is_hidden(&self, message: &ReceivedMessage) -> bool {
+        self.held.is_hidden(&message.sqs_message_id)
+    }
+
+    /// Deletes messages that came out of it; the outcome of each, in order. What is deleted is not given back.
+    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<EntryOutcome<()>> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
-        let deleted = delete(self.queue, self.clock, &handles).await;
-        for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| **deleted) {
-            self.seen.insert(message.sqs_message_id.clone(), None);
+        let (queue, clock) = (self.queue, self.clock);
+        let deleted = self.during(delete(queue, clock, &handles)).await;
+        for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| deleted.is_ok()) {
+            self.held.release(&message.sqs_message_id);
         }
         deleted
     }
@@ -144,53 +183,72 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Makes what is held visible again and says how much was seen.
     pub async fn finish(mut self) -> Coverage {
         // A request under way would hide messages that nobody gives back.
-        while let Some(answer) = self.receivers.next().await {
-            for message in answer.unwrap_or_default() {
-                self.is_new(&message);
-            }
+        while !self.receivers.is_empty() {
+            self.turn().await;
         }
-        self.note_unreadable();
-        let seen = self.seen.len() as u64;
+        let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
+        let handles = self.held.into_handles().await;
         let depth = self.queue.depth().await;
-        let unreadable = self.unreadable.len() as u64;
-        let held: Vec<_> = self.seen.into_values().flatten().chain(self.unreadable.into_values()).collect();
         let all_came_out = seen >= self.approximate
             || depth.is_ok_and(|depth| {
-                depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= held.len() as u64
+                depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= handles.len() as u64
             });
         let complete = all_came_out && unreadable == 0;
-        let still_hidden = give_back(self.queue, self.clock, held).await;
+        let still_hidden = give_back(self.queue, self.clock, handles).await;
         Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden }
     }
 
-    /// Remembers the newest handle of a message: an older one may no longer be good.
-    fn is_new(&mut self, message: &ReceivedMessage) -> bool {
-        let handle = Some(message.receipt_handle.clone());
-        self.seen.insert(message.sqs_message_id.clone(), handle).is_none()
+    /// The next answer, or some more time to hold what is held. May be dropped at any moment.
+    async fn turn(&mut self) {
+        let answer = {
+            let mut holding = pin!(self.held.turn().fuse());
+            select_biased! {
+                answer = self.receivers.select_next_some() => answer,
+                () = holding => return,
+            }
+        };
+        let answer = answer.map(|(asked, messages)| {
+            let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
+            let is_last = !self.hold_unreadable() && new.is_empty();
+            Answer { new, is_last }
+        });
+        self.answers.push_back(answer);
+    }
+
+    /// Whether it did not come before.
+    fn hold(&mut self, message: &ReceivedMessage, asked: Timestamp) -> bool {
+        self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
+        self.seen.insert(message.sqs_message_id.clone())
     }
 
     /// Whether there is one that did not come before.
-    fn note_unreadable(&mut self) -> bool {
+    fn hold_unreadable(&mut self) -> bool {
         let before = self.unreadable.len();
-        let told = self.queue.take_unreadable().into_iter();
-        self.unreadable.extend(told.map(|message| (message.sqs_message_id, message.receipt_handle)));
+        for message in self.queue.take_unreadable() {
+            self.held.hold(&message.sqs_message_id, &message.receipt_handle, self.clock.now());
+            self.unreadable.insert(message.sqs_message_id);
+        }
         self.unreadable.len() > before
     }
 
     /// A message may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
     fn newest_handle(&self, message: &ReceivedMessage) -> String {
-        let newest = self.seen.get(&message.sqs_message_id).cloned().flatten();
-        newest.unwrap_or_else(|| message.receipt_handle.clone())
+        self.held.handle(&message.sqs_message_id).unwrap_or(&message.receipt_handle).to_owned()
     }
 
-    fn receive(&self) -> BoxFuture<'a, Result<Vec<ReceivedMessage>, EntryError>> {
+    /// One request, and when it was made.
+    fn receive(&self) -> BoxFuture<'a, Received> {
         let (queue, clock) = (self.queue, self.clock);
         let request = Receive {
             max_messages: MESSAGES_OF_A_REQUEST,
             wait: WAIT,
-            visibility: VisibilitySeconds::new(HIDDEN_SECONDS),
+            visibility: VisibilitySeconds::new(HIDDEN.as_secs()),
         };
-        async move { patiently(clock, || queue.receive(request)).await }.boxed()
+        let ask = move || async move {
+            let asked = clock.now();
+            queue.receive(request).await.map(|messages| (asked, messages))
+        };
+        async move { patiently(clock, ask).await }.boxed()
     }
 }
 
@@ -209,7 +267,7 @@ async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String
                 .map(|(entry, _)| entry)
                 .collect::<Vec<_>>()
         });
-        waiting = answers.buffer_unordered(usize::try_from(RECEIVERS_MAX).unwrap_or(1)).concat().await;
+        waiting = answers.buffer_unordered(REQUESTS_MAX).concat().await;
         if waiting.is_empty() {
             break;
         }

@@ -1,6 +1,7 @@
 //! The options of `redeliver redrive`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -11,6 +12,9 @@ use crate::format::Format;
 ///
 /// Shows what would be done, and does it only with --apply. A message is deleted from the DLQ when its send is confirmed and
 /// written to the journal; a second run with the same options finishes what an interrupted one began.
+///
+/// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ again, and
+/// whether more messages than before wait for a retry in the source queue. 50 or fewer are sent without being watched.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -28,11 +32,12 @@ answered may ignore an edited body, or refuse it. Use --new-id there, and only i
 A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
 
 Exit codes:
-  0    everything selected was sent back, or would be
-  1    something selected stays: refused, parked, or not sent
-  2    bad usage, a wrong filter, or a queue or journal that cannot be used
-  4    not all of the DLQ was seen: run it again
-  5    stopped, because too many came straight back
+  0    everything selected was sent back and deleted, or would be
+  1    something selected stays: refused, parked, not sent, or it came straight back
+  2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack that is paused
+  4    not all of the DLQ was seen: run it again; what a killed run held is visible again within two minutes
+  5    stopped, because too much of what was sent failed again
+  6    sent, not deleted: messages are in both queues, and the same command here deletes them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
@@ -64,14 +69,22 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3000))]
     pub(super) rate: Option<u32>,
     /// At most so many messages in all
-    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) max: u64,
     /// Leave alone what was sent back so many times already
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(super) max_generation: u32,
-    /// Stop when more than so many percent of what was sent came straight back; the first 50 are sent ahead to see
+    /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the pilot,
+    /// waits for a retry. 100: never
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(super) stop_after_failures: u8,
+    /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so less than
+    /// that sees only what came straight back
+    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = watch_span)]
+    pub(super) watch: Duration,
+    /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
+    #[arg(long)]
+    pub(super) into_paused: bool,
     /// Do it
     #[arg(long)]
     pub(super) apply: bool,
@@ -81,4 +94,12 @@ pub struct Arguments {
     /// How to show the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
+}
+
+fn watch_span(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(span) if span <= Duration::from_secs(12 * 3600) && span.subsec_nanos() == 0 => Ok(span),
+        Ok(_) => Err("whole seconds, 12h at most".to_owned()),
+        Err(_) => Err("a span is a number with its unit, such as 0s, 90s, 15m or 1h 30m".to_owned()),
+    }
 }

@@ -5,9 +5,13 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use redeliver_core::delivery::SENDS_PERHAPS_DONE_MAX;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
+
+mod entry;
+
+pub use entry::Entry;
 
 /// How every journal begins.
 const BEGINNING: &[u8] = br#"{"plan":{"#;
@@ -19,64 +23,16 @@ pub struct Journal {
     file: File,
     /// Sent back and confirmed, by SQS's id of the dead letter.
     sent: HashSet<String>,
-    /// About to be sent when the program ended: perhaps it was.
-    unsure: HashSet<String>,
-    /// The generation in which this run, or one that it finishes, sent a message back; by the message's own id.
+    /// Of these, those whose deletion is not confirmed.
+    not_deleted: HashSet<String>,
+    /// About to be sent, by SQS's id of the dead letter: perhaps it was, while nothing else is written of it.
+    intents: HashSet<String>,
+    /// How many messages there may be of a dead letter in the queue it is sent to, by SQS's id of the dead letter.
+    perhaps_there: HashMap<String, u32>,
+    /// Of these, those beyond the first one that no run has told yet.
+    copies_not_told: u64,
+    /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
-}
-
-/// One line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Entry {
-    /// The first line: what this is the journal of.
-    Plan {
-        /// [`plan_id`]'s answer.
-        id: String,
-        /// The DLQ's ARN.
-        from: String,
-        /// The ARN of the queue that messages are sent back to.
-        to: String,
-    },
-    /// About to be sent.
-    Intent {
-        /// SQS's id of the dead letter.
-        sqs_message_id: String,
-        /// The message's own id.
-        message_id: String,
-        /// The id that it had, where it got a new one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        old_message_id: Option<String>,
-        /// Its new generation.
-        generation: u32,
-        /// The body before `--edit` changed it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        original_body: Option<String>,
-    },
-    /// Confirmed by SQS.
-    Sent {
-        /// SQS's id of the dead letter.
-        sqs_message_id: String,
-        /// SQS's id of the message that was sent back.
-        sent_as: String,
-    },
-    /// Refused: it stays. (Without an answer, nobody knows.)
-    NotSent {
-        /// SQS's id of the dead letter.
-        sqs_message_id: String,
-        /// SQS's code.
-        code: String,
-    },
-    /// Gone from the DLQ.
-    Deleted {
-        /// SQS's id of the dead letter.
-        sqs_message_id: String,
-    },
-    /// A run came to its end: what comes back from now on may be sent back by the next one.
-    Done {
-        /// Messages sent back, since the first line.
-        sent: u64,
-    },
 }
 
 /// Why a journal cannot be used.
@@ -102,7 +58,10 @@ impl Journal {
             path: path.to_owned(),
             file,
             sent: HashSet::new(),
-            unsure: HashSet::new(),
+            not_deleted: HashSet::new(),
+            intents: HashSet::new(),
+            perhaps_there: HashMap::new(),
+            copies_not_told: 0,
             generations: HashMap::new(),
         };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
@@ -125,10 +84,16 @@ impl Journal {
         self.sent.contains(sqs_message_id)
     }
 
-    /// Whether a dead letter may have been sent back before, so that sending it makes a copy.
+    /// SQS's ids of the dead letters that were sent back, by whichever run, and whose deletion is not confirmed.
+    pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
+        self.not_deleted.iter().map(String::as_str)
+    }
+
+    /// How many messages there may be beyond one for each dead letter, as far as no run has told it: none of them was sent by a
+    /// run that came to its end, except this one. A run that was killed may have sent what it was about to send, and once more.
     #[must_use]
-    pub fn may_have_been_sent(&self, sqs_message_id: &str) -> bool {
-        self.unsure.contains(sqs_message_id)
+    pub fn possible_copies(&self) -> u64 {
+        self.copies_not_told
     }
 
     /// Whether a message has come back since this run sent it.
@@ -189,20 +154,37 @@ impl Journal {
 
     fn note(&mut self, entry: &Entry) {
         match entry {
+            Entry::Plan { .. } => {}
+            Entry::Run { .. } => {
+                // Of a run that was killed.
+                for sqs_message_id in std::mem::take(&mut self.intents) {
+                    self.note_sends(&sqs_message_id, SENDS_PERHAPS_DONE_MAX);
+                }
+                self.generations.clear();
+            }
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
-                self.unsure.insert(sqs_message_id.clone());
+                self.intents.insert(sqs_message_id.clone());
                 self.generations.insert(message_id.clone(), *generation);
             }
-            Entry::Sent { sqs_message_id, .. } => {
-                self.unsure.remove(sqs_message_id);
+            Entry::Sent { sqs_message_id, sends, .. } => {
+                self.note_sends(sqs_message_id, *sends);
                 self.sent.insert(sqs_message_id.clone());
+                self.not_deleted.insert(sqs_message_id.clone());
             }
-            Entry::NotSent { sqs_message_id, .. } => {
-                self.unsure.remove(sqs_message_id);
+            Entry::NotSent { sqs_message_id, sends, .. } => self.note_sends(sqs_message_id, *sends),
+            Entry::Deleted { sqs_message_id } => {
+                self.not_deleted.remove(sqs_message_id);
             }
-            Entry::Done { .. } => self.generations.clear(),
-            Entry::Plan { .. } | Entry::Deleted { .. } => {}
+            Entry::Ended { .. } => self.copies_not_told = 0,
         }
+    }
+
+    fn note_sends(&mut self, sqs_message_id: &str, sends: u32) {
+        self.intents.remove(sqs_message_id);
+        let there = self.perhaps_there.entry(sqs_message_id.to_owned()).or_default();
+        let before = there.saturating_sub(1);
+        *there += sends;
+        self.copies_not_told += u64::from(there.saturating_sub(1) - before);
     }
 }
 

@@ -6,8 +6,11 @@ use std::fmt::Write as _;
 use redeliver_core::ports::EntryError;
 use serde_json::{Value, json};
 
+use super::apply::Watched;
+use super::ending::Ending;
 use super::plan::{Reason, SendBack, Verdict};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
+use crate::text::grouped;
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
@@ -27,18 +30,25 @@ pub struct Report {
     pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
     pub deleted_only: u64,
-    /// Of those sent, perhaps for the second time: an earlier run ended while it sent them.
+    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run and of
+    /// one before it that was killed.
     pub possible_copies: u64,
+    /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
+    pub not_deleted: u64,
+    /// SQS's last word on that.
+    pub why_not_deleted: Option<String>,
+    /// What was seen of the pilot, where it was watched.
+    pub watched: Option<Watched>,
     /// Not selected.
     pub not_selected: u64,
     /// How much of the DLQ was seen.
     pub coverage: Option<Coverage>,
-    /// Too many came straight back.
+    /// Too much of what was sent has failed again.
     pub stopped: bool,
     /// Ctrl-C.
     pub interrupted: bool,
-    /// The pilot was waited for.
-    pub(super) looked: bool,
+    /// To be sent, and visible to others before its turn came.
+    pub(super) no_longer_hidden: u64,
     by_error_type: BTreeMap<String, u64>,
     /// Some ids that messages had, and those that they got.
     new_id_examples: Vec<(String, String)>,
@@ -81,6 +91,14 @@ impl Report {
         self.stay(sqs_message_id, format!("not sent: {error}"));
     }
 
+    pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {
+        self.no_longer_hidden += 1;
+        self.stay(
+            sqs_message_id,
+            "could not be kept hidden from others until its turn: run it again".to_owned(),
+        );
+    }
+
     pub(super) fn came_back(&mut self, message_id: &str) {
         self.came_back.insert(message_id.to_owned());
     }
@@ -88,7 +106,27 @@ impl Report {
     /// What stays is counted by the last pass: it sees all of it again.
     pub(super) fn start_pass(&mut self) {
         self.not_selected = 0;
+        self.no_longer_hidden = 0;
         self.staying.clear();
+    }
+
+    /// Dead letters that are not to be looked at again.
+    pub(super) fn done(&self) -> u64 {
+        self.sent + self.deleted_only
+    }
+
+    /// How it ended, if at most so many were to be sent.
+    #[must_use]
+    pub fn ending(&self, max: u64) -> Ending {
+        match self {
+            // First: whoever does not know it makes copies.
+            Self { not_deleted: 1.., .. } => Ending::NotDeleted,
+            Self { interrupted: true, .. } => Ending::Interrupted,
+            Self { stopped: true, .. } => Ending::Stopped,
+            _ if !self.is_covered() && self.sent < max => Ending::NotSeen,
+            _ if self.staying_count() + self.came_back_count() > 0 => Ending::Left,
+            _ => Ending::Done,
+        }
     }
 
     pub(super) fn is_covered(&self) -> bool {
@@ -126,7 +164,7 @@ impl Report {
     pub fn table(&self, applied: bool) -> String {
         let mut text = String::new();
         let mut line = |name: &str, count: u64| {
-            let _infallible = writeln!(text, " {name:<38} {count:>8}");
+            let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
         };
         if applied {
             line("sent back", self.sent);
@@ -139,8 +177,9 @@ impl Report {
         for (name, count) in [
             ("  edited", self.edited),
             ("  under a new message_id", self.new_ids),
-            ("  perhaps a second time", self.possible_copies),
-            ("sent by an earlier run, now deleted", self.deleted_only),
+            ("  copies of them, at most", self.possible_copies),
+            ("sent before, now deleted", self.deleted_only),
+            ("sent, NOT deleted from the DLQ", self.not_deleted),
             ("came straight back", self.came_back_count()),
         ] {
             if count > 0 {
@@ -149,11 +188,15 @@ impl Report {
         }
         line("stay", self.staying_count());
         line("not selected", self.not_selected);
+        if let Some(watched) = &self.watched {
+            let _infallible = writeln!(text, "{watched}");
+        }
         for (old, new) in &self.new_id_examples {
             let _infallible = writeln!(text, "e.g. {new} was {old}");
         }
         for (reason, (count, examples)) in &self.staying {
-            let _infallible = writeln!(text, "{count} stay: {reason} (e.g. {})", examples.join(", "));
+            let _infallible =
+                writeln!(text, "{} stay: {reason} (e.g. {})", grouped(*count), examples.join(", "));
         }
         if let Some(coverage) = self.coverage.filter(|coverage| !coverage.complete) {
             let _infallible = writeln!(text, "{}: run it again for the rest", coverage.incompleteness());
@@ -178,6 +221,8 @@ impl Report {
             },
             "possible_copies": self.possible_copies,
             "deleted_only": self.deleted_only,
+            "not_deleted": self.not_deleted,
+            "watched": self.watched,
             "came_back": self.came_back_count(),
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,

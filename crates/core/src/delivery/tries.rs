@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 
-use super::until;
+use super::{Delivered, until};
 use crate::message::Timestamp;
 use crate::ports::{Clock, EntryError, EntryOutcome, Fault};
 
@@ -27,13 +27,13 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     request: impl Fn(Vec<usize>) -> F,
     clock: &impl Clock,
     deadline: Timestamp,
-) -> Vec<EntryOutcome<R>> {
+) -> Vec<Delivered<R>> {
     let mut tries = Tries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
         let now = clock.now();
         if now >= deadline || tries.are_over() {
-            return tries.into_outcomes();
+            return tries.into_delivered();
         }
         let due = tries.take_due(now);
         if !due.is_empty() {
@@ -142,8 +142,9 @@ impl<R> Tries<R> {
         (then < self.deadline).then_some(then)
     }
 
-    fn into_outcomes(self) -> Vec<EntryOutcome<R>> {
-        self.entries.into_iter().map(|entry| entry.outcome).collect()
+    fn into_delivered(self) -> Vec<Delivered<R>> {
+        let entries = self.entries.into_iter();
+        entries.map(|Entry { outcome, perhaps_done, .. }| Delivered { outcome, perhaps_done }).collect()
     }
 }
 

@@ -115,7 +115,7 @@ async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [120, 0, 0], "given back");
     assert!(!journal.exists());
 
-    let selected = ["--where", ".body.data.n < 100", "--stop-after-failures", "100", "--apply"];
+    let selected = ["--where", ".body.data.n < 100", "--watch", "0s", "--apply"];
     let (code, done) = report(redrive(&topology, &journal, &selected)).await;
     assert_eq!((code, &done["sent"], &done["not_selected"]), (Some(0), &json!(100), &json!(20)), "{done}");
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [20, 0, 0]);
@@ -143,9 +143,8 @@ async fn what_a_killed_redrive_left_is_finished_by_the_next() {
     let [visible, held, _] = topology.final_dlq.depth(&topology.client).await;
     assert!(visible > 0 && left["sent"] < COUNT, "killed in the middle: {visible} {left:?}");
 
-    // What the killed one held comes back in ten minutes; all else goes now.
-    let (code, done) =
-        report(redrive(&topology, &journal, &["--apply", "--stop-after-failures", "100"])).await;
+    // What the killed one held comes back in two minutes; all else goes now.
+    let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!(code, Some(4), "not all was seen, and it says so: {done}");
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, held, 0]);
     let sent = sent_back(&topology).await;
@@ -176,8 +175,7 @@ async fn ctrl_c_ends_it_between_two_rounds_and_gives_everything_back() {
     let sent = entries(&journal)["sent"];
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [u64::from(COUNT - sent), 0, 0]);
 
-    let (code, done) =
-        report(redrive(&topology, &journal, &["--apply", "--stop-after-failures", "100"])).await;
+    let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!((code, &done["possible_copies"]), (Some(0), &json!(0)), "{done}");
     let back = sent_back(&topology).await;
     assert_eq!((back.len(), back.values().map(|(count, _)| count).sum::<u32>()), (400, COUNT));

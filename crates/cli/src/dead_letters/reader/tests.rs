@@ -1,3 +1,4 @@
+mod extended;
 mod held;
 
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::altered::{GARBLED, Garbled};
+use crate::altered::{Altered, GARBLED, Garbled, Slow};
 
 struct World {
     clock: VirtualClock,
@@ -140,7 +141,7 @@ fn what_was_deleted_meanwhile_is_not_given_back() {
         while let Some(messages) = reader.next().await.unwrap() {
             for message in messages {
                 if message.body == "1" {
-                    assert_eq!(reader.delete(&[&message]).await, [true]);
+                    assert_eq!(reader.delete(&[&message]).await, [Ok(())]);
                 }
             }
         }

@@ -1,5 +1,11 @@
 mod copies;
+mod deletions;
 mod edits;
+mod runs;
+mod slow;
+mod stopped;
+mod unanswered;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +41,8 @@ struct World {
     limits: Limits,
 }
 
-const NO_LIMITS: Limits = Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20 };
+const WATCH: Duration = Duration::from_secs(90);
+const NO_LIMITS: Limits = Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: WATCH };
 
 impl World {
     /// A DLQ with these messages, an empty source queue, no journal.

@@ -1,0 +1,127 @@
+//! Held for as long as there is work: the visibility of each message is extended again and again.
+
+use redeliver_core::limits::VisibilitySeconds;
+
+use super::*;
+
+/// A receive of somebody else's, who may have what is visible.
+fn anybody(world: &World) -> usize {
+    let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
+    world.clock.block_on(world.queue.receive(request)).unwrap().len()
+}
+
+async fn first(reader: &mut Reader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
+    reader.next().await.unwrap().unwrap()
+}
+
+#[test]
+fn what_is_held_stays_hidden_for_as_long_as_there_is_work() {
+    let world = world(40);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = first(&mut reader).await;
+        for _ in 0..60 {
+            reader.during(world.clock.sleep(Duration::from_secs(60))).await;
+            let visible = world.queue.depth().await.unwrap().visible;
+            assert_eq!((visible, messages.iter().all(|message| reader.is_hidden(message))), (0, true));
+        }
+        assert!(reader.delete(&messages.iter().collect::<Vec<_>>()).await.iter().all(Result::is_ok));
+        let mut seen = messages.len();
+        while let Some(messages) = reader.next().await.unwrap() {
+            seen += messages.len();
+        }
+        let coverage = reader.finish().await;
+        assert_eq!((seen, coverage.seen, coverage.complete, coverage.still_hidden), (40, 40, true, 0));
+    });
+    assert_eq!(world.depth(), (30, 0));
+}
+
+#[test]
+fn what_is_received_ahead_while_there_is_work_is_held_too_and_no_more_is_asked_for() {
+    let world = world(1000);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        first(&mut reader).await;
+        reader.during(world.clock.sleep(Duration::from_secs(3600))).await;
+        let depth = world.queue.depth().await.unwrap();
+        assert_eq!(
+            (depth.visible, depth.in_flight),
+            (830, 170),
+            "sixteen requests, and the one that was answered"
+        );
+        reader.finish().await;
+    });
+    assert_eq!(world.depth(), (1000, 0));
+}
+
+#[test]
+fn an_extension_that_fails_is_made_again_entry_by_entry() {
+    let world = world(10);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = first(&mut reader).await;
+        // Of the first request: one is refused for good, two fail for a while.
+        let rule = |numbers: &[u64], injection| FaultRule {
+            action: Action::ChangeMessageVisibilityBatch,
+            queue: None,
+            scope: Scope::Entry,
+            when: When::Numbers(numbers.to_vec()),
+            injection,
+        };
+        let faults = FaultPlan::new(1).with(rule(&[3], Injection::Sender));
+        let faults =
+            faults.with(rule(&[5, 6, 11], Injection::Throttled)).with(rule(&[12], Injection::LostRequest));
+        world.sqs.set_faults(faults);
+        reader.during(world.clock.sleep(Duration::from_secs(119))).await;
+        assert_eq!(messages.iter().filter(|message| reader.is_hidden(message)).count(), 9);
+        reader.during(world.clock.sleep(Duration::from_secs(600))).await;
+        let visible = world.queue.depth().await.unwrap().visible;
+        assert_eq!((visible, messages.iter().filter(|message| reader.is_hidden(message)).count()), (1, 9));
+        reader.finish().await;
+    });
+    assert_eq!(world.depth(), (10, 0));
+}
+
+#[test]
+fn after_twelve_hours_a_message_comes_out_again_instead_of_a_refused_extension() {
+    let world = world(10);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = first(&mut reader).await;
+        reader.during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
+        assert!(messages.iter().all(|message| reader.is_hidden(message)));
+        reader.during(world.clock.sleep(Duration::from_secs(301))).await;
+        assert!(!messages.iter().any(|message| reader.is_hidden(message)), "nobody can hide it any longer");
+        assert_eq!(world.queue.depth().await.unwrap().visible, 10);
+        reader.finish().await;
+    });
+}
+
+#[test]
+fn what_a_killed_program_held_is_visible_again_within_two_minutes_however_long_it_worked() {
+    let world = world(20);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        first(&mut reader).await;
+        reader.during(world.clock.sleep(Duration::from_secs(5000))).await;
+        drop(reader);
+        world.clock.sleep(Duration::from_secs(120)).await;
+    });
+    assert_eq!(world.depth(), (20, 0));
+    assert_eq!(anybody(&world), 10);
+}
+
+#[test]
+fn an_extension_that_is_on_its_way_at_the_end_hides_nothing_that_was_given_back() {
+    let world = world(10);
+    let slow = Altered(Slow { queue: &world.queue, clock: &world.clock });
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&slow, &world.clock).await.unwrap();
+        while reader.next().await.unwrap().is_some() {}
+        // The request for more time was made at 60 s, and is not done yet.
+        let begun = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
+        reader.during(world.clock.sleep_until(begun)).await;
+        assert_eq!(reader.finish().await.still_hidden, 0);
+    });
+    assert_eq!(world.depth(), (10, 0));
+}

@@ -1,0 +1,104 @@
+//! A slow redrive: it finishes in one run, and holds what it has for as long as it works.
+
+use futures_util::future::{Either, select};
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{
+    Depth, EntryError, EntryOutcome, Fault, QueueDepth, QueueSender, Unreadable, VisibilityControl,
+};
+
+use super::*;
+
+/// A queue whose answers take a while to read, and are gone when nobody has read them within half a minute: so it is with
+/// the client of the AWS SDK and messages of 250 KB.
+struct Impatient<'a> {
+    queue: &'a EmbeddedQueue,
+    clock: &'a VirtualClock,
+}
+
+impl QueueSender for Impatient<'_> {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        self.queue.send_batch(batch).await
+    }
+}
+
+impl VisibilityControl for Impatient<'_> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.queue.change_visibility_batch(entries).await
+    }
+}
+
+impl QueueDepth for Impatient<'_> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.queue.depth().await
+    }
+}
+
+impl Queue for Impatient<'_> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let asked = self.clock.now();
+        let messages = self.queue.receive(request).await?;
+        self.clock.sleep(Duration::from_millis(50)).await;
+        if self.clock.now() - asked > chrono::TimeDelta::seconds(30) {
+            return Err(EntryError { fault: Fault::NoAnswer, code: "Timeout".to_owned() });
+        }
+        Ok(messages)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.queue.take_unreadable()
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        self.queue.delete_batch(handles).await
+    }
+
+    fn arn(&self) -> &str {
+        self.queue.arn()
+    }
+
+    fn url(&self) -> &str {
+        self.queue.url()
+    }
+}
+
+#[test]
+fn three_hundred_messages_at_one_a_second_go_back_in_one_run() {
+    let mut world = World::new((0..300).map(dead).collect());
+    world.limits.rate = Some(1);
+    let dlq = Impatient { queue: &world.dlq, clock: &world.clock };
+    let plan = everything();
+    let Redrive { source, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
+    let redrive = Redrive { dlq: &dlq, source, clock, plan, limits, interrupted, progress };
+    let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
+    assert_eq!(
+        (report.sent, report.is_covered(), report.json()["possible_copies"].as_u64()),
+        (300, true, Some(0))
+    );
+    assert_eq!(world.depths(), (0, 300));
+}
+
+#[test]
+fn what_a_killed_redrive_held_is_visible_again_within_two_minutes() {
+    let mut world = World::new((0..300).map(dead).collect());
+    world.limits.rate = Some(1);
+    let plan = everything();
+    {
+        let (redrive, mut journal) = (world.redrive(&plan), world.journal());
+        let killed = world.clock.sleep(Duration::from_secs(240));
+        world.clock.block_on(async {
+            let Either::Right(_) = select(Box::pin(redrive.apply(&mut journal)), Box::pin(killed)).await
+            else {
+                panic!("it was to be slow");
+            };
+        });
+    }
+    let depth = world.clock.block_on(world.dlq.depth()).unwrap();
+    assert!(depth.in_flight > 0, "it held something: {depth:?}");
+    world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+    let depth = world.clock.block_on(world.dlq.depth()).unwrap();
+    assert_eq!(depth.in_flight, 0, "{depth:?}");
+}

@@ -1,0 +1,61 @@
+//! Sends that had no answer: each may have made a copy, and each is counted, whoever made it.
+
+use super::*;
+
+impl World {
+    fn sends_fail(&self, when: When, injection: Injection) {
+        let (action, queue) = (Action::SendMessageBatch, Some(self.source.arn().to_owned()));
+        let rule = FaultRule { action, queue, scope: Scope::Entry, when, injection };
+        self.sqs.set_faults(FaultPlan::new(3).with(rule));
+    }
+
+    /// Messages in the source queue that are there already, by their ids.
+    fn copies(&self) -> u64 {
+        let sent = self.take(&self.source);
+        let ids: std::collections::BTreeSet<_> =
+            sent.iter().map(|message| message.body.split('"').nth(5).unwrap().to_owned()).collect();
+        (sent.len() - ids.len()) as u64
+    }
+}
+
+#[test]
+fn a_send_that_delivery_itself_made_once_more_is_a_possible_copy() {
+    let world = World::new((0..10).map(dead).collect());
+    world.sends_fail(When::Numbers((1..=5).collect()), Injection::LostAnswer);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.possible_copies), (10, 5));
+    assert_eq!((world.depths(), world.copies()), ((0, 15), 5));
+}
+
+#[test]
+fn as_many_copies_are_told_as_there_are_when_answers_are_lost_and_the_program_dies_at_any_moment() {
+    const MESSAGES: usize = 12;
+    let (mut deaths, mut copies_seen) = (0, 0);
+    for polls in 1.. {
+        let world = World::new((0..MESSAGES).map(dead).collect());
+        world.sends_fail(When::Chance(0.3), Injection::LostAnswer);
+        let first = {
+            let plan = everything();
+            let mut journal = world.journal();
+            let slow = slow(&world.source, &world.clock);
+            let Redrive { dlq, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
+            let redrive = Redrive { dlq, source: &slow, clock, plan, limits, interrupted, progress };
+            let future = Box::pin(redrive.apply(&mut journal));
+            world.clock.block_on(Killed { future, polls })
+        };
+        world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+        world.sqs.set_faults(FaultPlan::new(3));
+        let second = world.apply(&everything()).unwrap();
+        assert_eq!(world.depths().0, 0, "killed after {polls} polls");
+        let died = first.is_none();
+        let told = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
+        let copies = world.copies();
+        assert!(copies <= told, "killed after {polls} polls: {copies} copies, {told} were told");
+        copies_seen += copies;
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 10 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: it shows nothing");
+}

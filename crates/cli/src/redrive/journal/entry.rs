@@ -1,0 +1,85 @@
+//! The lines of a journal.
+
+use serde::{Deserialize, Serialize};
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// The first line: what this is the journal of.
+    Plan {
+        /// [`plan_id`](super::plan_id)'s answer.
+        id: String,
+        /// The DLQ's ARN.
+        from: String,
+        /// The ARN of the queue that messages are sent back to.
+        to: String,
+    },
+    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a dead
+    /// letter like any other for it.
+    Run {
+        /// RFC 3339.
+        at: String,
+    },
+    /// About to be sent.
+    Intent {
+        /// SQS's id of the dead letter.
+        sqs_message_id: String,
+        /// The message's own id.
+        message_id: String,
+        /// The id that it had, where it got a new one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        old_message_id: Option<String>,
+        /// Its new generation.
+        generation: u32,
+        /// The body before `--edit` changed it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        original_body: Option<String>,
+    },
+    /// Confirmed by SQS.
+    Sent {
+        /// SQS's id of the dead letter.
+        sqs_message_id: String,
+        /// SQS's id of the message that was sent back.
+        sent_as: String,
+        /// So often, as far as is known: what has no answer is sent once more.
+        #[serde(default = "once", skip_serializing_if = "is_once")]
+        sends: u32,
+    },
+    /// Not confirmed: it stays.
+    NotSent {
+        /// SQS's id of the dead letter.
+        sqs_message_id: String,
+        /// SQS's code.
+        code: String,
+        /// So many sends had no answer: each may have been accepted all the same. None: it was refused.
+        #[serde(default, skip_serializing_if = "is_none")]
+        sends: u32,
+    },
+    /// Gone from the DLQ.
+    Deleted {
+        /// SQS's id of the dead letter.
+        sqs_message_id: String,
+    },
+    /// A run came to its end, and has told what it did.
+    Ended {
+        /// Messages that it sent back.
+        sent: u64,
+        /// Messages that were sent back, by it or before it, and that it could not delete.
+        not_deleted: u64,
+        /// `0`, or what [`Ending`](super::super::Ending) says.
+        exit_code: u8,
+    },
+}
+
+const fn once() -> u32 {
+    1
+}
+
+const fn is_once(sends: &u32) -> bool {
+    *sends == 1
+}
+
+const fn is_none(sends: &u32) -> bool {
+    *sends == 0
+}
