@@ -5,15 +5,27 @@ import type { Construct } from 'constructs';
 
 const ALARMS = new iam.ServicePrincipal('cloudwatch.amazonaws.com');
 
-/** A topic that no alarm could ever tell, in a sentence. */
-export function topicProblems(topic: sns.ITopic | undefined): string[] {
+/** What keeps every alarm from telling a topic, a sentence each. */
+export function topicProblems(topic: sns.ITopic | undefined, stack: Stack): string[] {
+  if (!topic) {
+    return [];
+  }
+  const problems: string[] = [];
+  // CloudWatch's answer to such an alarm: "Invalid region us-east-1 specified. Only eu-west-1 is supported."
+  if (Token.compareStrings(stack.region, topic.env.region) === TokenComparison.DIFFERENT) {
+    problems.push(
+      `alarmTopic is a topic of ${topic.env.region}, but the alarms are in ${stack.region}, and CloudWatch takes topics of its own region alone; ` +
+        `use one of ${stack.region}.`,
+    );
+  }
   // "Why didn't I receive an SNS notification for my CloudWatch alarm trigger?"
-  return topic?.masterKey?.keyArn.endsWith('alias/aws/sns')
-    ? [
-        "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which lets no alarm in and whose policy nobody can " +
-          'change; encrypt it with a key of yours.',
-      ]
-    : [];
+  if (topic.masterKey?.keyArn.endsWith('alias/aws/sns')) {
+    problems.push(
+      "alarmTopic is encrypted with AWS's own key (alias/aws/sns), which lets no alarm in and whose policy nobody can " +
+        'change; encrypt it with a key of yours.',
+    );
+  }
+  return problems;
 }
 
 /**

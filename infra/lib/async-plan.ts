@@ -6,9 +6,10 @@ import { topicProblems } from './alarm-topic.ts';
 import { nameProblems } from './checks.ts';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment.ts';
 import { type AsyncNames, asyncNamesOf, takenProblems } from './names.ts';
-import { type Commons, commonsOf, RedeliverPropsError } from './plan.ts';
+import { type Commons, commonsOf, refuse } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
 import type { AsyncRetryProps } from './props.ts';
+import { asyncRetryShapeProblems } from './props-shape.ts';
 import { policyProblems } from './schemas.ts';
 
 /** What is to be deployed, found to be sound. */
@@ -37,21 +38,19 @@ const ARN_BYTES = 124;
  * @throws RedeliverPropsError with everything that is wrong.
  */
 export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan {
+  refuse(asyncRetryShapeProblems(props));
   const names = asyncNamesOf(props.prefix, props.stage);
   const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
-  const problems = [
+  refuse([
     ...nameProblems(names),
     ...takenProblems(names, Stack.of(scope)),
-    ...topicProblems(props.alarmTopic),
+    ...topicProblems(props.alarmTopic, Stack.of(scope)),
     ...(props.functions.length === 0
       ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
       : []),
     ...functions.filter((found) => typeof found === 'string'),
     ...(props.policy === undefined ? [] : ownPolicyProblems(props.policy, props.functions.length)),
-  ];
-  if (problems.length > 0) {
-    throw new RedeliverPropsError(problems);
-  }
+  ]);
   return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
 }
 

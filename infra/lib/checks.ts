@@ -22,7 +22,8 @@ interface Named {
 /** Everything that is wrong with a plan, a sentence each. */
 export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
   const policy = policyProblems(plan.policy);
-  const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
+  const given = ofThisStack(props.existingSourceQueue, stack);
+  const said = saidOf(given);
   const named = {
     visibilityTimeout: said.visibilityTimeout ? "existingSourceQueue's visibilityTimeout" : 'sourceVisibilityTimeout',
     retention: said.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
@@ -30,10 +31,10 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
   const ranges = [...rangeProblems(plan), ...durationProblems(plan, named)];
   return [
     ...nameProblems(plan.names),
-    ...takenProblems(plan.names, stack),
+    ...takenProblems(plan.names, stack, given),
     ...policy,
     ...strategyProblems(props),
-    ...topicProblems(props.alarmTopic),
+    ...topicProblems(props.alarmTopic, stack),
     ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),

@@ -1,4 +1,4 @@
-import { RemovalPolicy } from 'aws-cdk-lib';
+import { Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import * as sns from 'aws-cdk-lib/aws-sns';
@@ -6,9 +6,11 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { RedeliverPropsError } from './plan.ts';
+import { planOf } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
+import { REMOVAL_POLICIES, STRATEGIES } from './props-shape.ts';
 import type { RedeliverProps, Target } from './props.ts';
+import { oneOf } from './shape.ts';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
 export const CONTEXT_VALUES = [
@@ -34,9 +36,10 @@ type ContextValue = (typeof CONTEXT_VALUES)[number];
  *
  * @param scope where secrets and topics are looked up.
  * @param directory what paths are relative to.
- * @throws RedeliverPropsError if one is missing or not understood.
+ * @throws RedeliverPropsError with all that is wrong, also with what the values stand for.
  */
 export function propsOfContext(scope: Construct, directory: string): RedeliverProps {
+  const problems = unknownProblems(scope);
   const value = (name: ContextValue): string | undefined => {
     const given: unknown = scope.node.tryGetContext(name);
     return given === undefined || given === '' ? undefined : String(given);
@@ -47,22 +50,15 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
   };
   const choice = <T>(name: ContextValue, choices: Record<string, T>): T | undefined => {
     const given = value(name);
-    if (given !== undefined && !Object.hasOwn(choices, given)) {
-      refuse(`${name} is "${given}"; use ${Object.keys(choices).join(' or ')}.`);
-    }
-    return given === undefined ? undefined : choices[given];
+    problems.push(...(given === undefined ? [] : oneOf(choices)(given, name)));
+    return given !== undefined && Object.hasOwn(choices, given) ? choices[given] : undefined;
   };
-  refuseUnknown(scope);
-  const alarmTopicArn = value('alarmTopicArn');
-  if (alarmTopicArn !== undefined && !/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(alarmTopicArn)) {
-    refuse(`alarmTopicArn is "${alarmTopicArn}", which is not a topic's ARN; use arn:aws:sns:REGION:ACCOUNT:NAME.`);
-  }
   const queueArn = value('existingSourceQueueArn');
-  return {
-    target: targetOf(scope, value('target'), value('headersSecretArn')),
+  const props: RedeliverProps = {
+    target: targetOf(scope, value('target'), value('headersSecretArn'), problems),
     ...given({
-      policy: policyOf(path('policy')),
-      strategy: choice('strategy', { 'delayed-resend': 'delayed-resend', visibility: 'visibility' } as const),
+      policy: policyOf(path('policy'), problems),
+      strategy: choice('strategy', STRATEGIES),
       longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
       prefix: value('prefix'),
@@ -71,67 +67,85 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
         'arm64': lambda.Architecture.ARM_64,
         'x86-64': lambda.Architecture.X86_64,
       }),
-      removalPolicy: choice('removalPolicy', { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const),
+      removalPolicy: choice('removalPolicy', REMOVAL_POLICIES),
       bundles: path('bundles'),
       existingSourceQueue: queueArn === undefined ? undefined : { queueArn },
-      alarmTopic:
-        alarmTopicArn === undefined ? undefined : sns.Topic.fromTopicArn(scope, 'AlarmTopic', alarmTopicArn),
+      alarmTopic: topicOf(scope, value('alarmTopicArn'), problems),
     }),
   };
+  if (problems.length > 0) {
+    planOf(props, Stack.of(scope), problems);
+  }
+  return props;
 }
 
-function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined): Target {
+function topicOf(scope: Construct, arn: string | undefined, problems: string[]): sns.ITopic | undefined {
+  if (arn === undefined) {
+    return undefined;
+  }
+  if (!/^arn:[^:]+:sns:[^:]+:\d{12}:[^:]+$/.test(arn)) {
+    problems.push(`alarmTopicArn is "${arn}", which is not a topic's ARN; use arn:aws:sns:REGION:ACCOUNT:NAME.`);
+    return undefined;
+  }
+  return sns.Topic.fromTopicArn(scope, 'AlarmTopic', arn);
+}
+
+function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined, problems: string[]): Target {
+  const wrong = (problem: string): Target => {
+    problems.push(problem);
+    return { kind: 'handler', bundle: '' }; // Of which nothing more is said.
+  };
   if (target === undefined) {
-    return refuse(
+    return wrong(
       'target is missing: add --context target=https://… or --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME.',
     );
   }
   if (!target.startsWith('arn:')) {
-    if (secretArn !== undefined && !/^arn:[^:]+:secretsmanager:[^:]+:\d{12}:secret:.+-[A-Za-z0-9]{6}$/.test(secretArn)) {
-      refuse(
-        `headersSecretArn is "${secretArn}", which is not a secret's whole ARN; it ends with a hyphen and six characters.`,
-      );
-    }
-    const headersSecret =
-      secretArn === undefined ? undefined : secretsmanager.Secret.fromSecretCompleteArn(scope, 'Headers', secretArn);
+    const headersSecret = secretOf(scope, secretArn, problems);
     return { kind: 'http', url: target, ...given({ headersSecret }) };
   }
   if (!/^arn:[^:]+:lambda:[^:]+:\d{12}:function:[^:]+(:[^:]+)?$/.test(target)) {
-    return refuse(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
+    return wrong(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
   }
   if (secretArn !== undefined) {
-    return refuse('headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
+    return wrong('headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
   }
   return { kind: 'lambda', function: lambda.Function.fromFunctionArn(scope, 'Target', target) };
 }
 
-function policyOf(path: string | undefined): RetryPolicy | undefined {
+function secretOf(scope: Construct, arn: string | undefined, problems: string[]): secretsmanager.ISecret | undefined {
+  if (arn === undefined) {
+    return undefined;
+  }
+  if (!/^arn:[^:]+:secretsmanager:[^:]+:\d{12}:secret:.+-[A-Za-z0-9]{6}$/.test(arn)) {
+    problems.push(`headersSecretArn is "${arn}", which is not a secret's whole ARN; it ends with a hyphen and six characters.`);
+    return undefined;
+  }
+  return secretsmanager.Secret.fromSecretCompleteArn(scope, 'Headers', arn);
+}
+
+function policyOf(path: string | undefined, problems: string[]): RetryPolicy | undefined {
   if (path === undefined) {
     return undefined;
   }
   try {
     // What it holds is checked by the construct, against the schema.
     const policy = JSON.parse(readFileSync(path, 'utf8')) as RetryPolicy | null;
-    return policy ?? refuse(`policy ${path} holds null; write {} for the defaults.`);
-  } catch (error) {
-    if (error instanceof RedeliverPropsError) {
-      throw error;
+    if (policy !== null) {
+      return policy;
     }
-    return refuse(`policy cannot be read from ${path}: ${(error as Error).message}; name a JSON file.`);
+    problems.push(`policy ${path} holds null; write {} for the defaults.`);
+  } catch (error) {
+    problems.push(`policy cannot be read from ${path}: ${(error as Error).message}; name a JSON file.`);
   }
+  return undefined;
 }
 
 /** A value that is misspelt would be a default in silence. Names with `@`, `:` or `/` are the CDK's own. */
-function refuseUnknown(scope: Construct): void {
+function unknownProblems(scope: Construct): string[] {
   const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
   const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
-  if (unknown.length > 0) {
-    refuse(`${unknown.join(', ')} is no context value; there are ${CONTEXT_VALUES.join(', ')}.`);
-  }
-}
-
-function refuse(problem: string): never {
-  throw new RedeliverPropsError([problem]);
+  return unknown.length > 0 ? [`${unknown.join(', ')} is no context value; there are ${CONTEXT_VALUES.join(', ')}.`] : [];
 }
 
 /** Without the members that are undefined. */

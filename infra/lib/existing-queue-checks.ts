@@ -1,9 +1,11 @@
-import { type Duration, Token } from 'aws-cdk-lib';
+import { type Duration, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
 
 import type { Place, Plan } from './plan.ts';
 import type { ExistingSourceQueue, RedeliverProps } from './props.ts';
 import { MESSAGE_BYTES_MAX } from './queues.ts';
+import { Redeliver } from './redeliver.ts';
 import { ofThisStack, saidOf } from './source-queue.ts';
 
 /** What is wrong with an existing source queue, as far as the synth can see it. */
@@ -11,37 +13,54 @@ export function existingQueueProblems(
   props: RedeliverProps,
   existing: ExistingSourceQueue,
   { names }: Plan,
-  stack: Place,
+  stack: Stack,
 ): string[] {
   const { queueArn } = existing;
-  const problems = existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, stack) : [];
+  const what = Construct.isConstruct(existing) ? `existingSourceQueue (${existing.node.path})` : 'existingSourceQueue.queueArn';
+  const other = takenBy(existing, stack);
+  if (other) {
+    return [`${what} is the source queue of ${other.node.path} already; give each Redeliver a queue of its own.`];
+  }
   if (!Token.isUnresolved(queueArn)) {
-    const [, , , region = '', account = '', name = ''] = queueArn.split(':');
-    const elsewhere = (known: string, there: string): boolean => !Token.isUnresolved(known) && known !== there;
     if (queueArn.endsWith('.fifo')) {
-      problems.push(
-        'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
-      );
-    } else if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}$/.test(queueArn)) {
-      problems.push(
-        `existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`,
-      );
-    } else if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
-      problems.push(
-        `existingSourceQueue.queueArn names a queue of ${account} in ${region}, but the stack is of ${stack.account} in ` +
-          `${stack.region}; a DLQ must be where its queue is.`,
-      );
-    } else if ([names.intermediateDlq, names.annotationQueue, names.finalDlq].includes(name)) {
-      problems.push("existingSourceQueue.queueArn names one of redeliver's own inner queues; name the source queue.");
+      return ['existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.'];
+    }
+    if (!/^arn:[^:]+:sqs:[^:]+:[^:]+:[\w-]{1,80}$/.test(queueArn)) {
+      return [`existingSourceQueue.queueArn is "${queueArn}"; give a queue's ARN: arn:aws:sqs:REGION:ACCOUNT:NAME.`];
     }
   }
-  return problems;
+  const { account, region, name } = whereaboutsOf(existing);
+  const elsewhere = (known: string, there: string): boolean => Token.compareStrings(known, there) === TokenComparison.DIFFERENT;
+  if (elsewhere(stack.region, region) || elsewhere(stack.account, account)) {
+    return [`${what} is of ${account} in ${region}, but the stack is of ${stack.account} in ${stack.region}; a DLQ must be where its queue is.`];
+  }
+  if ([names.intermediateDlq, names.annotationQueue, names.finalDlq].some((inner) => inner === name)) {
+    return [`${what} has the name ${name}, which one of redeliver's own inner queues is to have; change it, or prefix or stage.`];
+  }
+  return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, what, stack) : [];
+}
+
+/** The orchestrator of the app whose source queue it is. An ARN with tokens is the same one within a stack alone. */
+function takenBy(existing: ExistingSourceQueue, stack: Stack): Redeliver | undefined {
+  const { queueArn } = existing;
+  const isSame = (other: Redeliver): boolean =>
+    other.sourceQueue === existing ||
+    (other.sourceQueue?.queueArn === queueArn && (!Token.isUnresolved(queueArn) || Stack.of(other) === stack));
+  return stack.node.root.node.findAll().find((found): found is Redeliver => found instanceof Redeliver && isSame(found));
+}
+
+/** Where a queue is and its name, as far as they are known. */
+function whereaboutsOf(existing: ExistingSourceQueue): Place & { readonly name: string | undefined } {
+  if (existing instanceof sqs.Queue) {
+    return { ...existing.env, name: (existing.node.defaultChild as sqs.CfnQueue).queueName };
+  }
+  const [, , , region = '', account = '', name] = existing.queueArn.split(':');
+  return { region, account, name };
 }
 
 /** What its template says, and redeliver would have to change. */
-function queueOfTheAppProblems(props: RedeliverProps, queue: sqs.Queue, stack: Place): string[] {
+function queueOfTheAppProblems(props: RedeliverProps, queue: sqs.Queue, what: string, stack: Place): string[] {
   const problems: string[] = [];
-  const what = `existingSourceQueue (${queue.node.path})`;
   if (queue.fifo) {
     problems.push(`${what} is a FIFO queue, which cannot delay single messages; use a standard queue.`);
   }

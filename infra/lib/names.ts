@@ -51,9 +51,10 @@ export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncN
   };
 }
 
-/** Two constructs with one name would fail at the deployment; each has a final DLQ. */
-export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack): string[] {
-  const taken = stack.node.findAll().some((found) => found instanceof sqs.CfnQueue && found.queueName === finalDlq);
+/** Two constructs with one name would fail at the deployment; each has a final DLQ. The given queue is looked at elsewhere. */
+export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack, given?: sqs.CfnQueue): string[] {
+  const queues = stack.node.findAll().filter((found) => found instanceof sqs.CfnQueue && found !== given);
+  const taken = queues.some((queue) => (queue as sqs.CfnQueue).queueName === finalDlq);
   return taken
     ? [`prefix and stage make the name "${prefix}", which another construct of this stack has; change one of them.`]
     : [];

@@ -7,6 +7,7 @@ import { problemsOf } from './checks.ts';
 import { type Names, namesOf } from './names.ts';
 import { maxAttempts, type RetryPolicy } from './policy.ts';
 import type { CommonProps, RedeliverProps, Strategy } from './props.ts';
+import { redeliverShapeProblems } from './props-shape.ts';
 import { ofThisStack, saidOf } from './source-queue.ts';
 
 /** What every construct's resources have in common. */
@@ -68,15 +69,33 @@ export const SPARE_RECEIVES = 10;
 /**
  * Fills in the defaults and checks all of it.
  *
+ * @param before what was found to be wrong already, told with the rest.
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function planOf(props: RedeliverProps, stack: Stack): Plan {
+export function planOf(props: RedeliverProps, stack: Stack, before: readonly string[] = []): Plan {
+  const shape = redeliverShapeProblems(props);
+  if (shape.length > 0) {
+    refuse([...before, ...shape]);
+  }
+  const plan = withDefaults(props, stack);
+  refuse([...before, ...problemsOf(props, plan, stack)]);
+  return plan;
+}
+
+/** @throws RedeliverPropsError if there are problems. */
+export function refuse(problems: readonly string[]): void {
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+}
+
+function withDefaults(props: RedeliverProps, stack: Stack): Plan {
   const { target } = props;
   const timeout = props.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
-  const plan: Plan = {
+  return {
     names: namesOf(props.prefix, props.stage),
     strategy,
     policy,
@@ -92,11 +111,6 @@ export function planOf(props: RedeliverProps, stack: Stack): Plan {
     targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
     ...commonsOf(props),
   };
-  const problems = problemsOf(props, plan, stack);
-  if (problems.length > 0) {
-    throw new RedeliverPropsError(problems);
-  }
-  return plan;
 }
 
 /** What every construct's resources have in common, with its defaults. */
@@ -113,8 +127,7 @@ export function commonsOf(props: CommonProps): Commons {
   };
 }
 
-/** A contradiction of the two is told elsewhere, as is a policy that is no object. */
+/** A contradiction of the two is told elsewhere. */
 function withLongDelays(policy: RetryPolicy, longDelays: boolean | undefined): RetryPolicy {
-  const silent = typeof policy === 'object' && !Array.isArray(policy) && policy.long_delays === undefined;
-  return longDelays !== undefined && silent ? { ...policy, long_delays: longDelays } : policy;
+  return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
 }

@@ -3,14 +3,13 @@ import { type App, CfnOutput, Stack } from 'aws-cdk-lib';
 import { nameProblems } from './checks.ts';
 import { propsOfContext } from './context.ts';
 import { namesOf } from './names.ts';
-import { RedeliverPropsError } from './plan.ts';
 import { Redeliver } from './redeliver.ts';
 
 /** The app's one stack: an orchestrator made from the context values, with the queues' URLs as outputs. */
 export class RedeliverStack extends Stack {
   /**
    * @param directory what paths among the context values are relative to.
-   * @throws RedeliverPropsError if a context value is wrong.
+   * @throws RedeliverPropsError with all context values that are wrong.
    */
   constructor(app: App, directory: string) {
     super(app, 'Redeliver', {
@@ -31,12 +30,8 @@ export class RedeliverStack extends Stack {
   }
 }
 
-/** As the construct names its queues: one stack for each prefix and stage. */
+/** As the construct names its queues: one stack for each prefix and stage. A wrong name is told with all that is wrong. */
 function stackNameOf(app: App): string {
   const names = namesOf(app.node.tryGetContext('prefix') || undefined, app.node.tryGetContext('stage') || undefined);
-  const problems = nameProblems(names);
-  if (problems.length > 0) {
-    throw new RedeliverPropsError(problems);
-  }
-  return names.prefix;
+  return nameProblems(names).length > 0 ? 'Redeliver' : names.prefix;
 }

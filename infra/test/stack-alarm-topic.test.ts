@@ -132,3 +132,12 @@ describe('an encrypted alarm topic', () => {
     assert.throws(() => new AsyncRetry(stack, 'Retries', { functions, bundles, alarmTopic: aws(stack) }), refused);
   });
 });
+
+test('a topic of another region is refused: CloudWatch takes none, and the deployment would fail', () => {
+  const stack = new Stack(new App(), 'Test', { env: ENV });
+  const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:us-east-1:111122223333:alarms');
+  const sentence = 'alarmTopic is a topic of us-east-1, but the alarms are in eu-west-1, and CloudWatch takes topics of its own region alone; use one of eu-west-1.';
+  const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
+  assert.throws(() => new Redeliver(stack, 'Retries', { ...HTTP, bundles, alarmTopic }), refused);
+  assert.throws(() => new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles, alarmTopic }), refused);
+});

@@ -102,6 +102,25 @@ describe('the app', () => {
     assert.match(refused({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
   });
 
+  test('all that is wrong is told at once, wherever it is looked at', () => {
+    const wrong = {
+      target: 'arn:aws:sqs:eu-west-1:111122223333:orders',
+      headersSecretArn: 'headers',
+      architecture: 'x86',
+      strategy: 'hide',
+      alarmTopicArn: 'alarms',
+      policy: 'nowhere.json',
+      existingSourceQueueArn: 'orders',
+      prefix: '1',
+      dataSchema: 'nowhere.json',
+      colour: 'red',
+    };
+    assert.deepEqual(refused(wrong).split('\n').map((sentence) => sentence.split(' ')[0]), [
+      'colour', 'target', 'policy', 'strategy', 'architecture', 'alarmTopicArn', 'prefix', 'dataSchema', 'existingSourceQueue.queueArn',
+    ]);
+    assert.deepEqual(refused({ architecture: 'x86' }).split('\n').map((sentence) => sentence.split(' ')[0]), ['target', 'architecture']);
+  });
+
   test('a misspelt value is not a default in silence', () => {
     assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is no context value; there are target, headersSecretArn, policy, /);
   });

@@ -1,13 +1,13 @@
-import { App, Duration, Stack } from 'aws-cdk-lib';
+import { App, Aws, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
+import { type ExistingSourceQueue, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
 import { cdkJson } from './fakes.ts';
-import { fakeBundles, HTTP, named, type Resource, stackWith, templateWith } from './stack-support.ts';
+import { fakeBundles, HTTP, named, type Resource, templateWith } from './stack-support.ts';
 
 const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const BUNDLES = fakeBundles();
@@ -199,12 +199,87 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(refused({ retentionPeriod: Duration.days(4) }, { sourceRetention: Duration.days(4) }), []);
   });
 
-  test('two orchestrators cannot have the same one', () => {
-    const { stack } = stackWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: new sqs.Queue(stack, 'Orders') }));
-    const existingSourceQueue = stack.node.findChild('Orders') as sqs.Queue;
-    assert.throws(
-      () => new Redeliver(stack, 'Again', { ...HTTP, prefix: 'again', bundles: BUNDLES, existingSourceQueue }),
-      /^RedeliverPropsError: existingSourceQueue \(Test\/Orders\) has a dead-letter queue already;/,
-    );
+  test("a name that one of redeliver's own queues is to have", () => {
+    assert.deepEqual(refusedWith((stack) => new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' })), [
+      "existingSourceQueue (Test/Orders) has the name redeliver-prod-final-dlq, which one of redeliver's own inner queues is to have; change it, or prefix or stage.",
+    ]);
   });
+});
+
+/** What is said of a source queue in a stack of a known place. */
+function refusedWith(queue: (stack: Stack) => ExistingSourceQueue): string[] {
+  const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
+  const existingSourceQueue = queue(stack);
+  try {
+    new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue });
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n');
+  }
+}
+
+describe('two orchestrators cannot have the same source queue: each would take messages from the other', () => {
+  const taken = (what: string): string[] => [`${what} is the source queue of Test/First already; give each Redeliver a queue of its own.`];
+  const first = (stack: Stack, existingSourceQueue?: ExistingSourceQueue): Redeliver =>
+    new Redeliver(stack, 'First', { ...HTTP, prefix: 'first', bundles: BUNDLES, ...(existingSourceQueue && { existingSourceQueue }) });
+
+  test('one of the stack', () => {
+    const queue = (stack: Stack): sqs.Queue => {
+      const orders = new sqs.Queue(stack, 'Orders');
+      first(stack, orders);
+      return orders;
+    };
+    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Test/Orders)'));
+  });
+
+  test('one of another stack of the app', () => {
+    const queue = (stack: Stack): sqs.Queue => {
+      const orders = new sqs.Queue(new Stack(stack.node.root as App, 'Orders', { env: stack.env }), 'Orders', { queueName: 'orders' });
+      first(stack, orders);
+      return orders;
+    };
+    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Orders/Orders)'));
+  });
+
+  test('the one that the other has made', () => {
+    assert.deepEqual(refusedWith((stack) => first(stack).sourceQueue), taken('existingSourceQueue (Test/First/SourceQueue)'));
+  });
+
+  test('one that both know by its ARN', () => {
+    const queue = (stack: Stack): { queueArn: string } => {
+      first(stack, { queueArn: ARN });
+      return { queueArn: ARN };
+    };
+    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue.queueArn'));
+  });
+
+  test('but those of one name in two regions are two', () => {
+    const app = new App({ context: cdkJson().context });
+    for (const region of ['eu-west-1', 'us-east-1']) {
+      const stack = new Stack(app, region, { env: { account: '111122223333', region } });
+      const queueArn = `arn:aws:sqs:${Aws.REGION}:111122223333:orders`;
+      new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn } });
+    }
+  });
+});
+
+describe('a queue object of another place is refused as its ARN is', () => {
+  const places = [
+    { account: '111122223333', region: 'us-east-1' },
+    { account: '444455556666', region: 'eu-west-1' },
+  ];
+  for (const env of places) {
+    const sentence = `is of ${env.account} in ${env.region}, but the stack is of 111122223333 in eu-west-1; a DLQ must be where its queue is.`;
+    test(`of a stack in ${env.account} in ${env.region}`, () => {
+      const queue = (stack: Stack): sqs.Queue => new sqs.Queue(new Stack(stack.node.root as App, 'Far', { env }), 'Orders', { queueName: 'orders' });
+      assert.deepEqual(refusedWith(queue), [`existingSourceQueue (Far/Orders) ${sentence}`]);
+    });
+
+    test(`imported, of ${env.account} in ${env.region}`, () => {
+      const arn = `arn:aws:sqs:${env.region}:${env.account}:orders`;
+      assert.deepEqual(refusedWith((stack) => sqs.Queue.fromQueueArn(stack, 'Orders', arn)), [`existingSourceQueue (Test/Orders) ${sentence}`]);
+      assert.deepEqual(refusedWith(() => ({ queueArn: arn })), [`existingSourceQueue.queueArn ${sentence}`]);
+    });
+  }
 });

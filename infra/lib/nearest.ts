@@ -1,0 +1,22 @@
+/** The known name that is meant by one that is not: if two in five of its characters are wrong, it is none. */
+export function nearest(name: string, known: readonly string[]): string | undefined {
+  const lower = name.toLowerCase();
+  const [found] = known
+    .map((other) => ({ other, edits: edits(lower, other.toLowerCase()) }))
+    .filter((near) => near.edits < 0.4 * name.length)
+    .sort((one, other) => one.edits - other.edits);
+  return found?.other;
+}
+
+/** Characters to be put in, taken out or changed to make one of the other (Levenshtein's distance). */
+function edits(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [index, character] of [...one].entries()) {
+    row = row.reduce<number[]>((next, above, column) => {
+      const left = next[column - 1];
+      const changed = (row[column - 1] ?? 0) + Number(character !== other[column - 1]);
+      return [...next, left === undefined ? index + 1 : Math.min(left + 1, above + 1, changed)];
+    }, []);
+  }
+  return row.at(-1) ?? 0;
+}
