@@ -13,7 +13,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 
-use crate::targets::{DEFAULT_TIMEOUT, TargetAddress};
+use crate::targets::TargetAddress;
 use reader::Reader;
 pub use reader::SettingsError;
 
@@ -68,6 +68,12 @@ pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
     reader.finish(url)
 }
 
+/// The same where the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
+#[must_use]
+pub fn queue_url_if_set(name: &str) -> Option<String> {
+    Reader::of_environment().optional(name)
+}
+
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
@@ -105,8 +111,8 @@ pub enum StrategySettings {
 pub struct TargetSettings {
     /// `TARGET`.
     pub address: TargetAddress,
-    /// `TARGET_TIMEOUT_SECONDS`.
-    pub timeout: Duration,
+    /// `TARGET_TIMEOUT_SECONDS`, where it is set.
+    pub timeout: Option<Duration>,
     /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
     pub headers_secret_arn: Option<String>,
 }
@@ -240,7 +246,7 @@ impl TargetSettings {
         let headers_secret_arn = reader.check("TARGET_HEADERS_SECRET_ARN", headers_secret_arn);
         Some(Self {
             address: address?,
-            timeout: timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs),
+            timeout: timeout.map(Duration::from_secs),
             headers_secret_arn: headers_secret_arn?,
         })
     }

@@ -4,14 +4,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 pub use aws_config::SdkConfig;
-use redeliver_core::ports::Function;
+use redeliver_core::ports::{Function, Observer};
 
 use crate::SystemClock;
 pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
 use crate::settings::{TargetSettings, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
-use crate::targets::{HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress};
+use crate::targets::{
+    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress,
+};
 use crate::telemetry::{self, JsonLines};
 
 /// Why a function cannot start.
@@ -29,24 +31,28 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// The message-processor's target; a URL's headers are read from their secret. `name` is the message-processor's in logs and
-/// metrics, where Lambda has given it no other.
+/// The message-processor's target; a URL's headers are read from their secret. `observer` is told when they cannot be read
+/// again later.
 ///
 /// # Errors
 /// If the secret cannot be used.
-pub async fn target(config: &SdkConfig, settings: TargetSettings, name: &str) -> Result<Target, StartError> {
+pub async fn target(
+    config: &SdkConfig,
+    settings: TargetSettings,
+    observer: Arc<dyn Observer>,
+) -> Result<Target, StartError> {
+    let timeout = settings.timeout.unwrap_or(DEFAULT_TIMEOUT);
     Ok(match settings.address {
         TargetAddress::Url(url) => {
             let headers = match &settings.headers_secret_arn {
                 Some(arn) => {
-                    let observer = Arc::new(JsonLines::stdout(name));
                     HeaderSource::Secret(SecretHeaders::read(config, arn, SystemClock, observer).await?)
                 }
                 None => HeaderSource::Fixed(Headers::default()),
             };
-            Target::Http(HttpTarget::new(url, headers, settings.timeout)?)
+            Target::Http(HttpTarget::new(url, headers, timeout)?)
         }
-        TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, settings.timeout)),
+        TargetAddress::LambdaArn(arn) => Target::Lambda(LambdaTarget::new(config, arn, timeout)),
     })
 }
 

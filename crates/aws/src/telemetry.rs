@@ -1,6 +1,7 @@
 //! Telemetry: each domain event is one JSON line on standard output, log and CloudWatch metric at once.
 
 mod line;
+pub mod metrics;
 mod panics;
 
 pub use panics::without_text as panics_without_text;

@@ -20,7 +20,6 @@ mod table;
 mod timeline;
 mod view;
 
-use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -44,6 +43,7 @@ use view::View;
 
 use crate::connection::KnownQueue;
 use crate::dead_letters::{Archive, Filter};
+use crate::files::create_output;
 
 /// Reads the queue and prints what is in it.
 #[must_use]
@@ -142,7 +142,7 @@ fn view(arguments: &Arguments) -> Box<dyn View> {
 fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, AuditError> {
     let output: Box<dyn Write> = match &arguments.output {
         Some(path) => {
-            Box::new(File::create(path).map_err(|error| AuditError::File { path: path.clone(), error })?)
+            Box::new(create_output(path).map_err(|error| AuditError::File { path: path.clone(), error })?)
         }
         None => Box::new(io::stdout().lock()),
     };

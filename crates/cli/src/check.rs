@@ -1,5 +1,6 @@
 //! `redeliver check`: what is wrong with a message file, a policy file or a data schema, before anything is deployed.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use redeliver_core::policy::{Policy, PolicyError};
 use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
 use crate::files::{FileError, read_schema, read_text};
+use crate::lines::{self, Lines};
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -24,7 +26,7 @@ Exit codes:
   2  bad usage or an unreadable file")]
 #[group(required = true, multiple = true)]
 pub struct Arguments {
-    /// Messages: JSON Lines, one body a line, or a single JSON document
+    /// Messages: JSON Lines, one body a line, or one JSON document over several lines. `-` is standard input
     #[arg(long, value_name = "FILE")]
     messages: Option<PathBuf>,
     /// A retry policy
@@ -71,7 +73,7 @@ fn check(arguments: &Arguments) -> Result<Vec<String>, FileError> {
     }
     if let Some(path) = arguments.messages.as_deref().filter(|_| schema_is_valid) {
         let schema = read_schema(arguments.data_schema.as_deref())?;
-        findings.extend(check_messages(path, &read_text(path)?, &schema));
+        findings.extend(check_messages(path, &schema)?);
     }
     Ok(findings)
 }
@@ -86,20 +88,36 @@ fn check_policy(path: &Path, text: &str) -> Vec<String> {
     }
 }
 
-fn check_messages(path: &Path, text: &str, schema: &MessageSchema) -> Vec<String> {
-    // A file that is one JSON document, over however many lines, is one message.
-    let lines: Vec<_> = if is_one_document(text) { vec![text] } else { text.lines().collect() };
-    let mut findings = Vec::new();
-    for (index, line) in lines.into_iter().enumerate() {
-        let place = format!("{}:{}", path.display(), index + 1);
-        // What `send` would refuse is no message, however valid its JSON is.
-        if let Err(refused) = OutgoingMessage::new(Content { body: line.to_owned(), ..Content::default() }) {
-            findings.push(format!("{place}: {refused}"));
-        } else if let Err(invalid) = schema.parse(line) {
-            findings.extend(described(&invalid).into_iter().map(|finding| format!("{place}: {finding}")));
-        }
+/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the AWS CLI
+/// sends it with `--message-body file://…`.
+fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Vec<String>, FileError> {
+    let mut bytes = Vec::new();
+    lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;
+    let name = lines::named(path);
+    if let Some(document) = one_document(&bytes) {
+        return Ok(check_message(&name, 1, body_of(document), schema));
     }
-    findings
+    let mut findings = Vec::new();
+    for line in Lines::new(&*bytes) {
+        let line = line.map_err(|error| lines::unreadable(path, &error))?;
+        // What `send` would refuse is no message, however valid its JSON is.
+        findings.extend(check_message(&name, line.number, line.message(), schema));
+    }
+    Ok(findings)
+}
+
+fn check_message(
+    path: &Path,
+    line: usize,
+    message: Result<OutgoingMessage, String>,
+    schema: &MessageSchema,
+) -> Vec<String> {
+    let findings = match message.map(|message| schema.parse(&message.content().body).map(drop)) {
+        Ok(Ok(())) => Vec::new(),
+        Ok(Err(invalid)) => described(&invalid),
+        Err(refused) => vec![refused],
+    };
+    findings.into_iter().map(|finding| format!("{}:{line}: {finding}", path.display())).collect()
 }
 
 /// Each violation with its code.
@@ -112,6 +130,14 @@ pub(crate) fn described(invalid: &Invalid) -> Vec<String> {
     }
 }
 
-fn is_one_document(text: &str) -> bool {
-    serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()
+/// The text, if it is one JSON document over several lines.
+fn one_document(bytes: &[u8]) -> Option<&str> {
+    let text = str::from_utf8(bytes).ok()?;
+    let several = text.lines().filter(|line| !line.trim().is_empty()).nth(1).is_some();
+    (several && serde_json::from_str::<&serde_json::value::RawValue>(text).is_ok()).then_some(text)
+}
+
+fn body_of(document: &str) -> Result<OutgoingMessage, String> {
+    let body = document.trim_end_matches(['\r', '\n']).to_owned();
+    OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|refused| refused.to_string())
 }

@@ -1,6 +1,8 @@
-//! Files named on the command line: read whole, with the file's name in every error.
+//! Files named on the command line: read whole, or begun, with the file's name in every error.
 
 use std::fmt::Display;
+use std::fs::{File, OpenOptions};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::policy::Policy;
@@ -26,6 +28,34 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
         .map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
 }
 
+/// A new file, or what is no file and can be written to, such as `/dev/stdout` or a pipe.
+///
+/// # Errors
+/// As [`create_new`].
+pub(crate) fn create_output(path: &Path) -> io::Result<File> {
+    match path.metadata() {
+        Ok(there) if !there.is_file() && !there.is_dir() => OpenOptions::new().write(true).open(path),
+        _ => create_new(path),
+    }
+}
+
+/// A new file, for its owner's eyes only, since messages are written to it.
+///
+/// # Errors
+/// If there is such a file already: it may be somebody's only copy.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "it is there already; name another file, so that nothing is overwritten",
+        ),
+        _ => error,
+    })
+}
+
 /// A policy file; what is absent from it, or all of it, is as in the document `defaults`.
 pub(crate) fn read_policy(path: Option<&Path>, defaults: &str) -> Result<Policy, FileError> {
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
@@ -39,4 +69,31 @@ pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileErro
     };
     let data = DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error))?;
     Ok(MessageSchema::new(Some(data)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {
+        let path = std::env::temp_dir().join(format!("redeliver-new-{}", std::process::id()));
+        create_output(&path).unwrap().write_all(b"precious").unwrap();
+        for error in [create_new(&path), create_output(&path)].map(|created| created.unwrap_err().to_string())
+        {
+            assert_eq!(error, "it is there already; name another file, so that nothing is overwritten");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "it holds messages");
+            create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
+            assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(create_output(&std::env::temp_dir()).is_err());
+    }
 }

@@ -25,6 +25,7 @@ pub mod polling;
 pub mod purge;
 pub mod redrive;
 pub mod send;
+mod signals;
 pub mod simulate;
 pub mod status;
 mod text;

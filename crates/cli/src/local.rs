@@ -6,6 +6,7 @@ mod endpoint;
 mod engine;
 mod functions;
 mod input;
+mod interrupt;
 mod lambda;
 mod ledger;
 mod report;
@@ -61,9 +62,9 @@ fn print(arguments: &Arguments, report: &Report) -> ExitCode {
         Format::Table => print!("{}", report.table()),
         Format::Json => println!("{}", report.json()),
     }
-    if report.is_settled() {
-        return ExitCode::SUCCESS;
+    let problems = report.problems();
+    for problem in &problems {
+        eprintln!("error: {problem}");
     }
-    eprintln!("error: {} unaccounted for, {} still waiting", report.unaccounted, report.waiting);
-    ExitCode::from(1)
+    ExitCode::from(u8::from(!problems.is_empty()))
 }

@@ -8,14 +8,15 @@
 mod arguments;
 mod guarded;
 mod health;
+mod log;
+mod metrics;
 mod prepared;
+mod queues;
 mod server;
 mod settings;
-mod signals;
 mod stop;
 mod worker;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,18 +24,19 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::pin_mut;
 use redeliver_aws::start::StartError;
 use redeliver_aws::{SystemClock, telemetry};
-use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use arguments::{Arguments, FunctionName};
 pub use health::{Health, Vitals};
+pub use metrics::Metrics;
 pub use stop::Stop;
 pub use worker::{Limits, Worker};
 
 use prepared::{Prepared, prepare};
 use server::HealthServer;
-use signals::Signals;
+
+use crate::signals::Signals;
 
 /// Polls until a signal comes, and ends with what was received handled.
 #[must_use]
@@ -44,7 +46,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Ok(Ended::Finished) => ExitCode::SUCCESS,
         Ok(Ended::BrokenOff) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("error: {error}");
+            log::error("not_started", &error.to_string());
             ExitCode::from(2)
         }
     }
@@ -82,14 +84,14 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
             Either::Right(_) => return Ok(Ended::Finished),
         }
     };
-    log(
+    log::info(
         "started",
         json!({
             "functions": arguments.functions().iter().map(|name| name.as_str()).collect::<Vec<_>>(),
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { workers, health } = prepared;
+    let Prepared { workers, health, .. } = prepared;
     let serving = server.map(|server| tokio::spawn(server.serve(health, SystemClock)));
     let ended = work(join_all(workers), &mut signals, &stop, arguments.shutdown()).await;
     if let Some(serving) = serving {
@@ -106,7 +108,7 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
         pin_mut!(signal);
         match select(&mut workers, signal).await {
             Either::Left(_) => return Ended::Finished,
-            Either::Right((name, _)) => log("stopping", json!({ "signal": name })),
+            Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
         }
     }
     stop.request();
@@ -121,24 +123,15 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
     pin_mut!(impatient);
     match select(workers, impatient).await {
         Either::Left(_) => {
-            log("stopped", json!({}));
+            log::info("stopped", json!({}));
             Ended::Finished
         }
         Either::Right((reason, _)) => {
-            log(
+            log::info(
                 "broken_off",
                 json!({ "by": reason, "remark": "what was not handled comes back when its visibility timeout ends" }),
             );
             Ended::BrokenOff
         }
     }
-}
-
-/// What the process itself does, on standard error; what becomes of messages is on standard output.
-fn log(event: &str, mut line: Value) {
-    line["timestamp"] = rfc3339(SystemClock.now()).into();
-    line["level"] = "INFO".into();
-    line["event"] = event.into();
-    // Where nobody reads it, the messages go on all the same.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -87,6 +87,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["work", "message-processor", "--concurrency", "0"], "--concurrency"),
         (&["work", "message-processor", "--wait-seconds", "21"], "--wait-seconds"),
         (&["work", "message-processor", "--health", "8080"], "--health"),
+        (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
         (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
         (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),
         (&["completions", "csh"], "powershell"),

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use crate::limits::RetryDelay;
 
-/// What happened to a message or to a batch.
-#[derive(Clone, Debug, PartialEq)]
+/// What happened to a message or to a batch. It is written as what it holds, without its name.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Event {
     /// The target is done with it.
     Processed(Processed),

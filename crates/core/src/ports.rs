@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -269,6 +270,16 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
 }
 
 impl<T: Observer> Observer for &T {
+    fn observe(&self, event: &Event) {
+        (**self).observe(event);
+    }
+
+    fn observe_all(&self, events: &[Event]) {
+        (**self).observe_all(events);
+    }
+}
+
+impl<T: Observer + ?Sized> Observer for Arc<T> {
     fn observe(&self, event: &Event) {
         (**self).observe(event);
     }

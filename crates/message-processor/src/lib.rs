@@ -26,6 +26,7 @@ use std::process::ExitCode;
 
 use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::start::{self, SdkConfig, StartError};
+use redeliver_aws::telemetry::JsonLines;
 
 pub use processor::{MessageProcessor, Strategy};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
@@ -51,7 +52,7 @@ pub async fn run_prepared<H: Handler>(
 ) -> ExitCode {
     start::run(NAME, async {
         let (settings, config, handler) = prepare.await?;
-        Ok(MessageProcessor::on_aws(handler, settings, &config, NAME))
+        Ok(MessageProcessor::on_aws(handler, settings, &config, JsonLines::stdout(NAME)))
     })
     .await
 }

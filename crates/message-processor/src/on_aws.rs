@@ -1,20 +1,17 @@
-//! The message processor as it runs: on SQS, in real time, its events as JSON lines.
-
-use std::io::Stdout;
+//! The message processor as it runs: on SQS, in real time, its events where they are wanted.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
-use redeliver_aws::telemetry::JsonLines;
+use redeliver_core::ports::Observer;
 
 use crate::{MessageProcessor, Strategy};
 
-impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout>> {
-    /// A message processor with these settings, in Lambda or anywhere else; `name` is its name in logs and metrics, where
-    /// Lambda has given it no other.
+impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
+    /// A message processor with these settings, in Lambda or anywhere else.
     #[must_use]
-    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, name: &str) -> Self {
+    pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);
         Self {
             handler,
@@ -30,7 +27,7 @@ impl<H> MessageProcessor<H, SqsQueue, SystemClock, JsonLines<SystemClock, Stdout
             policy: settings.policy,
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
-            observer: JsonLines::stdout(name),
+            observer,
             schema: settings.schema,
             max_concurrency: settings.max_concurrency,
         }

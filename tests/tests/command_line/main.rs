@@ -1,6 +1,9 @@
 //! The `redeliver` program as a person or a pipeline uses it: output, files, exit codes.
 
 mod check;
+mod check_messages;
+#[cfg(unix)]
+mod interrupt;
 mod simulate;
 mod strategies;
 
@@ -43,8 +46,15 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(name: &str, content: &[u8]) -> Self {
+        let file = Self::absent(name);
+        std::fs::write(&file.0, content).expect("the target directory is writable");
+        file
+    }
+
+    /// The name of a file that is not there yet.
+    fn absent(name: &str) -> Self {
         let path = target_dir().join(format!("command-line-{}-{name}", std::process::id()));
-        std::fs::write(&path, content).expect("the target directory is writable");
+        let _ = std::fs::remove_file(&path); // of a process that had the same number
         Self(path)
     }
 
@@ -64,7 +74,12 @@ impl Drop for Scratch {
 }
 
 fn report(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    report_with(0, output)
+}
+
+/// The report of a run that ends with this exit code.
+fn report_with(code: i32, output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
     serde_json::from_slice(&output.stdout).expect("the report is one JSON object")
 }
 
@@ -100,7 +115,7 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
         "limit.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#,
     );
-    let dead = Scratch::new("dead.jsonl", b"");
+    let dead = Scratch::absent("dead.jsonl");
     let line = br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
     let arguments = [
         "local",
@@ -136,7 +151,7 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
 #[test]
 fn the_same_seed_gives_the_same_run_byte_for_byte() {
     let run = |seed: &str, name: &str| {
-        let dead = Scratch::new(name, b"");
+        let dead = Scratch::absent(name);
         let arguments = [
             "local",
             EXAMPLE,
@@ -161,9 +176,11 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 fn anything_may_be_on_a_line() {
     let input = b"\xFF\xFE\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
-    let report = report(&output);
+    // Whoever believes the exit code would believe that all seven were tried.
+    let report = report_with(1, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr(&output);
+    assert!(errors.ends_with("error: lines that were refused, and not sent: 3\n"), "{errors}");
     assert!(errors.contains("line 1: refused: not UTF-8 at byte 0"), "{errors}");
     assert!(errors.contains("line 2: refused: the body is empty"), "{errors}");
     assert!(errors.contains("line 3: refused: the character U+0001"), "{errors}");
@@ -182,10 +199,8 @@ fn bodies_of_one_mebibyte_settle() {
         "y".repeat(1_048_576) + "\n",
         message(3, 1_048_577),
     ];
-    let report = report(&with_input(
-        &["local", "-", "--fail-first", "1", "--format", "json"],
-        input.concat().as_bytes(),
-    ));
+    let arguments = ["local", "-", "--fail-first", "1", "--format", "json"];
+    let report = report_with(1, &with_input(&arguments, input.concat().as_bytes()));
     assert_eq!(
         (&report["sent"], &report["refused"], &report["processed"]),
         (&3.into(), &1.into(), &1.into()),
@@ -219,12 +234,27 @@ fn the_table_names_what_happened_and_a_pipe_gets_no_progress_bar() {
 fn the_readme_shows_what_its_command_prints() {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let command = readme.lines().find_map(|line| line.strip_prefix("cargo run --bin redeliver -- ")).unwrap();
-    let dead = Scratch::new("readme-dead.jsonl", b"");
+    let dead = Scratch::absent("readme-dead.jsonl");
     let arguments: Vec<_> =
         command.split(' ').map(|word| if word == "dead.jsonl" { dead.name() } else { word }).collect();
     let printed = String::from_utf8(redeliver(&arguments).stdout).unwrap();
     let printed: String = printed.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect();
     assert!(readme.contains(&printed), "README.md does not show:\n{printed}");
+}
+
+#[test]
+fn final_records_that_are_there_already_are_not_overwritten() {
+    let dead = Scratch::new("precious.jsonl", b"precious");
+    for file in [EXAMPLE, dead.name()] {
+        let output = redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let said = format!(
+            "error: {}: cannot be written: it is there already; name another file, so that nothing is overwritten\n",
+            dead.name()
+        );
+        assert_eq!(stderr(&output), said);
+        assert_eq!(dead.text(), "precious");
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() 
         "visibility.json",
         br#"{"max_attempts":2,"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[40,7200],"jitter":"none"}}"#,
     );
-    let dead = Scratch::new("dead-visibility.jsonl", b"");
+    let dead = Scratch::absent("dead-visibility.jsonl");
     let arguments = [
         "local",
         "-",
@@ -59,8 +59,7 @@ fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
         "async.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,
     );
-    let dead = Scratch::new("dead-async.jsonl", b"");
-    let run = |failing: [&str; 2], input: &[u8]| {
+    let run = |failing: [&str; 2], input: &[u8], dead: &Scratch| {
         let [fail, how] = failing;
         let arguments = [
             "local",
@@ -76,14 +75,16 @@ fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
             "--format",
             "json",
         ];
-        report(&with_input(&arguments, input))
+        with_input(&arguments, input)
     };
-    let twice = run(["--fail-first", "2"], b"[1e400]\nnot JSON\n");
+    let none = Scratch::absent("dead-async-none.jsonl");
+    let twice = report_with(1, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
     assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
     assert_eq!(twice["virtual_seconds"], 4000.0);
 
-    let always = run(["--fail-rate", "1"], b"[1e400]");
+    let dead = Scratch::absent("dead-async.jsonl");
+    let always = report(&run(["--fail-rate", "1"], b"[1e400]", &dead));
     assert_eq!(
         (&always["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], &always["retries"]),
         (&1.into(), &5.into())

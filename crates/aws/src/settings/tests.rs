@@ -222,7 +222,7 @@ fn what_is_not_set_has_its_default() {
     ];
     let (settings, target) = MessageProcessorSettings::with_target(reader(&variables)).unwrap();
     assert_eq!(settings.max_concurrency.get(), 10);
-    assert_eq!(target.timeout, Duration::from_secs(30));
+    assert_eq!(target.timeout, None);
     assert_eq!(target.headers_secret_arn, None);
 }
 
@@ -302,7 +302,7 @@ proptest! {
                 prop_assert!(is_queue_url(intermediate_dlq_url));
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
-                prop_assert!((1..=900).contains(&target.timeout.as_secs()));
+                prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));
                 match target.address {
                     TargetAddress::Url(url) => {
                         let http_is_allowed = variables.contains(&("TARGET_ALLOW_HTTP", "true".to_owned()));

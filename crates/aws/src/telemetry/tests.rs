@@ -1,13 +1,16 @@
 use redeliver_core::events::{
     ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped,
-    NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetryScheduled,
-    UnreadableRecord,
+    NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetriedImmediately,
+    RetryScheduled, UnreadableRecord,
 };
+use redeliver_core::failure::Kind;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
+use redeliver_core::reason::DeadLetterReason;
 use serde_json::{Value, json};
 
+use super::metrics::{Measured, Metric, Observed};
 use super::*;
 
 /// 2025-06-15T15:06:40.123456Z.
@@ -309,14 +312,15 @@ fn the_line_of_a_secret_that_cannot_be_read_again() {
     assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
 }
 
-/// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
-#[test]
-fn every_line_is_valid_embedded_metric_format() {
-    for event in [
+/// One of each event.
+fn all() -> Vec<Event> {
+    let (message_id, error_type) = (message_id(), "Http.Timeout".to_owned());
+    [
         processed(),
         handed_off(&"Http.Timeout".into()),
         not_confirmed(),
         retry_scheduled(11),
+        Event::RetriedImmediately(RetriedImmediately { message_id, retry_attempt: 2, error_type }),
         given_up(None),
         dead_lettered(),
         arrived_by_redrive(),
@@ -327,7 +331,13 @@ fn every_line_is_valid_embedded_metric_format() {
     .into_iter()
     .chain(of_a_poller())
     .chain(of_a_batch())
-    {
+    .collect()
+}
+
+/// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
+#[test]
+fn every_line_is_valid_embedded_metric_format() {
+    for event in all() {
         let line = line(event);
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
@@ -343,6 +353,31 @@ fn every_line_is_valid_embedded_metric_format() {
             {
                 assert!(line[name.as_str().unwrap()].is_string(), "{name} in {line}");
             }
+        }
+    }
+}
+
+/// What a name or a value of a dimension can be is known before the first message: a metric is paid for by those.
+#[test]
+fn every_metric_and_every_value_of_a_dimension_is_listed() {
+    let retries = [0, 1, 9, 10, 11, 100, 101, 1000].map(retry_scheduled);
+    let kinds = [Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted].map(|kind| {
+        let Event::HandedOff(event) = handed_off(&"Http.Timeout".into()) else { unreachable!() };
+        Event::HandedOff(HandedOff { kind: kind.as_str(), ..event })
+    });
+    let codes = DeadLetterReason::ALL.map(|reason| {
+        let Event::DeadLettered(event) = dead_lettered() else { unreachable!() };
+        Event::DeadLettered(DeadLettered { error_type: reason.as_str(), ..event })
+    });
+    for event in retries.into_iter().chain(kinds).chain(codes).chain(all()) {
+        let Observed { by, metrics, .. } = Observed::of(&event);
+        let dimension = metrics[0].metric.dimension();
+        assert_eq!(by.is_some(), dimension.is_some(), "{event:?}");
+        if let (Some(value), Some(dimension)) = (by, dimension) {
+            assert!(dimension.values.contains(&value), "{event:?}");
+        }
+        for Measured { metric, .. } in metrics {
+            assert!(Metric::ALL.contains(&metric), "{event:?}");
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Arguments {
     /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
-    /// Write there instead of standard output
+    /// Write there instead of standard output; it must not be there yet
     #[arg(long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Print one message whole, by its `message_id` or by SQS's id

@@ -2,13 +2,14 @@
 
 mod line;
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::ReceivedMessage;
 use thiserror::Error;
 
+use crate::files::create_new;
 pub use line::{ArchivedAttribute, ArchivedMessage};
 
 /// A new file of dead letters, for its owner's eyes only: it holds whole messages.
@@ -32,19 +33,9 @@ impl Archive {
     /// # Errors
     /// If it is there already, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, ArchiveError> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let created = options.open(path).and_then(|file| sync_directory_of(path).map(|()| file));
-        match created {
-            Ok(file) => Ok(Self { path: path.to_owned(), file: BufWriter::new(file) }),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(ArchiveError {
-                path: path.to_owned(),
-                reason: "is there already; name another file, so that nothing is overwritten".to_owned(),
-            }),
-            Err(error) => Err(at(path, &error)),
-        }
+        let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
+        let file = created.map_err(|error| at(path, &error))?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
     /// Writes messages and waits until they are on disk.

@@ -20,9 +20,10 @@ Examples:
 Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the next.
 
 Exit codes:
-  0  every message was processed or dead-lettered
-  1  a message is unaccounted for, or still waiting when the run was interrupted
-  2  bad usage, an unreadable file, an endpoint that refuses, or an interrupt before all was sent")]
+  0  every line was sent, and every message was processed or dead-lettered
+  1  lines were refused, a message is unaccounted for, or the run was interrupted; the report says which
+  2  bad usage, a file that is unreadable or there already, an endpoint that refuses, or an interrupt
+     before all was sent there")]
 pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
@@ -52,7 +53,8 @@ pub struct Arguments {
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Write the final DLQ here, one `{"body":…,"attributes":{…}}` a line
+    /// Write the final DLQ here, one `{"body":…,"attributes":{…}}` a line; it must not
+    /// be there yet
     #[arg(long, value_name = "OUT.jsonl")]
     pub final_dlq: Option<PathBuf>,
     /// How to print the report

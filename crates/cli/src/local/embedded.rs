@@ -7,6 +7,7 @@ use std::time::Duration;
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 
+use super::interrupt::interrupted;
 use super::run::{self, Plan, World};
 use super::{Report, Target};
 
@@ -38,6 +39,5 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
         visible: &|arn| sqs.visible(arn),
         requests: &requests,
     };
-    // Nothing interrupts a run that takes moments.
-    Ok(clock.run(run::run(plan, world, output, std::future::pending())).await??)
+    Ok(clock.run(run::run(plan, world, output, interrupted()?)).await??)
 }

@@ -32,6 +32,8 @@ pub struct Report {
     pub copies: u64,
     /// Messages that went in, did not come out and are in no queue.
     pub unaccounted: u64,
+    /// Ctrl-C, before all was sent and had come out.
+    pub interrupted: bool,
     /// From the first send to the last message's end.
     pub virtual_seconds: f64,
     /// SQS requests by action; idle long polls are requests too.
@@ -75,10 +77,23 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 }
 
 impl Report {
-    /// Whether each message that went in came out.
+    /// Why this is no success; nothing, if each line went in and each message came out.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.unaccounted == 0 && self.waiting == 0
+    pub fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if self.interrupted {
+            problems.push(
+                "interrupted before every message came out, and perhaps before every line was sent"
+                    .to_owned(),
+            );
+        }
+        if self.unaccounted > 0 || self.waiting > 0 {
+            problems.push(format!("{} unaccounted for, {} still waiting", self.unaccounted, self.waiting));
+        }
+        if self.refused > 0 {
+            problems.push(format!("lines that were refused, and not sent: {}", self.refused));
+        }
+        problems
     }
 
     /// One line of JSON.

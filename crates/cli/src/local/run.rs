@@ -1,7 +1,6 @@
 //! One run, the same in virtual and in real time: plan → queues → feed → loop → report.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::future::poll_fn;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -9,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::{pin_mut, try_join};
+use futures_util::future::{Either, select};
+use futures_util::{FutureExt as _, pin_mut, try_join};
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress};
@@ -28,7 +28,7 @@ use super::{
     LoopError, Recorded, RefusedLine, Report, StrategyName, Tally, Target, Topology, payload_of,
 };
 use super::{histogram, lambda};
-use crate::files::{FileError, read_policy, read_schema};
+use crate::files::{FileError, create_output, read_policy, read_schema};
 
 /// All that a run needs, read and checked before it begins.
 pub(super) struct Plan {
@@ -71,13 +71,8 @@ impl Plan {
         let input = Portions::open(&arguments.file, check, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
-                if is_same_file(path, &arguments.file) {
-                    let reason = "is the input, which is still read while this is written: name another file";
-                    return Err(FileError::new(path, reason));
-                }
-                let file = File::create(path);
-                let file =
-                    file.map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                let file = create_output(path)
+                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
                 Box::new(BufWriter::new(file))
             }
             None => Box::new(std::io::sink()),
@@ -98,11 +93,6 @@ impl Plan {
     pub(super) fn take_output(&mut self) -> Box<dyn Write> {
         std::mem::replace(&mut self.output, Box::new(std::io::sink()))
     }
-}
-
-/// Whether both are there and are one.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {
@@ -161,7 +151,7 @@ async fn run_on<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, LoopError> {
-    pin_mut!(stop);
+    let stop = stop.shared();
     let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
@@ -186,7 +176,7 @@ async fn run_on<S: QueueService, C: Clock>(
     if strategy == StrategyName::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
-            engine.invoke(portion, &invoker, stop.as_mut()).await?;
+            engine.invoke(portion, &invoker, stop.clone()).await?;
         }
         let async_retry_handler = AsyncRetryHandler {
             invoker: &invoker,
@@ -199,22 +189,26 @@ async fn run_on<S: QueueService, C: Clock>(
         };
         let functions =
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
-        engine.run(&functions, output, stop).await?;
+        engine.run(&functions, output, stop.clone()).await?;
     } else {
         let message_processor = message_processor(topology, handler, world.clock, &tally, schema, policy);
         if let Some(portion) = feed.next()? {
-            engine.feed(portion, stop.as_mut()).await?;
+            engine.feed(portion, stop.clone()).await?;
         }
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
         let others = async {
             while let Some(portion) = feed.next()? {
-                drained(|| (world.visible)(topology.source.arn()), world.clock).await;
+                let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
+                pin_mut!(drained);
+                if let Either::Left(_) = select(stop.clone(), drained).await {
+                    break;
+                }
                 engine.feed(portion, std::future::pending()).await?;
             }
             Ok(())
         };
-        try_join!(others, engine.run(&functions, output, stop))?;
+        try_join!(others, engine.run(&functions, output, stop.clone()))?;
     }
     let refused = feed.refused;
     bar.finish_and_clear();
@@ -224,7 +218,8 @@ async fn run_on<S: QueueService, C: Clock>(
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    Ok(report(&ledger, &tally.counts(), refused, waiting, started, (world.requests)()))
+    let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)());
+    Ok(Report { refused, interrupted: stop.peek().is_some() && !ledger.is_settled(), ..report })
 }
 
 /// The input on its way into the queues. The next portion is read before one is sent, so that the ledger knows of it: until
@@ -296,7 +291,6 @@ async fn yield_now() {
 fn report(
     ledger: &Ledger,
     counts: &Counts,
-    refused: u64,
     waiting: u64,
     started: Timestamp,
     mut requests: BTreeMap<String, u64>,
@@ -307,7 +301,7 @@ fn report(
     let end = ledger.last_settled_at().unwrap_or(started);
     Report {
         sent: ledger.total_sent(),
-        refused,
+        refused: 0,
         processed: ledger.total_processed(),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
@@ -316,6 +310,7 @@ fn report(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
+        interrupted: false,
         unaccounted: missing - waiting,
         virtual_seconds: (end - started).as_seconds_f64(),
         requests,

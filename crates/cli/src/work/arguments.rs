@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum, value_parser};
 
 use super::Limits;
+use super::queues::Role;
 use crate::connection::Connection;
 
 /// Deleting after the last batch, and ending.
@@ -28,7 +29,9 @@ SIGTERM and Ctrl-C stop it: receives under way end, what they bring is handled, 
 comes back.
 
 With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
-200, or 503 from the first signal on.
+200, or 503 from the first signal on; GET /metrics is for Prometheus.
+
+What it says of itself is on standard error, what becomes of messages on standard output, a JSON object a line each.
 
 Exit codes:
   0  stopped, and all that was received is handled
@@ -45,10 +48,11 @@ pub struct Arguments {
     /// Batches at the same time, for each function; each has up to 10 messages
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=1000))]
     concurrency: u16,
-    /// Serve /healthz and /readyz here, e.g. 127.0.0.1:8080
+    /// Serve /healthz, /readyz and /metrics here, e.g. 127.0.0.1:8080
     #[arg(long, value_name = "ADDRESS")]
     pub(super) health: Option<SocketAddr>,
-    /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long
+    /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long, and
+    /// `TARGET_TIMEOUT_SECONDS` is 5 s less at most
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u64).range(1..=43_200))]
     invocation_seconds: u64,
     /// How long a receive waits for messages: shorter stops faster, and asks more often
@@ -80,6 +84,17 @@ impl FunctionName {
             Self::MessageProcessor => redeliver_message_processor::NAME,
             Self::FailedMessageProcessor => redeliver_failed_message_processor::NAME,
             Self::FinalDlqAnnotator => redeliver_final_dlq_annotator::NAME,
+        }
+    }
+}
+
+impl FunctionName {
+    /// The queue that it polls.
+    pub(super) const fn polls(self) -> Role {
+        match self {
+            Self::MessageProcessor => Role::Source,
+            Self::FailedMessageProcessor => Role::IntermediateDlq,
+            Self::FinalDlqAnnotator => Role::Annotation,
         }
     }
 }

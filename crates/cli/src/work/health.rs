@@ -1,4 +1,4 @@
-//! Whether the workers live: what `/healthz` and `/readyz` say.
+//! Whether the workers live: what `/healthz`, `/readyz` and `/metrics` say.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use redeliver_core::delivery::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use super::Stop;
+use super::{Metrics, Stop};
 
 /// Without a successful poll for longer than this, a worker is not healthy: a long poll and a pause are over by then.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
@@ -16,7 +16,7 @@ const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 /// The signs of life of one worker.
 #[derive(Debug)]
 pub struct Vitals {
-    function: &'static str,
+    function: String,
     last_poll: Mutex<Timestamp>,
     batches_in_flight: AtomicUsize,
 }
@@ -24,8 +24,8 @@ pub struct Vitals {
 impl Vitals {
     /// Of a worker that begins `now`.
     #[must_use]
-    pub fn new(function: &'static str, now: Timestamp) -> Self {
-        Self { function, last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
+    pub fn new(function: impl Into<String>, now: Timestamp) -> Self {
+        Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
     }
 
     /// Its queue has answered.
@@ -43,7 +43,7 @@ impl Vitals {
         let since = until(*self.last_poll.lock().unwrap_or_else(PoisonError::into_inner), now);
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionReport {
-            function: self.function,
+            function: self.function.clone(),
             // A batch ends by its deadline, whatever it does: who has one is not stuck.
             healthy: since <= UNHEALTHY_AFTER || batches_in_flight > 0,
             seconds_since_poll: since.as_secs(),
@@ -69,6 +69,8 @@ pub struct Health {
     pub workers: Vec<Arc<Vitals>>,
     /// Whether it is stopping.
     pub stop: Stop,
+    /// What they have done so far.
+    pub metrics: Arc<Metrics>,
 }
 
 /// What `/healthz` answers.
@@ -83,8 +85,8 @@ pub struct Report {
 /// What `/healthz` says of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionReport {
-    /// Its name.
-    pub function: &'static str,
+    /// Its name in logs and metrics.
+    pub function: String,
     /// Whether it reaches its queue.
     pub healthy: bool,
     /// Since its queue answered a receive, or a batch ended.
@@ -100,6 +102,12 @@ impl Health {
         let functions: Vec<_> = self.workers.iter().map(|vitals| vitals.report(now)).collect();
         let healthy = !self.is_ready() || functions.iter().all(|function| function.healthy);
         Report { healthy, functions }
+    }
+
+    /// What `/metrics` answers.
+    #[must_use]
+    pub fn metrics(&self, now: Timestamp) -> String {
+        self.metrics.text(&self.report(now))
     }
 
     /// Whether it takes on work: until it is to stop.

@@ -6,18 +6,17 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::LocalBoxFuture;
 use redeliver_aws::SystemClock;
-use redeliver_aws::settings::StrategySettings;
 use redeliver_aws::start::{self, StartError};
 use redeliver_aws::telemetry::JsonLines;
-use redeliver_core::decision::HidingQueue;
-use redeliver_core::ports::{Clock as _, Function, Queue as _};
+use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
-use thiserror::Error;
 
-use super::settings::Settings;
-use super::{Arguments, FunctionName, Health, Stop, Vitals, Worker};
+use super::metrics::{Counted, Metrics};
+use super::queues::{Queues, Role};
+use super::settings::{Settings, target_timeout};
+use super::{Arguments, FunctionName, Health, Stop, Vitals, Worker, log};
 use crate::connection::KnownQueue;
 
 /// All that is to run.
@@ -26,28 +25,8 @@ pub(super) struct Prepared {
     pub(super) workers: Vec<LocalBoxFuture<'static, ()>>,
     /// Their health.
     pub(super) health: Health,
-}
-
-/// Messages would come back while they are still being handled.
-#[derive(Debug, PartialEq, Eq, Error)]
-#[error(
-    "{url}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation-seconds), so messages \
-     would come back while they are being handled; set the visibility timeout to {} s, which is six times as much, or give less \
-     time to a batch",
-    (.invocation * 6).min(43_200)
-)]
-pub(super) struct TooShort {
-    url: String,
-    visibility: u64,
-    invocation: u64,
-}
-
-/// With `STRATEGY=visibility`: the settings do not tell of this queue.
-#[derive(Debug, PartialEq, Eq, Error)]
-#[error("{url}: {rule}")]
-pub(super) struct NotForHiding {
-    url: String,
-    rule: String,
+    /// Not yet polled.
+    queues: BTreeMap<Role, KnownQueue>,
 }
 
 /// Makes the workers.
@@ -55,155 +34,73 @@ pub(super) struct NotForHiding {
 /// # Errors
 /// If settings are missing or wrong, a queue cannot be used, or the target's headers cannot be read.
 pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
-    let settings = Settings::of(&arguments.functions())?;
+    let mut settings = Settings::of(&arguments.functions())?;
+    let invocation = arguments.limits().invocation;
+    if let Some((_, target, _)) = &mut settings.message_processor {
+        target.timeout = Some(target_timeout(target.timeout, invocation)?);
+    }
+    let named = settings.queues(invocation);
+    named.check_distinct()?;
+    let queues = polled(arguments, &named).await?;
+
     let config = arguments.connection.sdk_config().await?;
-    let health = Health { workers: Vec::new(), stop: stop.clone() };
-    let mut prepared = Prepared { workers: Vec::new(), health };
-    if let Some((settings, target, queue)) = settings.message_processor {
-        if let StrategySettings::Visibility { queue: told, .. } = &settings.strategy {
-            let known = arguments.connection.queue(&queue).await?;
-            check_hiding(known.queue.url(), &known.attributes, told, settings.policy.max_attempts)?;
-        }
-        let name = arguments.name(FunctionName::MessageProcessor);
-        let target = start::target(&config, target, &name).await?;
-        let function = MessageProcessor::on_aws(target, settings, &config, &name);
-        prepared.add(FunctionName::MessageProcessor, &queue, function, arguments).await?;
+    let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
+    let observer = |function| {
+        let name = arguments.name(function);
+        let lines = JsonLines::stdout(&name);
+        Arc::new(Counted::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
+    };
+    let health = Health { workers: Vec::new(), stop: stop.clone(), metrics: Arc::clone(&metrics) };
+    let mut prepared = Prepared { workers: Vec::new(), health, queues };
+    if let Some((settings, target, _)) = settings.message_processor {
+        let observer = observer(FunctionName::MessageProcessor);
+        let target = start::target(&config, target, Arc::clone(&observer)).await?;
+        let function = MessageProcessor::on_aws(target, settings, &config, Arc::clone(&observer));
+        prepared.add(FunctionName::MessageProcessor, function, observer, arguments);
     }
     if let Some(settings) = settings.failed_message_processor {
-        let queue = settings.intermediate_dlq_url.clone();
-        let name = arguments.name(FunctionName::FailedMessageProcessor);
-        let function = FailedMessageProcessor::on_aws(settings, &config, &name);
-        prepared.add(FunctionName::FailedMessageProcessor, &queue, function, arguments).await?;
+        let observer = observer(FunctionName::FailedMessageProcessor);
+        let function = FailedMessageProcessor::on_aws(settings, &config, Arc::clone(&observer));
+        prepared.add(FunctionName::FailedMessageProcessor, function, observer, arguments);
     }
-    if let Some((settings, queue)) = settings.final_dlq_annotator {
-        let name = arguments.name(FunctionName::FinalDlqAnnotator);
-        let function = FinalDlqAnnotator::on_aws(settings, &config, &name);
-        prepared.add(FunctionName::FinalDlqAnnotator, &queue, function, arguments).await?;
+    if let Some((settings, _)) = settings.final_dlq_annotator {
+        let observer = observer(FunctionName::FinalDlqAnnotator);
+        let function = FinalDlqAnnotator::on_aws(settings, &config, Arc::clone(&observer));
+        prepared.add(FunctionName::FinalDlqAnnotator, function, observer, arguments);
     }
     Ok(prepared)
 }
 
+/// The queues that the functions poll, each there and fit for it.
+async fn polled(arguments: &Arguments, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+    let mut queues = BTreeMap::new();
+    for function in arguments.functions() {
+        let role = function.polls();
+        let url = named.urls.get(&role).map_or("", String::as_str);
+        queues.insert(role, arguments.connection.queue(url).await?);
+    }
+    let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
+    for warning in named.check(&attributes)? {
+        log::warn("queue", &warning);
+    }
+    Ok(queues)
+}
+
 impl Prepared {
-    async fn add(
+    fn add(
         &mut self,
         name: FunctionName,
-        queue_url: &str,
         function: impl Function + 'static,
+        observer: Arc<dyn Observer>,
         arguments: &Arguments,
-    ) -> Result<(), StartError> {
-        let known = arguments.connection.queue(queue_url).await?;
-        let limits = arguments.limits();
-        check_visibility(&known, limits.invocation.as_secs())?;
-        if !known.attributes.contains_key("RedrivePolicy") {
-            eprintln!(
-                "warning: {queue_url} has no redrive policy: a message that {} can neither handle nor hand on comes back for \
-                 ever",
-                name.as_str()
-            );
-        }
-        let vitals = Arc::new(Vitals::new(name.as_str(), SystemClock.now()));
+    ) {
+        let queue = self.queues.remove(&name.polls()).expect("each function has a queue of its own");
+        let vitals = Arc::new(Vitals::new(arguments.name(name), SystemClock.now()));
         self.health.workers.push(Arc::clone(&vitals));
-        let worker = Worker {
-            queue: known.queue,
-            function,
-            clock: SystemClock,
-            observer: JsonLines::stdout(&arguments.name(name)),
-            limits,
-            vitals,
-        };
+        let clock = SystemClock;
+        let limits = arguments.limits();
+        let worker = Worker { queue: queue.queue, function, clock, observer, limits, vitals };
         let stop = self.health.stop.clone();
         self.workers.push(async move { worker.run(&stop).await }.boxed_local());
-        Ok(())
-    }
-}
-
-/// Messages that fail stay on this queue: what the settings say of it must be so.
-fn check_hiding(
-    url: &str,
-    attributes: &BTreeMap<String, String>,
-    told: &HidingQueue,
-    max_attempts: u32,
-) -> Result<(), NotForHiding> {
-    let attribute = |name: &str| attributes.get(name).and_then(|seconds| seconds.parse::<u64>().ok());
-    let wrong = |rule: String| Err(NotForHiding { url: url.to_owned(), rule });
-    let settings = [
-        ("VISIBILITY_TIMEOUT_SECONDS", "VisibilityTimeout", u64::from(told.visibility_timeout.get())),
-        ("RETENTION_SECONDS", "MessageRetentionPeriod", told.retention.as_secs()),
-    ];
-    for (setting, name, told) in settings {
-        match attribute(name) {
-            Some(seconds) if seconds != told => {
-                return wrong(format!("its {name} is {seconds}; set {setting} to that"));
-            }
-            _ => {}
-        }
-    }
-    let redrive = attributes.get("RedrivePolicy").and_then(|text| receives_of(text));
-    let least = u64::from(max_attempts) + 10;
-    match redrive {
-        Some(count) if count < least => wrong(format!(
-            "SQS moves a message out of it after {count} receives, and each retry is one; set the maxReceiveCount of its redrive \
-             policy to {least}, ten more than the policy's max_attempts"
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// `maxReceiveCount` of a redrive policy, a number or a text with one.
-fn receives_of(policy: &str) -> Option<u64> {
-    let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
-    let count = &policy["maxReceiveCount"];
-    count.as_u64().or_else(|| count.as_str()?.parse().ok())
-}
-
-fn check_visibility(known: &KnownQueue, invocation: u64) -> Result<(), TooShort> {
-    // SQS tells it of every queue; what another endpoint does not tell cannot be checked.
-    let visibility = known.attributes.get("VisibilityTimeout").and_then(|seconds| seconds.parse().ok());
-    match visibility {
-        Some(visibility) if visibility < invocation => {
-            Err(TooShort { url: known.queue.url().to_owned(), visibility, invocation })
-        }
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use redeliver_core::limits::VisibilitySeconds;
-
-    use super::*;
-
-    #[test]
-    fn a_queue_on_which_failed_messages_cannot_stay_is_refused_with_what_to_change() {
-        let told = HidingQueue {
-            visibility_timeout: VisibilitySeconds::new(180).unwrap(),
-            retention: Duration::from_secs(604_800),
-        };
-        let refused = |changed: Option<(&str, &str)>| {
-            let attributes = [
-                ("VisibilityTimeout", "180"),
-                ("MessageRetentionPeriod", "604800"),
-                ("RedrivePolicy", r#"{"deadLetterTargetArn":"a","maxReceiveCount":15}"#),
-            ];
-            let attributes = attributes.into_iter().chain(changed);
-            let attributes = attributes.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-            check_hiding("Q", &attributes, &told, 5).err().map(|refused| refused.to_string())
-        };
-        assert_eq!(refused(None), None);
-        assert_eq!(
-            refused(Some(("VisibilityTimeout", "30"))).unwrap(),
-            "Q: its VisibilityTimeout is 30; set VISIBILITY_TIMEOUT_SECONDS to that"
-        );
-        assert_eq!(
-            refused(Some(("MessageRetentionPeriod", "345600"))).unwrap(),
-            "Q: its MessageRetentionPeriod is 345600; set RETENTION_SECONDS to that"
-        );
-        assert_eq!(
-            refused(Some(("RedrivePolicy", r#"{"maxReceiveCount":"1"}"#))).unwrap(),
-            "Q: SQS moves a message out of it after 1 receives, and each retry is one; set the maxReceiveCount of its redrive \
-             policy to 15, ten more than the policy's max_attempts"
-        );
     }
 }

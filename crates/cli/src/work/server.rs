@@ -1,4 +1,4 @@
-//! The health endpoint: HTTP/1.1, two paths, and bounds on all that a client can do.
+//! The health endpoint: HTTP/1.1, three paths, and bounds on all that a client can do.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,6 +25,10 @@ use super::Health;
 
 /// Connections at the same time; further ones wait.
 const CONNECTIONS_MAX: usize = 32;
+/// The content type of health and errors.
+const JSON: &str = "application/json";
+/// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// For a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For a whole connection, which is one request.
@@ -103,26 +107,35 @@ async fn connection<C: Clock>(stream: TcpStream, head_timeout: Duration, health:
 }
 
 fn answer(method: &Method, path: &str, health: &Health, now: Timestamp) -> Response<Full<Bytes>> {
-    let (good, body) = match path {
+    let (good, kind, body) = match path {
         "/healthz" => {
             let report = health.report(now);
-            (report.healthy, json!(report))
+            (report.healthy, JSON, line(&json!(report)))
         }
-        "/readyz" => (health.is_ready(), json!({ "ready": health.is_ready() })),
-        _ => return response(StatusCode::NOT_FOUND, &json!({ "error": "there are /healthz and /readyz" })),
+        "/readyz" => (health.is_ready(), JSON, line(&json!({ "ready": health.is_ready() }))),
+        "/metrics" => (true, METRICS, health.metrics(now)),
+        _ => {
+            let error = json!({ "error": "there are /healthz, /readyz and /metrics" });
+            return response(StatusCode::NOT_FOUND, JSON, line(&error));
+        }
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
-        let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "GET or HEAD" }));
+        let error = json!({ "error": "GET or HEAD" });
+        let mut refused = response(StatusCode::METHOD_NOT_ALLOWED, JSON, line(&error));
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
-    response(if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &body)
+    response(if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, kind, body)
 }
 
-fn response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(format!("{body}\n")));
+fn line(body: &Value) -> String {
+    format!("{body}\n")
+}
+
+fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

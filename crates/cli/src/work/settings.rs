@@ -1,11 +1,16 @@
 //! The settings of all functions that a process runs, and what is wrong with any of them in one message.
 
+use std::time::Duration;
+
 use redeliver_aws::settings::{
     FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, SettingsError,
-    TargetSettings, polled_queue_url,
+    StrategySettings, TargetSettings, polled_queue_url, queue_url_if_set,
 };
+use redeliver_aws::targets::DEFAULT_TIMEOUT;
+use thiserror::Error;
 
 use super::FunctionName;
+use super::queues::{Failed, Queues, Role};
 
 /// A function that is not run has none.
 #[derive(Debug, Default)]
@@ -47,6 +52,55 @@ impl Settings {
         }
         wrong.0.map_or(Ok(settings), Err)
     }
+
+    /// The queues that the environment names, also those that are not used here.
+    pub(super) fn queues(&self, invocation: Duration) -> Queues {
+        let named = |role: Role| Some((role, queue_url_if_set(role.variable())?));
+        let failed = match &self.message_processor {
+            Some((settings, ..)) => match &settings.strategy {
+                StrategySettings::DelayedResend { .. } => Failed::HandedOff,
+                StrategySettings::Visibility { queue, .. } => {
+                    Failed::Hidden { told: *queue, max_attempts: settings.policy.max_attempts }
+                }
+            },
+            None if self.failed_message_processor.is_some() => Failed::HandedOff,
+            None => Failed::Elsewhere,
+        };
+        let urls = Role::ALL.into_iter().filter_map(named).collect();
+        Queues { urls, failed, invocation: invocation.as_secs() }
+    }
+}
+
+/// What a call leaves of a batch's time: to hand the message off, and to delete it.
+const RESERVE: Duration = Duration::from_secs(5);
+
+/// The target would have more time than a batch.
+#[derive(Debug, PartialEq, Eq, Error)]
+#[error(
+    "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation-seconds), of which 5 s are for handing off \
+     what failed; set TARGET_TIMEOUT_SECONDS to {} at most, or --invocation-seconds to {} at least",
+    (.invocation.saturating_sub(5)).max(1),
+    .target + 5
+)]
+pub(super) struct TooLong {
+    target: u64,
+    invocation: u64,
+}
+
+/// A call's time within a batch's: as it is set, else 30 s or what the batch leaves.
+///
+/// # Errors
+/// If what is set is too long.
+pub(super) fn target_timeout(set: Option<Duration>, invocation: Duration) -> Result<Duration, TooLong> {
+    let longest = invocation.saturating_sub(RESERVE);
+    match set {
+        Some(set) if set > longest => {
+            Err(TooLong { target: set.as_secs(), invocation: invocation.as_secs() })
+        }
+        Some(set) => Ok(set),
+        // A batch that has less than that itself is cut off at its own end.
+        None => Ok(DEFAULT_TIMEOUT.min(longest).max(Duration::from_secs(1))),
+    }
 }
 
 /// What was wrong so far.
@@ -64,5 +118,34 @@ impl Wrong {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeout(set: Option<u64>, invocation: u64) -> Result<u64, String> {
+        let timeout = target_timeout(set.map(Duration::from_secs), Duration::from_secs(invocation));
+        timeout.map(|timeout| timeout.as_secs()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_call_that_ends_after_its_batch_could_not_be_handed_off_and_is_refused() {
+        assert_eq!(timeout(Some(25), 30), Ok(25));
+        assert_eq!(
+            timeout(Some(26), 30).unwrap_err(),
+            "TARGET_TIMEOUT_SECONDS is 26, and a batch has 30 s (--invocation-seconds), of which 5 s are for handing off what \
+             failed; set TARGET_TIMEOUT_SECONDS to 25 at most, or --invocation-seconds to 31 at least"
+        );
+        assert!(timeout(Some(1), 5).is_err());
+    }
+
+    #[test]
+    fn without_a_setting_a_call_has_thirty_seconds_or_what_its_batch_leaves() {
+        assert_eq!(
+            [900, 35, 30, 9, 6, 1].map(|seconds| timeout(None, seconds).unwrap()),
+            [30, 30, 25, 4, 1, 1]
+        );
     }
 }

@@ -62,6 +62,10 @@ impl Working {
         (answer.status().as_u16(), serde_json::from_slice(&answer.bytes().await.unwrap()).unwrap())
     }
 
+    async fn metrics(&self) -> String {
+        reqwest::get(format!("{}/metrics", self.health)).await.unwrap().text().await.unwrap()
+    }
+
     /// Sends a signal, and waits until the process has told that it takes note of it.
     async fn signal(&mut self, name: &str, told: &str) {
         let process = self.process.id().unwrap().to_string();
@@ -124,7 +128,17 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     let (status, report) = working.get("/healthz").await;
     assert_eq!((status, &report["healthy"]), (200, &json!(true)), "{report}");
     let names: Vec<_> = report["functions"].as_array().unwrap().iter().map(|one| &one["function"]).collect();
-    assert_eq!(names, ALL, "{report}");
+    assert_eq!(names, ALL.map(|name| format!("orders-{name}")).each_ref(), "{report}");
+    let metrics = working.metrics().await;
+    for line in [
+        r#"redeliver_processed_total{function="orders-message-processor"} 2"#,
+        r#"redeliver_handed_off_total{function="orders-message-processor",failure_kind="permanent"} 1"#,
+        r#"redeliver_retries_scheduled_total{function="orders-failed-message-processor",retry_attempt="1"} 1"#,
+        r#"redeliver_dead_lettered_total{function="orders-final-dlq-annotator",error_type="NON_RETRYABLE_ERROR"} 1"#,
+        r#"redeliver_batches_in_flight{function="orders-message-processor"} 0"#,
+    ] {
+        assert!(metrics.lines().any(|one| one == line), "{line} in\n{metrics}");
+    }
     assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
     working.signal("TERM", "stopping").await;
     let (code, events) = working.end().await;
@@ -153,7 +167,7 @@ async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(0), [Reply::Hang]);
     topology.send([message(0, &json!({}))]).await;
-    let arguments = ["message-processor", "--wait-seconds", "1", "--invocation-seconds", "4"];
+    let arguments = ["message-processor", "--wait-seconds", "1", "--invocation-seconds", "9"];
     let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
     until_called(&target).await;
     working.signal("TERM", "stopping").await;
@@ -203,6 +217,43 @@ async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused(
     );
     assert!(error.contains("set the visibility timeout to 186 s"), "{error}");
     assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+}
+
+/// What went round the annotator would be in the final DLQ without a reason; what came out of the final DLQ would be called again.
+#[tokio::test]
+async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    topology.send([message(0, &json!({}))]).await;
+    let (source, last) = (&topology.source.url, &topology.final_dlq.url);
+    let same = format!("- SOURCE_QUEUE_URL and FINAL_DLQ_URL name the same queue ({source})");
+    let another = format!("which is not the queue of INTERMEDIATE_DLQ_URL ({last}-2)");
+    for (variable, value, said) in
+        [("FINAL_DLQ_URL", source.clone(), same), ("INTERMEDIATE_DLQ_URL", format!("{last}-2"), another)]
+    {
+        let mut command = command(&topology, target.url(), &["message-processor"]);
+        let output = command.env(variable, value).output().await.unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        let line: Value = serde_json::from_str(&error).expect("one JSON line");
+        assert_eq!((&line["level"], &line["event"]), (&json!("ERROR"), &json!("not_started")));
+        assert!(line["error"].as_str().unwrap().contains(&said), "{error}");
+    }
+    assert_eq!(topology.source.depth(&topology.client).await, [1, 0, 0], "nothing was received");
+}
+
+/// A log collector drops a line that is no JSON, or the whole batch with it.
+#[tokio::test]
+async fn a_warning_is_json_like_all_that_it_says() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let mut command = command(&topology, target.url(), &["message-processor", "--health", "127.0.0.1:0"]);
+    let mut process =
+        command.env("SOURCE_QUEUE_URL", &topology.final_dlq.url).env_remove("FINAL_DLQ_URL").spawn().unwrap();
+    let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
+    let warning = next_line(&mut stderr).await;
+    assert_eq!((&warning["level"], &warning["event"]), (&json!("WARN"), &json!("queue")));
+    assert!(warning["remark"].as_str().unwrap().contains("has no redrive policy"), "{warning}");
+    assert_eq!(next_line(&mut stderr).await["event"], "started");
+    process.kill().await.unwrap();
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use redeliver_embedded::VirtualClock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::work::{Stop, Vitals};
+use crate::work::{Metrics, Stop, Vitals};
 
 struct Served {
     address: SocketAddr,
@@ -22,10 +22,12 @@ fn served_within<T>(head_timeout: Duration, client: impl AsyncFnOnce(&Served) ->
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
         let workers = vec![Arc::new(Vitals::new("message-processor", clock.now()))];
+        let metrics = Arc::new(Metrics::new(["message-processor".to_owned()]));
         let mut server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         server.head_timeout = head_timeout;
         let address = server.address();
-        let serving = tokio::spawn(server.serve(Health { workers, stop: stop.clone() }, clock.clone()));
+        let serving =
+            tokio::spawn(server.serve(Health { workers, stop: stop.clone(), metrics }, clock.clone()));
         let outcome = client(&Served { address, clock, stop }).await;
         serving.abort();
         outcome
@@ -35,6 +37,12 @@ fn served_within<T>(head_timeout: Duration, client: impl AsyncFnOnce(&Served) ->
 impl Served {
     /// The status line and the body of an answer; the server closes the connection.
     async fn ask(&self, request: &str) -> (String, String) {
+        let (head, body) = self.ask_for_head(request).await;
+        (head.lines().next().unwrap_or_default().to_owned(), body)
+    }
+
+    /// The same with the whole head.
+    async fn ask_for_head(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // It may be closed before all is written.
         let _ = stream.write_all(request.as_bytes()).await;
@@ -42,7 +50,7 @@ impl Served {
         let _ = stream.read_to_end(&mut answer).await;
         let answer = String::from_utf8(answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        (head.lines().next().unwrap_or_default().to_owned(), body.to_owned())
+        (head.to_owned(), body.to_owned())
     }
 
     async fn get(&self, path: &str) -> (String, String) {
@@ -71,6 +79,27 @@ fn healthz_tells_each_function_and_turns_unhealthy_when_no_poll_succeeds() {
         server.stop.request();
         assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
         assert_eq!(server.get("/readyz").await, is("503 Service Unavailable", "{\"ready\":false}\n"));
+    });
+}
+
+#[test]
+fn metrics_are_what_prometheus_reads_and_have_what_is_in_flight_and_how_long_nothing_came() {
+    served(async |server| {
+        server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
+        let (head, body) = server.ask_for_head("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        let kind = "\r\ncontent-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+        assert!(head.contains(kind), "{head}");
+        for line in [
+            "# TYPE redeliver_batches_in_flight gauge",
+            r#"redeliver_batches_in_flight{function="message-processor"} 0"#,
+            r#"redeliver_seconds_since_poll{function="message-processor"} 61.0"#,
+            r#"redeliver_not_confirmed_total{function="message-processor"} 0"#,
+        ] {
+            assert!(body.lines().any(|one| one == line), "{line} in\n{body}");
+        }
+        assert!(body.ends_with("# EOF\n"), "{body}");
+        assert_eq!(server.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await, is("200 OK", ""));
     });
 }
 

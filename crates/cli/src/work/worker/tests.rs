@@ -19,7 +19,7 @@ use redeliver_embedded::{
 
 use super::*;
 use crate::altered::{GARBLED, Garbled};
-use crate::work::Health;
+use crate::work::{Health, Metrics};
 
 const VISIBILITY_SECONDS: u64 = 40;
 
@@ -93,7 +93,8 @@ impl World {
         };
         let stop = Stop::default();
         let vitals = Arc::new(Vitals::new("function", clock.now()));
-        let health = Health { workers: vec![vitals], stop: stop.clone() };
+        let health =
+            Health { workers: vec![vitals], stop: stop.clone(), metrics: Arc::new(Metrics::new([])) };
         Self { clock, sqs, queue, seen, stop, health }
     }
 

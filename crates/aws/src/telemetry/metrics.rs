@@ -1,0 +1,254 @@
+//! What an event is in logs and metrics: the one place for names. CloudWatch has them as they are here; what `redeliver work`
+//! serves at `/metrics` is made from the same.
+
+use redeliver_core::events::Event;
+use redeliver_core::failure::Kind;
+use redeliver_core::reason::DeadLetterReason;
+use serde::{Serialize, Serializer};
+
+/// The namespace of all metrics.
+pub const NAMESPACE: &str = "Redeliver";
+
+/// A metric; the variant is its name.
+#[expect(missing_docs, reason = "docs/operate.md says what each one counts")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Metric {
+    Processed,
+    HandedOff,
+    NotConfirmed,
+    RetriesScheduled,
+    Hops,
+    PacedRetries,
+    RedeliveryRateNotHeld,
+    NotCounted,
+    ImmediateRetries,
+    GivenUp,
+    DeadLettered,
+    ArrivedByRedrive,
+    UnreadableRecord,
+    ReceiveFailed,
+    BatchBrokenOff,
+    NotDeleted,
+    HeadersNotRefreshed,
+    MessageAgeSeconds,
+    TargetSeconds,
+    RetryDelaySeconds,
+    ReceiveCount,
+}
+
+/// What a metric's values are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// How often it happened: values are added up.
+    Count,
+    /// A message's receives so far: each value stands for itself.
+    Receives,
+    /// How long it took: each value stands for itself.
+    Seconds,
+}
+
+/// A further dimension of a counter. Each of its values is a metric that is paid for, so only what a graph reads has one, and
+/// there are few.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dimension {
+    /// Its name.
+    pub name: &'static str,
+    /// All that it can be.
+    pub values: &'static [&'static str],
+}
+
+const FAILURE_KIND: Dimension = Dimension {
+    name: "FailureKind",
+    values: &[
+        Kind::Transient.as_str(),
+        Kind::Permanent.as_str(),
+        Kind::Snooze.as_str(),
+        Kind::NotStarted.as_str(),
+    ],
+};
+
+/// Single attempts up to 10, then decades of them.
+const RETRY_ATTEMPT: Dimension = Dimension {
+    name: "RetryAttempt",
+    values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11-100", "101-1000"],
+};
+
+const ERROR_TYPE: Dimension = Dimension {
+    name: "ErrorType",
+    values: &{
+        let mut codes = [""; DeadLetterReason::ALL.len()];
+        let mut n = 0;
+        while n < codes.len() {
+            codes[n] = DeadLetterReason::ALL[n].as_str();
+            n += 1;
+        }
+        codes
+    },
+};
+
+impl Metric {
+    /// All of them.
+    pub const ALL: [Self; 21] = [
+        Self::Processed,
+        Self::HandedOff,
+        Self::NotConfirmed,
+        Self::RetriesScheduled,
+        Self::Hops,
+        Self::PacedRetries,
+        Self::RedeliveryRateNotHeld,
+        Self::NotCounted,
+        Self::ImmediateRetries,
+        Self::GivenUp,
+        Self::DeadLettered,
+        Self::ArrivedByRedrive,
+        Self::UnreadableRecord,
+        Self::ReceiveFailed,
+        Self::BatchBrokenOff,
+        Self::NotDeleted,
+        Self::HeadersNotRefreshed,
+        Self::MessageAgeSeconds,
+        Self::TargetSeconds,
+        Self::RetryDelaySeconds,
+        Self::ReceiveCount,
+    ];
+
+    /// What its values are.
+    #[must_use]
+    pub const fn measure(self) -> Measure {
+        match self {
+            Self::MessageAgeSeconds | Self::TargetSeconds | Self::RetryDelaySeconds => Measure::Seconds,
+            Self::ReceiveCount => Measure::Receives,
+            _ => Measure::Count,
+        }
+    }
+
+    /// What it is also counted by.
+    #[must_use]
+    pub const fn dimension(self) -> Option<Dimension> {
+        match self {
+            Self::HandedOff => Some(FAILURE_KIND),
+            Self::RetriesScheduled => Some(RETRY_ATTEMPT),
+            Self::DeadLettered => Some(ERROR_TYPE),
+            _ => None,
+        }
+    }
+}
+
+/// One value of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Which one.
+    pub metric: Metric,
+    /// How many, how often, how long.
+    pub value: Number,
+}
+
+/// A value, written as it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// Of things that are counted, and of SQS's own seconds.
+    Whole(u32),
+    /// Of what is measured.
+    Real(f64),
+}
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(number) => serializer.serialize_u32(*number),
+            Self::Real(number) => serializer.serialize_f64(*number),
+        }
+    }
+}
+
+/// An event as logs and metrics have it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// `INFO` or `WARN`.
+    pub level: &'static str,
+    /// Its name in logs.
+    pub event: &'static str,
+    /// The value of the first metric's dimension, if that has one.
+    pub by: Option<&'static str>,
+    /// What it counts and measures: at least one.
+    pub metrics: Vec<Measured>,
+}
+
+impl Observed {
+    /// What an event is.
+    #[must_use]
+    pub fn of(event: &Event) -> Self {
+        use Metric as M;
+        match event {
+            Event::Processed(event) => {
+                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+                let target = seconds(M::TargetSeconds, event.target_seconds);
+                info("processed", None, &[once(M::Processed), age, target])
+            }
+            Event::HandedOff(event) => {
+                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+                info("handed_off", Some(event.kind), &[once(M::HandedOff), age])
+            }
+            Event::NotConfirmed(_) => warn("not_confirmed", None, &[once(M::NotConfirmed)]),
+            Event::RetryScheduled(event) => {
+                let delay = whole(M::RetryDelaySeconds, event.delay_seconds.get().into());
+                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+                let by = attempt_range(event.retry_attempt);
+                info("retry_scheduled", Some(by), &[once(M::RetriesScheduled), delay, age])
+            }
+            Event::Hopped(event) => info("hopped", None, &[whole(M::Hops, event.messages)]),
+            Event::Paced(event) => {
+                let not_held = whole(M::RedeliveryRateNotHeld, u32::from(!event.rate_is_held));
+                info("paced", None, &[whole(M::PacedRetries, event.paced), not_held])
+            }
+            Event::NotCounted(_) => warn("not_counted", None, &[once(M::NotCounted)]),
+            Event::RetriedImmediately(_) => info("retried_immediately", None, &[once(M::ImmediateRetries)]),
+            Event::GivenUp(_) => warn("given_up", None, &[once(M::GivenUp)]),
+            Event::DeadLettered(event) => {
+                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+                warn("dead_lettered", Some(event.error_type), &[once(M::DeadLettered), age])
+            }
+            Event::ArrivedByRedrive(_) => warn("arrived_by_redrive", None, &[once(M::ArrivedByRedrive)]),
+            Event::ReceivedAgain(event) => {
+                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+                warn("received_again", None, &[whole(M::ReceiveCount, event.receive_count), age])
+            }
+            Event::UnreadableRecord(_) => warn("unreadable_record", None, &[once(M::UnreadableRecord)]),
+            Event::ReceiveFailed(_) => warn("receive_failed", None, &[once(M::ReceiveFailed)]),
+            Event::BatchBrokenOff(_) => warn("batch_broken_off", None, &[once(M::BatchBrokenOff)]),
+            Event::NotDeleted(_) => warn("not_deleted", None, &[once(M::NotDeleted)]),
+            Event::HeadersNotRefreshed(_) => {
+                warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])
+            }
+        }
+    }
+}
+
+fn info(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
+    Observed { level: "INFO", event, by, metrics: metrics.to_vec() }
+}
+
+fn warn(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
+    Observed { level: "WARN", event, by, metrics: metrics.to_vec() }
+}
+
+fn once(metric: Metric) -> Measured {
+    whole(metric, 1)
+}
+
+fn whole(metric: Metric, count: u32) -> Measured {
+    Measured { metric, value: Number::Whole(count) }
+}
+
+fn seconds(metric: Metric, seconds: f64) -> Measured {
+    Measured { metric, value: Number::Real(seconds) }
+}
+
+/// A value of `RETRY_ATTEMPT`.
+fn attempt_range(attempt: u32) -> &'static str {
+    match usize::try_from(attempt) {
+        Ok(single @ ..=10) => RETRY_ATTEMPT.values[single],
+        Ok(11..=100) => RETRY_ATTEMPT.values[11],
+        _ => RETRY_ATTEMPT.values[12],
+    }
+}

@@ -1,0 +1,31 @@
+//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard output.
+
+use std::io::Write as _;
+
+use redeliver_aws::SystemClock;
+use redeliver_core::metadata::rfc3339;
+use redeliver_core::ports::Clock as _;
+use serde_json::{Value, json};
+
+/// What happened.
+pub(super) fn info(event: &str, fields: Value) {
+    write("INFO", event, fields);
+}
+
+/// What somebody should look at.
+pub(super) fn warn(event: &str, remark: &str) {
+    write("WARN", event, json!({ "remark": remark }));
+}
+
+/// Why the process ends.
+pub(super) fn error(event: &str, error: &str) {
+    write("ERROR", event, json!({ "error": error }));
+}
+
+fn write(level: &str, event: &str, mut line: Value) {
+    line["timestamp"] = rfc3339(SystemClock.now()).into();
+    line["level"] = level.into();
+    line["event"] = event.into();
+    // Where nobody reads it, the messages go on all the same.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

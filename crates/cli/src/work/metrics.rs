@@ -1,0 +1,191 @@
+//! `/metrics`: the events' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case, so there are as
+//! many time series as there are functions and values of dimensions, whatever messages come.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use heck::ToSnakeCase as _;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
+use redeliver_core::events::Event;
+use redeliver_core::ports::Observer;
+
+use super::health::Report;
+
+/// From an HTTP call to a week in a queue.
+const SECONDS: [f64; 20] = [
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
+    10_800.0, 43_200.0, 86_400.0, 604_800.0,
+];
+/// Up to the annotation queue's `maxReceiveCount`.
+const RECEIVES: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
+
+/// Names and values.
+type Labels = Vec<(String, String)>;
+
+/// What all functions of a process have done so far.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    counters: BTreeMap<Metric, Family<Labels, Counter>>,
+    histograms: BTreeMap<Metric, Family<Labels, Histogram, fn() -> Histogram>>,
+    batches_in_flight: Family<Labels, Gauge>,
+    seconds_since_poll: Family<Labels, Gauge<f64, AtomicU64>>,
+}
+
+impl Metrics {
+    /// Of functions with these names in logs and metrics. All counters begin at zero, so that the first one of anything is an
+    /// increase.
+    #[must_use]
+    pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
+            counters: BTreeMap::new(),
+            histograms: BTreeMap::new(),
+            batches_in_flight: Family::default(),
+            seconds_since_poll: Family::default(),
+        };
+        Metric::ALL.into_iter().for_each(|metric| metrics.register(metric));
+        let batches = metrics.batches_in_flight.clone();
+        metrics.registry.register("batches_in_flight", "Batches that are being handled", batches);
+        let since_poll = metrics.seconds_since_poll.clone();
+        let help = "Since the queue answered a receive, or a batch ended";
+        metrics.registry.register("seconds_since_poll", help, since_poll);
+        for function in functions {
+            for (metric, family) in &metrics.counters {
+                for labels in all_labels(*metric, &function) {
+                    drop(family.get_or_create(&labels));
+                }
+            }
+        }
+        metrics
+    }
+
+    fn register(&mut self, metric: Metric) {
+        let name = format!("{metric:?}").to_snake_case();
+        let histogram: fn() -> Histogram = match metric.measure() {
+            Measure::Count => {
+                let family = Family::default();
+                self.registry.register(name, help(metric), family.clone());
+                self.counters.insert(metric, family);
+                return;
+            }
+            Measure::Seconds => || Histogram::new(SECONDS),
+            Measure::Receives => || Histogram::new(RECEIVES),
+        };
+        let family = Family::new_with_constructor(histogram);
+        self.registry.register(name, help(metric), family.clone());
+        self.histograms.insert(metric, family);
+    }
+
+    fn count(&self, function: &str, event: &Event) {
+        let Observed { by, metrics, .. } = Observed::of(event);
+        for Measured { metric, value } in metrics {
+            if let Some(counter) = self.counters.get(&metric) {
+                let count = if let Number::Whole(count) = value { count } else { 1 };
+                counter.get_or_create(&labels(metric, function, by)).inc_by(count.into());
+            } else if let Some(histogram) = self.histograms.get(&metric) {
+                histogram.get_or_create(&labels(metric, function, None)).observe(match value {
+                    Number::Whole(number) => number.into(),
+                    Number::Real(number) => number,
+                });
+            }
+        }
+    }
+
+    /// All of it, in the text format of OpenMetrics.
+    #[must_use]
+    pub(super) fn text(&self, report: &Report) -> String {
+        for function in &report.functions {
+            let labels = vec![("function".to_owned(), function.function.clone())];
+            let batches = i64::try_from(function.batches_in_flight).unwrap_or(i64::MAX);
+            self.batches_in_flight.get_or_create(&labels).set(batches);
+            #[expect(clippy::cast_precision_loss, reason = "no process polls for 285 million years")]
+            let seconds = function.seconds_since_poll as f64;
+            self.seconds_since_poll.get_or_create(&labels).set(seconds);
+        }
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a text can always be written to");
+        text
+    }
+}
+
+/// An observer whose events are also counted.
+#[derive(Debug)]
+pub(super) struct Counted<O> {
+    observer: O,
+    function: String,
+    metrics: Arc<Metrics>,
+}
+
+impl<O> Counted<O> {
+    pub(super) fn new(observer: O, function: String, metrics: Arc<Metrics>) -> Self {
+        Self { observer, function, metrics }
+    }
+}
+
+impl<O: Observer> Observer for Counted<O> {
+    fn observe(&self, event: &Event) {
+        self.observe_all(std::slice::from_ref(event));
+    }
+
+    fn observe_all(&self, events: &[Event]) {
+        events.iter().for_each(|event| self.metrics.count(&self.function, event));
+        self.observer.observe_all(events);
+    }
+}
+
+fn labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {
+    let function = ("function".to_owned(), function.to_owned());
+    let by = metric.dimension().zip(by);
+    let by = by.map(|(dimension, value)| (dimension.name.to_snake_case(), value.to_owned()));
+    [Some(function), by].into_iter().flatten().collect()
+}
+
+/// Those of all series that a counter has for a function.
+fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
+    match metric.dimension() {
+        Some(dimension) => {
+            dimension.values.iter().map(|value| labels(metric, function, Some(value))).collect()
+        }
+        None => vec![labels(metric, function, None)],
+    }
+}
+
+/// What Prometheus says of a metric.
+const fn help(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Processed => "Messages that the target is done with",
+        Metric::HandedOff => "Messages that failed and were handed off",
+        Metric::NotConfirmed => "Sends that SQS did not confirm; their messages come back",
+        Metric::RetriesScheduled => "Messages that will come back to the source queue",
+        Metric::Hops => "Hops of messages whose retry is more than 900 s away",
+        Metric::PacedRetries => "Retries that come later, since many messages wait",
+        Metric::RedeliveryRateNotHeld => "Batches in which max_redelivery_per_second could not be held",
+        Metric::NotCounted => "Times that the number of waiting messages was not known",
+        Metric::ImmediateRetries => "Calls at once after a failure",
+        Metric::GivenUp => "Messages on their way to the final DLQ",
+        Metric::DeadLettered => "Messages in the final DLQ",
+        Metric::ArrivedByRedrive => "Messages that SQS itself moved: a crash, a timeout or a throttle",
+        Metric::UnreadableRecord => "Messages that could not be read at all",
+        Metric::ReceiveFailed => "Receives that failed",
+        Metric::BatchBrokenOff => "Batches that panicked or outlived their time; they come back",
+        Metric::NotDeleted => "Messages that are done and could not be deleted; copies of them come back",
+        Metric::HeadersNotRefreshed => {
+            "Times that the secret of the target's headers could not be read again"
+        }
+        Metric::MessageAgeSeconds => "From a message's first send to now",
+        Metric::TargetSeconds => "How long the target took",
+        Metric::RetryDelaySeconds => "How long a retry waits",
+        Metric::ReceiveCount => "Receives of messages that came out of their queue once more",
+    }
+}
+
+#[cfg(test)]
+mod tests;

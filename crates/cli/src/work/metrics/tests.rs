@@ -1,0 +1,129 @@
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use redeliver_core::events::{HandedOff, Hopped, Processed, ReceivedAgain};
+
+use super::*;
+use crate::work::health::FunctionReport;
+
+const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
+
+fn processed(target_seconds: f64) -> Event {
+    let message_id = CANARY.to_owned();
+    Event::Processed(Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds })
+}
+
+fn handed_off(kind: &'static str) -> Event {
+    Event::HandedOff(HandedOff {
+        message_id: CANARY.to_owned(),
+        retry_attempt: 2,
+        error_type: "FromTarget".to_owned(),
+        kind,
+        age_seconds: 61.5,
+    })
+}
+
+/// What is served after these events of `orders-message-processor`, beside a function that had none.
+fn text(events: &[Event]) -> String {
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<Event>>);
+    impl Observer for Seen {
+        fn observe(&self, event: &Event) {
+            self.0.lock().unwrap().push(event.clone());
+        }
+    }
+    let functions = ["orders-message-processor", "final-dlq-annotator"].map(ToOwned::to_owned);
+    let metrics = Arc::new(Metrics::new(functions.clone()));
+    let counted = Counted::new(Seen::default(), functions[0].clone(), Arc::clone(&metrics));
+    let (first, others) = events.split_first().unwrap();
+    counted.observe(first);
+    counted.observe_all(others);
+    assert_eq!(*counted.observer.0.lock().unwrap(), events, "all are told on");
+    let report = FunctionReport {
+        function: functions[0].clone(),
+        healthy: true,
+        seconds_since_poll: 7,
+        batches_in_flight: 2,
+    };
+    metrics.text(&Report { healthy: true, functions: vec![report] })
+}
+
+fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))
+}
+
+#[test]
+fn events_are_added_up_by_function_and_by_what_they_are_also_counted_by() {
+    let hopped = Event::Hopped(Hopped { messages: 7 });
+    let text = text(&[processed(0.2), processed(0.3), handed_off("permanent"), hopped.clone(), hopped]);
+    let of = |name: &str, more: &str| {
+        let series = format!("redeliver_{name}{{function=\"orders-message-processor\"{more}}}");
+        value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
+    };
+    assert_eq!(of("processed_total", ""), "2");
+    assert_eq!(of("hops_total", ""), "14");
+    assert_eq!(of("handed_off_total", r#",failure_kind="permanent""#), "1");
+    assert_eq!(of("handed_off_total", r#",failure_kind="transient""#), "0");
+    assert_eq!(of("dead_lettered_total", r#",error_type="MESSAGE_EXPIRED""#), "0");
+    assert_eq!(of("retries_scheduled_total", r#",retry_attempt="11-100""#), "0");
+    assert_eq!(of("target_seconds_sum", ""), "0.5");
+    let bucket = r#"redeliver_target_seconds_bucket{le="0.25",function="orders-message-processor"}"#;
+    assert_eq!(value(&text, bucket), Some("1"), "{text}");
+    assert_eq!(of("message_age_seconds_count", ""), "3");
+    assert_eq!(of("batches_in_flight", ""), "2");
+    assert_eq!(of("seconds_since_poll", ""), "7.0");
+    assert_eq!(value(&text, r#"redeliver_processed_total{function="final-dlq-annotator"}"#), Some("0"));
+}
+
+#[test]
+fn receives_so_far_are_not_added_up() {
+    let event = |receive_count| {
+        let sqs_message_id = CANARY.to_owned();
+        Event::ReceivedAgain(ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 })
+    };
+    let text = text(&[event(5), event(60)]);
+    let of = |name| {
+        value(&text, &format!("redeliver_receive_count_{name}"))
+            .unwrap_or_else(|| panic!("{name} in\n{text}"))
+    };
+    assert_eq!(of(r#"count{function="orders-message-processor"}"#), "2");
+    assert_eq!(of(r#"bucket{le="5.0",function="orders-message-processor"}"#), "1");
+    assert_eq!(of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
+}
+
+/// A label with a message's id would be a time series for each message: Prometheus would fall over, and ids are nobody's there.
+#[test]
+fn messages_make_no_further_series_and_no_message_is_named() {
+    let series = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with("redeliver_"));
+        lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (one, many) = (text(&[processed(0.1)]), text(&vec![processed(0.1); 1000]));
+    assert_eq!(series(&one), series(&many));
+    assert!(!many.contains(CANARY), "{many}");
+}
+
+/// Before anything has happened: the first dead letter must be an increase, not a series that begins with one.
+#[test]
+fn every_counter_is_there_from_the_start_and_says_what_it_is() {
+    let text = text(&[processed(0.1)]);
+    for metric in Metric::ALL.into_iter().filter(|metric| metric.measure() == Measure::Count) {
+        let name = format!("redeliver_{}", format!("{metric:?}").to_snake_case());
+        for kind in ["HELP", "TYPE"] {
+            assert!(text.contains(&format!("# {kind} {name} ")), "{kind} {name} in\n{text}");
+        }
+        let series = format!("\n{name}_total{{function=\"final-dlq-annotator\"");
+        assert!(text.contains(&series), "{series} in\n{text}");
+    }
+}
+
+#[test]
+fn the_runbook_has_every_metric_by_both_names() {
+    let runbook = include_str!("../../../../../docs/operate.md");
+    for metric in Metric::ALL {
+        let total = if metric.measure() == Measure::Count { "_total" } else { "" };
+        let name = format!("{metric:?}");
+        let row = format!("| `{name}` | `redeliver_{}{total}` |", name.to_snake_case());
+        assert!(runbook.contains(&row), "docs/operate.md has no {row}");
+    }
+}

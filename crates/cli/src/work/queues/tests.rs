@@ -1,0 +1,211 @@
+use std::time::Duration;
+
+use redeliver_core::limits::VisibilitySeconds;
+
+use super::*;
+
+fn url(name: &str) -> String {
+    format!("https://sqs.eu-central-1.amazonaws.com/123456789012/{name}")
+}
+
+fn arn(name: &str) -> String {
+    format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
+}
+
+fn named(failed: Failed) -> Queues {
+    let names = ["source", "intermediate", "annotation", "final"];
+    let urls = Role::ALL.into_iter().zip(names.map(url)).collect();
+    Queues { urls, failed, invocation: 30 }
+}
+
+fn hidden(max_attempts: u32) -> Failed {
+    let told = HidingQueue {
+        visibility_timeout: VisibilitySeconds::new(180).unwrap(),
+        retention: Duration::from_secs(604_800),
+    };
+    Failed::Hidden { told, max_attempts }
+}
+
+/// What SQS says of a queue whose messages are moved to another.
+fn moved_to(arn: &str, receives: u64) -> BTreeMap<String, String> {
+    let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives });
+    with(&[
+        ("VisibilityTimeout", "180"),
+        ("MessageRetentionPeriod", "604800"),
+        ("RedrivePolicy", &policy.to_string()),
+    ])
+}
+
+fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
+    attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+/// What is said of a queue with these attributes: an error, or warnings.
+fn said(failed: Failed, role: Role, attributes: BTreeMap<String, String>) -> Result<Vec<String>, String> {
+    named(failed).check(&[(role, attributes)].into()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
+    for (role, next, receives) in [
+        (Role::Source, "intermediate", 1),
+        (Role::IntermediateDlq, "annotation", 100),
+        (Role::IntermediateDlq, "annotation", 1000),
+        (Role::Annotation, "final", 110),
+    ] {
+        assert_eq!(said(Failed::HandedOff, role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
+    }
+    for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
+        assert_eq!(said(hidden(5), role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
+    }
+    for (role, next, receives) in [(Role::Source, "annotation", 990), (Role::Annotation, "final", 1000)] {
+        assert_eq!(
+            said(hidden(1000), role, moved_to(&arn(next), receives)),
+            Ok(vec![]),
+            "SQS counts to 1000"
+        );
+    }
+}
+
+#[test]
+fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it() {
+    assert_eq!(named(Failed::HandedOff).check_distinct(), Ok(()));
+    for again in
+        [url("source"), "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/source".to_owned()]
+    {
+        let mut queues = named(Failed::HandedOff);
+        queues.urls.insert(Role::FinalDlq, again.clone());
+        assert_eq!(
+            queues.check_distinct().unwrap_err().to_string(),
+            format!(
+                "- SOURCE_QUEUE_URL and FINAL_DLQ_URL name the same queue ({again}): set each to a queue of its own"
+            )
+        );
+    }
+    let mut queues = named(Failed::HandedOff);
+    queues
+        .urls
+        .insert(Role::FinalDlq, "https://sqs.eu-central-1.amazonaws.com/210987654321/source".to_owned());
+    assert_eq!(queues.check_distinct(), Ok(()), "it is another account's");
+}
+
+#[test]
+fn a_redrive_to_another_queue_is_refused_since_messages_would_go_round_the_annotator() {
+    assert_eq!(
+        said(Failed::HandedOff, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
+        format!(
+            "- {}: SQS moves messages out of it to {}, which is not the queue of INTERMEDIATE_DLQ_URL ({}); name that queue in its \
+             redrive policy, or set INTERMEDIATE_DLQ_URL to the queue that the policy names",
+            url("source"),
+            arn("final"),
+            url("intermediate")
+        )
+    );
+    for (failed, role, right) in [
+        (hidden(5), Role::Source, "ANNOTATION_QUEUE_URL"),
+        (Failed::HandedOff, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
+        (Failed::Elsewhere, Role::Annotation, "FINAL_DLQ_URL"),
+    ] {
+        let error = said(failed, role, moved_to(&arn("another"), 1000)).unwrap_err();
+        assert!(error.contains(&format!("is not the queue of {right} (")), "{error}");
+    }
+    let elsewhere = "arn:aws:sqs:eu-central-1:210987654321:intermediate";
+    assert!(said(Failed::HandedOff, Role::Source, moved_to(elsewhere, 1)).is_err(), "another account's");
+}
+
+#[test]
+fn an_emulator_whose_urls_have_no_account_is_believed() {
+    let mut queues = named(Failed::HandedOff);
+    queues.urls.insert(Role::IntermediateDlq, "http://127.0.0.1:9324/queue/intermediate".to_owned());
+    let polled = [(Role::Source, moved_to("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
+    assert_eq!(queues.check(&polled), Ok(vec![]));
+}
+
+#[test]
+fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set() {
+    for (failed, role, next, count, said_of_it) in [
+        (
+            Failed::HandedOff,
+            Role::IntermediateDlq,
+            "annotation",
+            5,
+            "after 5 receives, and a failed-message-processor that is broken for a while would end its retries; set the \
+             maxReceiveCount of its redrive policy to 100",
+        ),
+        (
+            Failed::HandedOff,
+            Role::Annotation,
+            "final",
+            100,
+            "after 100 receives, and a moved message brings up to 100 along, so it would reach the final DLQ without its reason; \
+             set the maxReceiveCount of its redrive policy to 110",
+        ),
+        (
+            hidden(5),
+            Role::Source,
+            "annotation",
+            1,
+            "after 1 receives, and each retry is one, and ten more than the policy's max_attempts are for what goes wrong; set the \
+             maxReceiveCount of its redrive policy to 15",
+        ),
+        (
+            hidden(5),
+            Role::Annotation,
+            "final",
+            24,
+            "after 24 receives, and a moved message brings up to 15 along, so it would reach the final DLQ without its reason; set \
+             the maxReceiveCount of its redrive policy to 25",
+        ),
+    ] {
+        let error = said(failed, role, moved_to(&arn(next), count)).unwrap_err();
+        assert!(error.ends_with(&format!("SQS moves a message out of it {said_of_it}")), "{error}");
+    }
+}
+
+#[test]
+fn what_only_costs_something_or_cannot_be_known_is_a_warning() {
+    let warning = |failed, role, attributes| {
+        let [warning] = <[String; 1]>::try_from(said(failed, role, attributes).unwrap()).unwrap();
+        warning
+    };
+    let several = warning(Failed::HandedOff, Role::Source, moved_to(&arn("intermediate"), 5));
+    assert!(several.contains("hands a message out 5 times before it moves it"), "{several}");
+    assert!(several.ends_with("set the maxReceiveCount of its redrive policy to 1"), "{several}");
+    let alone = warning(Failed::Elsewhere, Role::Annotation, moved_to(&arn("final"), 25));
+    assert!(
+        alone.ends_with("or with STRATEGY=visibility to twenty more than the policy's max_attempts"),
+        "{alone}"
+    );
+    let none = warning(Failed::HandedOff, Role::Source, with(&[("VisibilityTimeout", "180")]));
+    assert!(none.contains("has no redrive policy"), "{none}");
+}
+
+#[test]
+fn a_queue_on_which_failed_messages_cannot_stay_is_refused_with_what_to_change() {
+    let refused = |changed: (&str, &str)| {
+        let mut attributes = moved_to(&arn("annotation"), 15);
+        attributes.insert(changed.0.to_owned(), changed.1.to_owned());
+        said(hidden(5), Role::Source, attributes).unwrap_err()
+    };
+    assert_eq!(
+        refused(("VisibilityTimeout", "60")),
+        format!("- {}: its VisibilityTimeout is 60; set VISIBILITY_TIMEOUT_SECONDS to that", url("source"))
+    );
+    assert_eq!(
+        refused(("MessageRetentionPeriod", "345600")),
+        format!("- {}: its MessageRetentionPeriod is 345600; set RETENTION_SECONDS to that", url("source"))
+    );
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let polled = [
+        (Role::Source, moved_to(&arn("final"), 1)),
+        (Role::IntermediateDlq, with(&[("VisibilityTimeout", "29")])),
+        (Role::Annotation, moved_to(&arn("final"), 5)),
+    ];
+    let error = named(Failed::HandedOff).check(&polled.into()).unwrap_err().to_string();
+    let lines: Vec<_> = error.lines().collect();
+    assert_eq!(lines.len(), 3, "{error}");
+    assert!(lines[1].contains("its visibility timeout is 29 s, and a batch may take 30 s"), "{error}");
+}

@@ -1,0 +1,54 @@
+//! `redeliver check --messages` says of each line what `send` would do with it.
+
+use super::*;
+
+const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
+
+fn check(input: &[u8]) -> (Option<i32>, String) {
+    let output = with_input(&["check", "--messages", "-"], input);
+    assert_eq!(stderr(&output), "");
+    (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let valid = (Some(0), "valid\n".to_owned());
+    assert_eq!(check(VALID.as_bytes()), valid);
+    assert_eq!(check(format!("{VALID}\r\n{VALID}\n").as_bytes()), valid);
+    assert_eq!(check(b""), valid);
+}
+
+#[test]
+fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
+    let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", VALID.as_bytes(), b"\n\nnull\n"].concat();
+    let (code, said) = check(&input);
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(
+        lines[..2],
+        [
+            "standard input:2: not UTF-8 at byte 9",
+            "standard input:4: the body is empty; SQS wants at least one character"
+        ]
+    );
+    assert!(lines.len() == 3 && lines[2].starts_with("standard input:5: INVALID_MESSAGE_"), "{said}");
+}
+
+/// `send` takes it: the end of the line is not in the message.
+#[test]
+fn a_message_of_one_mebibyte_is_valid() {
+    let (start, end) = VALID.split_at(VALID.len() - 2);
+    let start = format!("{start}\"pad\":\"");
+    let pad = "x".repeat(1_048_576 - start.len() - end.len() - 1);
+    assert_eq!(check(format!("{start}{pad}\"{end}\n").as_bytes()), (Some(0), "valid\n".to_owned()));
+}
+
+/// `aws sqs send-message --message-body file://order.json` sends it as it is.
+#[test]
+fn one_document_over_several_lines_is_one_message() {
+    let pretty = VALID.replace(",\"data\"", ",\n  \"data\"");
+    assert_eq!(check(pretty.as_bytes()).0, Some(0));
+    let (code, said) = check(format!("{VALID}\n\n").as_bytes());
+    assert_eq!(code, Some(1), "a line and an empty one are two");
+    assert_eq!(said, "standard input:2: the body is empty; SQS wants at least one character\n");
+}

@@ -1,0 +1,43 @@
+//! Ctrl-C while `redeliver local` runs in virtual time.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpListener;
+
+use super::*;
+
+/// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
+#[test]
+fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
+    let messages = Scratch::new(
+        "interrupt-virtual.jsonl",
+        br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#,
+    );
+    let target = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", target.local_addr().unwrap());
+    let mut child = program(&["local", messages.name(), "--target", &url, "--format", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The message is being handled: the interrupt comes in the middle of it.
+    let (mut call, _) = target.accept().unwrap();
+    let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
+    assert!(kill.unwrap().success());
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut said = String::new();
+    errors.read_line(&mut said).unwrap();
+    assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
+    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    drop(target);
+    let mut more = String::new();
+    errors.read_to_string(&mut more).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let report = report_with(1, &output);
+    assert_eq!(
+        (&report["sent"], &report["waiting"], &report["unaccounted"]),
+        (&1.into(), &1.into(), &0.into())
+    );
+    assert_eq!(report["interrupted"], true);
+    assert!(more.contains("error: 0 unaccounted for, 1 still waiting\n"), "{more}");
+}
