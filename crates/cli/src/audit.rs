@@ -34,11 +34,13 @@ pub use arguments::{Arguments, Format};
 pub use attempts::{Attempts, SkippedAttempts};
 pub use copies::Duplicates;
 pub use error::AuditError;
+pub(crate) use groups::GroupTable;
 pub use groups::{Group, OTHER};
 pub use over_time::{OverTime, Span};
 pub use report::{Context, Report, Tally};
 
 use auditor::{Audited, Auditor, Wanted};
+pub(crate) use table::groups_for_people;
 use view::View;
 
 use crate::connection::KnownQueue;
@@ -49,7 +51,10 @@ use crate::files::create_output;
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(Audited { report, still_hidden }) => {
+        Ok(Audited { report, still_hidden, remark }) => {
+            if let Some(remark) = remark {
+                eprintln!("warning: {remark}");
+            }
             if let Some(sentence) = report.incompleteness().filter(|_| !says_it_itself(arguments)) {
                 eprintln!("warning: {sentence}");
             }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod altered;
 pub mod audit;
+#[cfg(test)]
+mod browser;
 pub mod check;
 pub mod completions;
 pub mod connection;

@@ -16,6 +16,7 @@ const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
 /// The lines of an input.
 pub(crate) struct Lines<R> {
     reader: R,
+    kept_bytes: usize,
     number: usize,
     end: u64,
 }
@@ -33,14 +34,19 @@ pub(crate) struct Line {
 
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, number: 0, end: 0 }
+        Self::keeping(reader, KEPT_BYTES)
+    }
+
+    /// Of lines of another kind: so many bytes of each are kept, their ends included.
+    pub(crate) fn keeping(reader: R, kept_bytes: usize) -> Self {
+        Self { reader, kept_bytes, number: 0, end: 0 }
     }
 
     /// The bytes of the next line that are kept, and the number of all of them; 0 at the end.
     fn read(&mut self) -> io::Result<(Vec<u8>, usize)> {
         let mut bytes = Vec::new();
-        let mut length = self.reader.by_ref().take(KEPT_BYTES as u64).read_until(b'\n', &mut bytes)?;
-        if length == KEPT_BYTES && !bytes.ends_with(b"\n") {
+        let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
+        if length == self.kept_bytes && !bytes.ends_with(b"\n") {
             length += self.reader.skip_until(b'\n')?;
         }
         Ok((bytes, length))

@@ -1,5 +1,7 @@
 //! `redeliver purge`: deletes dead letters, each after it is in a backup file.
 
+mod preview;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,23 +10,26 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock, Queue};
 use thiserror::Error;
 
+use crate::audit::{Group, GroupTable};
 use crate::connection::DeadLetterQueue;
 use crate::dead_letters::{
     Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Reader, ReaderError,
 };
 use crate::interrupt::Interrupt;
 use crate::text::escaped_lines;
+use preview::preview;
 
 /// Delete dead letters that a filter picks, each after it is written to a backup file.
 ///
-/// Shows how many there are, and deletes them only with --apply.
+/// Shows which they are, in groups with an example of each, and deletes them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redeliver purge --stack redeliver-prod --where '.error_type == \"MESSAGE_EXPIRED\"' --backup expired.jsonl
   redeliver purge --stack redeliver-prod --where '.error_type == \"MESSAGE_EXPIRED\"' --backup expired.jsonl --apply
 
-A line of the backup holds all that is needed to send its message again. With the filter `true` all messages are picked.
+With the filter `true` all messages are picked. A line of the backup holds all that is needed to send its message again:
+  redeliver send --backup expired.jsonl --stack redeliver-prod
 
 Exit codes:
   0    everything picked was deleted, or would be
@@ -35,7 +40,7 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     queue: DeadLetterQueue,
-    /// Only messages for which this filter's output is neither false nor null
+    /// Only messages for which this filter is true; it must give true, false or null
     #[arg(long = "where", value_name = "JQ")]
     filter: String,
     /// Where deleted messages are kept; must not exist yet
@@ -47,10 +52,12 @@ pub struct Arguments {
 }
 
 /// What was deleted, or would be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purged {
     /// Messages that the filter picked.
     pub picked: u64,
+    /// What they died of, largest group first.
+    pub groups: Vec<Group>,
     /// Messages that are gone.
     pub deleted: u64,
     /// How much of the queue was seen.
@@ -83,11 +90,14 @@ pub fn main(arguments: &Arguments) -> ExitCode {
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(arguments)));
     match outcome {
         Ok(purged) => {
-            let Purged { picked, deleted, .. } = purged;
             if arguments.apply {
+                let Purged { picked, deleted, .. } = purged;
                 println!("{deleted} of {picked} deleted; they are in {}", arguments.backup.display());
             } else {
-                println!("{picked} would be deleted: add --apply");
+                print!("{}", preview(&purged, console::colors_enabled()));
+                if purged.picked > 0 {
+                    eprintln!("nothing was done: add --apply");
+                }
             }
             ExitCode::from(exit_code(&purged, arguments.apply))
         }
@@ -103,7 +113,11 @@ async fn run(arguments: &Arguments) -> Result<Purged, Failure> {
     let queue = arguments.queue.open().await?.queue;
     let interrupt = Interrupt::listen();
     let mut backup = if arguments.apply { Some(Archive::create(&arguments.backup)?) } else { None };
-    Ok(purge(&queue, &SystemClock, &filter, backup.as_mut(), &|| interrupt.came()).await?)
+    let purged = purge(&queue, &SystemClock, &filter, backup.as_mut(), &|| interrupt.came()).await?;
+    if let Some(remark) = filter.remark() {
+        eprintln!("warning: {remark}");
+    }
+    Ok(purged)
 }
 
 /// Deletes what the filter picks, after it is in the backup; without a backup, nothing.
@@ -118,6 +132,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Purged, PurgeError> {
     let mut purged = Purged::default();
+    let mut groups = GroupTable::default();
     let mut reader = Reader::new(queue, clock).await?;
     let outcome = async {
         while let Some(messages) = reader.next().await? {
@@ -125,6 +140,7 @@ pub async fn purge<Q: Queue, C: Clock>(
             for message in messages {
                 let record = DeadLetterRecord::new(message);
                 if filter.matches(&record.message.sqs_message_id, record.document())? {
+                    groups.add(&record);
                     picked.push(record.message);
                 }
             }
@@ -143,6 +159,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     };
     let outcome: Result<(), PurgeError> = outcome.await;
     purged.coverage = Some(reader.finish().await);
+    purged.groups = groups.into_groups();
     outcome.map(|()| purged)
 }
 

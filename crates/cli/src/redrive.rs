@@ -92,7 +92,11 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
         eprintln!("journal: {}", path.display());
         redrive.apply(&mut Journal::open(&path, &id, from, to)?).await?
     } else {
-        redrive.dry_run().await?
+        let report = redrive.dry_run().await?;
+        if let Some(remark) = plan.filter.as_ref().and_then(Filter::remark) {
+            eprintln!("warning: {remark}");
+        }
+        report
     };
     bar.finish_and_clear();
     Ok(report)

@@ -2,6 +2,7 @@
 //! [`Journal`] as they are confirmed, so that a second run goes on where the first one ended.
 
 mod arguments;
+mod backup;
 mod batches;
 mod confirmed;
 mod journal;
@@ -14,9 +15,10 @@ mod summary;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
+pub use backup::Backup;
 pub use confirmed::{Confirmed, Digest};
 pub use journal::{Journal, JournalError, JournalFileError, Known};
-pub use reader::{Checked, Numbered, Rules, Step};
+pub use reader::{Checked, Form, Numbered, Rules, Step};
 pub use sender::{Sender, Watcher};
 pub use summary::{Stopped, Summary};
 

@@ -39,7 +39,7 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
-    /// Only messages for which this jq filter's first output is neither false nor null
+    /// Only messages for which this jq filter is true; it must give true, false or null
     #[arg(long = "where", value_name = "JQ")]
     pub(super) filter: Option<String>,
     /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)

@@ -34,6 +34,8 @@ pub(super) struct Audited {
     pub(super) report: Report,
     /// See [`Coverage::still_hidden`].
     pub(super) still_hidden: u64,
+    /// See [`Filter::remark`].
+    pub(super) remark: Option<String>,
 }
 
 /// Why reading ends before the queue does.
@@ -82,12 +84,16 @@ impl Auditor<'_> {
             None => false,
         };
         archived?;
+        let remark = match &self.wanted {
+            Wanted::Matching(filter) => filter.remark(),
+            Wanted::All | Wanted::One(_) => None,
+        };
         // What came out of the queue after an interrupt was seen by nobody.
         let coverage = Coverage { seen, complete: coverage.complete && !interrupted, ..coverage };
         let report = self.tally.into_report(coverage, interrupted);
         match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(AuditError::Output(error)),
-            _ => Ok(Audited { report, still_hidden: coverage.still_hidden }),
+            _ => Ok(Audited { report, still_hidden: coverage.still_hidden, remark }),
         }
     }
 

@@ -65,12 +65,12 @@ impl Group {
 
 /// Groups by fingerprint.
 #[derive(Debug, Default)]
-pub(super) struct GroupTable {
+pub(crate) struct GroupTable {
     groups: HashMap<String, Group>,
 }
 
 impl GroupTable {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord) {
+    pub(crate) fn add(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };
         if let Some(group) = self.groups.get_mut(fingerprint) {
@@ -83,7 +83,7 @@ impl GroupTable {
     }
 
     /// Largest first; what found no place comes last.
-    pub(super) fn into_groups(self) -> Vec<Group> {
+    pub(crate) fn into_groups(self) -> Vec<Group> {
         let mut groups: Vec<_> = self.groups.into_values().collect();
         groups.sort_by(|one, other| {
             let key = |group: &Group| (group.fingerprint == OTHER, std::cmp::Reverse(group.count));

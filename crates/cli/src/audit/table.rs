@@ -27,13 +27,22 @@ pub(super) struct Table {
 
 impl View for Table {
     fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
-        let printed =
-            Printed { heading: self.style().bold(), bar: self.style().cyan(), alarm: self.style().red() };
-        output.write_all(printed.report(report).as_bytes())
+        output.write_all(self.printed().report(report).as_bytes())
     }
 }
 
+/// The groups alone, as the report has them.
+pub(crate) fn groups_for_people(groups: &[Group], colours: bool) -> String {
+    let mut text = String::new();
+    Table { colours }.printed().groups(&mut text, groups);
+    text
+}
+
 impl Table {
+    fn printed(&self) -> Printed {
+        Printed { heading: self.style().bold(), bar: self.style().cyan(), alarm: self.style().red() }
+    }
+
     fn style(&self) -> Style {
         Style::new().force_styling(self.colours)
     }

@@ -1,5 +1,8 @@
 //! `--where` and `--edit`: jq, in process, without a way out of it, and within a time limit.
 
+mod absent;
+mod verdict;
+
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -9,6 +12,9 @@ use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, load, unwrap_valr};
 use jaq_json::{Val, read};
 use thiserror::Error;
+
+use absent::Absent;
+use verdict::{hint, verdict};
 
 /// For one message. A filter that needs longer has no end.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -24,6 +30,7 @@ pub struct Filter {
     text: String,
     jobs: Sender<String>,
     answers: Receiver<Result<Vec<String>, String>>,
+    absent: Option<Absent>,
 }
 
 /// Why a filter cannot be used. The command ends with exit code 2.
@@ -51,6 +58,20 @@ pub enum FilterError {
         /// jq's words, without the message's values.
         reason: String,
     },
+    /// Its answer is neither yes nor no.
+    #[error(
+        "the filter `{text}` gives {given} on message {message_id}, where true or false is wanted; {hint}"
+    )]
+    NoVerdict {
+        /// The filter.
+        text: String,
+        /// SQS's id of the message.
+        message_id: String,
+        /// The kind of its first output, without its value.
+        given: &'static str,
+        /// What was probably meant.
+        hint: &'static str,
+    },
 }
 
 impl Filter {
@@ -59,6 +80,11 @@ impl Filter {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { absent: Absent::of(text), ..Self::plain(text)? })
+    }
+
+    /// Without looking for what it compares.
+    fn plain(text: &str) -> Result<Self, FilterError> {
         let (jobs, work) = channel::<String>();
         let (done, answers) = channel();
         let (compiled, outcome) = channel();
@@ -74,17 +100,34 @@ impl Filter {
         };
         started.map_err(|error| not_started(error.to_string()))?;
         outcome.recv().map_err(|error| not_started(error.to_string()))??;
-        Ok(Self { text: text.to_owned(), jobs, answers })
+        Ok(Self { text: text.to_owned(), jobs, answers, absent: None })
     }
 
-    /// Whether the filter's first output on a JSON document is neither `false` nor `null`, as in `jq --exit-status`; no
-    /// output is no match.
+    /// Whether the filter's first output on a JSON document is `true`; `false`, `null` and no output are no match.
     ///
     /// # Errors
-    /// If the filter fails, or takes too long.
+    /// If the filter fails, takes too long, or its first output is none of these: `.a = "x"` changes the message, and what
+    /// it gives is no answer. Taken for a yes it would pick every message.
     pub fn matches(&self, message_id: &str, document: String) -> Result<bool, FilterError> {
+        let seen = self.absent.as_ref().map(|absent| (absent, document.clone()));
         let outputs = self.run(message_id, document)?;
-        Ok(outputs.first().is_some_and(|output| output != "false" && output != "null"))
+        let verdict = verdict(outputs.first().map(String::as_str));
+        let is_match = verdict.map_err(|given| FilterError::NoVerdict {
+            text: self.text.clone(),
+            message_id: message_id.to_owned(),
+            given,
+            hint: hint(&self.text),
+        })?;
+        if let Some((absent, document)) = seen.filter(|_| is_match) {
+            absent.note(message_id, document)?;
+        }
+        Ok(is_match)
+    }
+
+    /// What is worth a second look in what the filter has picked so far, in a sentence.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        self.absent.as_ref()?.remark()
     }
 
     /// The filter's only output on a JSON document, as JSON.
@@ -218,110 +261,4 @@ fn without_values(error: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn matches(filter: &str, document: &str) -> bool {
-        Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap()
-    }
-
-    #[test]
-    fn a_filter_picks_by_body_attributes_and_error() {
-        let document = r#"{"error_type":"A","attributes":{"tenant":"t1"},"body":{"data":{"cents":12345678901234567890}}}"#;
-        assert!(matches(r#".error_type == "A" and .attributes.tenant == "t1""#, document));
-        assert!(matches(".body.data.cents > 12345678901234567000", document));
-        assert!(!matches(r#".attributes.tenant == "t2""#, document));
-        assert!(!matches(".body.data.missing", document));
-        assert!(!matches("empty", document));
-    }
-
-    #[test]
-    fn a_wrong_filter_is_refused_with_its_place() {
-        for (filter, offset, reason) in [
-            (".error_type ==", 14, "expected term"),
-            (".body | lenght", 8, "there is no filter of this name, or not with so many arguments"),
-            (".a | $undefined", 5, "there is no variable of this name, or not with so many arguments"),
-            (".a[", 3, "expected closing bracket"),
-        ] {
-            let FilterError::Compile { offset: found, reason: given, .. } = Filter::new(filter).unwrap_err()
-            else {
-                panic!("{filter}")
-            };
-            assert_eq!((found, given.as_str()), (offset, reason), "{filter}");
-        }
-    }
-
-    #[test]
-    fn a_filter_cannot_reach_out_of_the_message() {
-        for filter in [
-            "env",
-            "$ENV",
-            "input",
-            "inputs",
-            "debug",
-            "debug(1)",
-            "stderr",
-            "halt",
-            "halt_error",
-            "input_filename",
-        ] {
-            assert!(matches!(Filter::new(filter), Err(FilterError::Compile { .. })), "{filter}");
-        }
-        for module in [r#"include "x"; ."#, r#"import "x" as x; ."#] {
-            assert!(matches!(Filter::new(module), Err(FilterError::Compile { .. })), "{module}");
-        }
-    }
-
-    #[test]
-    fn a_filter_that_fails_or_never_ends_is_told_with_the_message() {
-        let failed = Filter::new(".a + {}").unwrap().matches("m-1", r#"{"a":1}"#.to_owned()).unwrap_err();
-        assert_eq!(
-            failed.to_string(),
-            "the filter `.a + {}` fails on message m-1: cannot calculate with two values"
-        );
-        let endless = Filter::new("def f: f; f").unwrap().matches("m-1", "{}".to_owned()).unwrap_err();
-        assert!(endless.to_string().ends_with("it takes longer than 1 s"), "{endless}");
-    }
-
-    #[test]
-    fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
-        let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
-        let own = "it raises an error, whose text may quote the message";
-        for (filter, reason) in [
-            (".a + 1", "cannot calculate with two values"),
-            (".o - .l", "cannot calculate with two values"),
-            (".a.b", "cannot index a value with another"),
-            (".a | keys", "cannot use a value as iterable (array or object)"),
-            (".l | implode", "cannot use a value as integer"),
-            ("(.a | ascii_downcase) |= 1", "invalid path expression"),
-            (".a | tojson | .[1:] | fromjson", own),
-            (".a | tonumber", own),
-            (".a | fromdateiso8601", own),
-            (".a | test(\"(\")", own),
-            (".a | @base64d", own),
-            (".o | error", own),
-            ("error(.a)", own),
-            ("error(\"cannot use \" + .a)", own),
-        ] {
-            let failed = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
-            let text = failed.to_string();
-            assert_eq!(text, format!("the filter `{filter}` fails on message m: {reason}"));
-            assert!(!text.contains("CANARY") && !text.contains("4242"), "{text}");
-        }
-    }
-
-    #[test]
-    fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
-        let edit = |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document.to_owned());
-        let edited =
-            edit(".body.data.fixed = true", r#"{"body":{"data":{"n":1.10,"big":123456789012345678901}}}"#);
-        assert_eq!(
-            edited.unwrap(),
-            r#"{"body":{"data":{"n":1.10,"big":123456789012345678901,"fixed":true}}}"#
-        );
-        assert!(edit("empty", "{}").unwrap_err().to_string().ends_with("it has no output; one is needed"));
-        assert!(
-            edit("., .", "{}").unwrap_err().to_string().ends_with("it has several outputs; one is needed")
-        );
-    }
-}
+mod tests;

@@ -35,10 +35,25 @@ fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
     (clock, sqs, queue)
 }
 
-fn file(name: &str) -> PathBuf {
-    let path = std::env::temp_dir().join(format!("purge-{}-{name}", std::process::id()));
-    let _of_an_earlier_run = std::fs::remove_file(&path);
-    path
+/// A file of a test's own, removed at its end.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _was_not_written = std::fs::remove_file(&self.0);
+    }
+}
+
+impl std::ops::Deref for Scratch {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+fn file(name: &str) -> Scratch {
+    Scratch(std::env::temp_dir().join(format!("purge-{}-{name}", std::process::id())))
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -100,11 +115,41 @@ fn what_cannot_be_deleted_stays_and_is_told() {
 #[test]
 fn a_backup_is_never_overwritten() {
     let path = file("there");
-    std::fs::write(&path, "precious").unwrap();
+    std::fs::write(&*path, "precious").unwrap();
     let error = Archive::create(&path).unwrap_err().to_string();
     assert!(
         error.ends_with("is there already; name another file, so that nothing is overwritten"),
         "{error}"
     );
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(&*path).unwrap(), "precious");
+}
+
+#[test]
+fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
+    let (clock, _, queue) = world();
+    let filter = Filter::new(".body.n < 2").unwrap();
+    let purged = clock.block_on(purge(&queue, &clock, &filter, None, &|| false)).unwrap();
+    let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
+    assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
+    let expected = format!(
+        "2 dead letters would be deleted\n\nGroups (1)\n          2  {}  UNANNOTATED  1970-01-01 00:00 – 1970-01-01 00:00\n             e.g. {}\n",
+        group.fingerprint, group.example
+    );
+    assert_eq!(preview(&purged, false), expected);
+    assert_eq!(preview(&Purged::default(), false), "0 dead letters would be deleted\n");
+}
+
+#[test]
+fn an_assignment_instead_of_a_comparison_deletes_nothing() {
+    let (world, path) = (world(), file("assignment"));
+    let mut backup = Archive::create(&path).unwrap();
+    let filter = Filter::new(r#".error_type = "MESSAGE_EXPIRED""#).unwrap();
+    let refused =
+        world.0.block_on(purge(&world.2, &world.0, &filter, Some(&mut backup), &|| false)).unwrap_err();
+    assert!(
+        refused.to_string().ends_with("a single `=` changes the message: compare with `==`"),
+        "{refused}"
+    );
+    let depth = world.0.block_on(world.2.depth()).unwrap();
+    assert_eq!((depth.visible, depth.in_flight), (60, 0));
 }

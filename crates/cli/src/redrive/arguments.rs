@@ -45,7 +45,7 @@ pub struct Arguments {
     /// The URL of the queue to send to; by default the stack's source queue
     #[arg(long, value_name = "URL", required_unless_present = "stack")]
     pub(super) to: Option<String>,
-    /// Only messages for which this filter's output is neither false nor null
+    /// Only messages for which this filter is true; it must give true, false or null
     #[arg(long = "where", value_name = "JQ")]
     pub(super) filter: Option<String>,
     /// Only messages with one of these ids (message_id or SQS's), separated by commas

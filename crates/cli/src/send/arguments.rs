@@ -18,6 +18,7 @@ Examples:
   redeliver send orders.jsonl --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders --rate 100
   redeliver send orders.jsonl --stack redeliver-prod --data-schema order.schema.json --format json
   make-orders | redeliver send - --stack redeliver-prod
+  redeliver send --backup expired.jsonl --stack redeliver-prod
 
 Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is
 recorded there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and
@@ -25,6 +26,10 @@ lines may be added at the end. If lines that were sent have changed, or the queu
 
 Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with
 the same message_id. Standard input has no journal.
+
+With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive`
+would have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new
+generation. What is still in the DLQ, as after `audit --archive`, is there twice then: redrive it instead.
 
 Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
 
@@ -34,9 +39,12 @@ Exit codes:
   2    bad usage, an unreadable file, a queue that cannot be used, or a journal of something else: nothing was sent
   130  interrupted by Ctrl-C, the journal complete")]
 pub struct Arguments {
-    /// JSON Lines, one message body a line; `-` is standard input
+    /// JSON Lines, one message body a line, or with --backup one dead letter; `-` is standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// The file is a backup or an archive of dead letters: send them back
+    #[arg(long)]
+    pub backup: bool,
     /// The URL of the source queue
     #[arg(long, value_name = "URL", required_unless_present = "stack", conflicts_with = "stack")]
     pub queue_url: Option<String>,

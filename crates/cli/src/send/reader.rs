@@ -6,6 +6,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::schema::MessageSchema;
 
+use super::backup::{self, Backup};
 use super::confirmed::{Confirmed, Digest};
 use crate::check::described;
 use crate::lines::{Line, Lines};
@@ -50,11 +51,52 @@ pub struct Step {
     pub checked: Checked,
 }
 
+/// What is on a line.
+#[derive(Debug)]
+pub enum Form {
+    /// A message's body; it must match the schema.
+    Body(MessageSchema),
+    /// A dead letter, as `audit --archive` and `purge --backup` write it.
+    Backup(Box<Backup>),
+}
+
+impl Form {
+    /// The lines of an input.
+    pub(super) fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
+        match self {
+            Self::Body(_) => Lines::new(input),
+            Self::Backup(_) => Lines::keeping(input, backup::LINE_BYTES_MAX),
+        }
+    }
+
+    /// What is sent of a line.
+    ///
+    /// # Errors
+    /// What is wrong with it; at least one finding.
+    fn message(&self, line: Line) -> Result<OutgoingMessage, Vec<String>> {
+        match self {
+            Self::Body(schema) => {
+                let message = line.message().map_err(|reason| vec![reason])?;
+                match schema.parse(&message.content().body) {
+                    Ok(_) => Ok(message),
+                    Err(invalid) => Err(described(&invalid)),
+                }
+            }
+            Self::Backup(backup) => {
+                let content = line.content.map_err(|bytes| {
+                    vec![format!("{bytes} bytes; a line of a backup has at most {}", backup::LINE_BYTES_MAX)]
+                })?;
+                backup.message(&content).map_err(|reason| vec![reason])
+            }
+        }
+    }
+}
+
 /// Which lines are sent.
 #[derive(Debug)]
 pub struct Rules {
-    /// What a message must be.
-    pub schema: MessageSchema,
+    /// What is on them.
+    pub form: Form,
     /// What the queue takes, in bytes: its `MaximumMessageSize`.
     pub largest: usize,
     /// What was sent before.
@@ -64,7 +106,7 @@ pub struct Rules {
 impl Rules {
     /// All steps through an input, in order.
     pub fn steps<R: BufRead>(self, input: R) -> impl Iterator<Item = Step> + use<R> {
-        let mut lines = Lines::new(input);
+        let mut lines = self.form.lines(input);
         let mut bytes = 0;
         let mut over = false;
         std::iter::from_fn(move || {
@@ -89,27 +131,27 @@ impl Rules {
         if self.confirmed.contains(number) {
             return Checked::Confirmed;
         }
-        let message = match line.message() {
+        // Of the line as it stands in the file: that is what the next run looks at.
+        let digest = line.content.as_ref().map(|content| Digest::of(number, content)).unwrap_or_default();
+        let message = match self.form.message(line) {
             Ok(message) => message,
-            Err(reason) => return Checked::Invalid { number, findings: vec![reason] },
+            Err(findings) => return Checked::Invalid { number, findings },
         };
         if message.size() > self.largest {
             let reason = format!("{} bytes; the queue takes at most {}", message.size(), self.largest);
             return Checked::Invalid { number, findings: vec![reason] };
         }
-        match self.schema.parse(&message.content().body) {
-            Ok(_) => {
-                let digest = Digest::of(number, message.content().body.as_bytes());
-                Checked::Valid(Numbered { number, digest, message })
-            }
-            Err(invalid) => Checked::Invalid { number, findings: described(&invalid) },
-        }
+        Checked::Valid(Numbered { number, digest, message })
     }
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { schema: MessageSchema::default(), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
+        Self {
+            form: Form::Body(MessageSchema::default()),
+            largest: MESSAGE_BYTES_MAX,
+            confirmed: Confirmed::default(),
+        }
     }
 }
 

@@ -10,10 +10,10 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
 use tokio::sync::mpsc;
 
-use super::reader::{Rules, Step};
+use super::reader::{Form, Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::Summary;
-use super::{Arguments, journal};
+use super::{Arguments, Backup, journal};
 use crate::connection::KnownQueue;
 use crate::files::read_schema;
 use crate::lines;
@@ -30,13 +30,22 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     }
     let KnownQueue { queue, attributes } = source_queue(arguments).await?;
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
+    let form = match arguments.backup {
+        true => Form::Backup(Box::new(Backup::new(schema, queue.arn()))),
+        false => Form::Body(schema),
+    };
+    if let Form::Backup(backup) = &form
+        && journal_path.is_some()
+    {
+        backup.check_queue(form.lines(lines::open(&arguments.file)?))?;
+    }
     let journal = journal_path
         .as_ref()
-        .map(|path| journal::open(path, &arguments.file, queue.arn(), arguments.resume))
+        .map(|path| journal::open(path, &arguments.file, queue.arn(), &form, arguments.resume))
         .transpose()?;
     let (mut journal, confirmed) = journal.unzip();
     let rules = Rules {
-        schema,
+        form,
         largest: largest.unwrap_or(MESSAGE_BYTES_MAX),
         confirmed: confirmed.unwrap_or_default(),
     };

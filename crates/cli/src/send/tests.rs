@@ -1,5 +1,6 @@
 //! The send on an SQS in memory, in virtual time.
 
+mod backup;
 mod crashes;
 mod world;
 

@@ -1,14 +1,15 @@
 //! The picture: load on the target, schedule and survival, one under the other.
 //!
-//! Colours are Okabe and Ito's, which people see apart whatever their colour vision; the background is always light.
+//! Colours are Okabe and Ito's, which people see apart whatever their colour vision.
 
 mod axis;
+mod dark;
 mod legend;
 mod load;
 mod schedule;
+mod shape;
 mod survival;
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use plotters::coord::Shift;
@@ -18,10 +19,6 @@ use super::error::SimulateError;
 use super::page;
 use super::report::Report;
 use crate::files::FileError;
-
-const WIDTH: u32 = 1080;
-const LOAD_HEIGHT: u32 = 240;
-const SURVIVAL_HEIGHT: u32 = 320;
 
 const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
 const QUIET: RGBColor = RGBColor(0xd8, 0xdb, 0xdf);
@@ -36,6 +33,8 @@ const POLICIES: [RGBColor; 6] = [
 ];
 /// Policies that can be told apart in one picture.
 pub(super) const POLICIES_MAX: usize = POLICIES.len();
+
+pub(super) use shape::Shape;
 
 /// A part of the picture.
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -61,58 +60,56 @@ impl Picture {
     }
 
     pub(super) fn write(&self, report: &Report) -> Result<(), SimulateError> {
-        let svg = svg(report)?;
-        let content = if self.is_page { page::of(report, &svg) } else { svg };
+        let wide = svg(report, Shape::Wide)?;
+        let content = match self.is_page {
+            true => page::of(report, &wide, &svg(report, Shape::Narrow)?),
+            false => wide,
+        };
         std::fs::write(&self.path, content)
             .map_err(|error| FileError::new(&self.path, format_args!("cannot be written: {error}")).into())
     }
 }
 
 /// The whole picture.
-pub(super) fn svg(report: &Report) -> Result<String, SimulateError> {
-    let policies = u32::try_from(report.policies.len()).unwrap_or(u32::MAX);
-    let schedule_height = schedule::height(report);
-    let height = policies * LOAD_HEIGHT + schedule_height + SURVIVAL_HEIGHT;
+pub(super) fn svg(report: &Report, shape: Shape) -> Result<String, SimulateError> {
+    let heights = Heights {
+        loads: (0..report.policies.len()).map(|index| load::height(report, index, shape)).collect(),
+        schedule: schedule::height(report, shape),
+        survival: survival::height(report, shape),
+    };
+    let height = heights.loads.iter().sum::<u32>() + heights.schedule + heights.survival;
     let mut svg = String::new();
-    let root = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-    draw(&root, report, schedule_height).map_err(|error| SimulateError::Picture(error.to_string()))?;
+    let root = SVGBackend::with_string(&mut svg, (shape.width(), height)).into_drawing_area();
+    draw(&root, report, shape, &heights).map_err(|error| SimulateError::Picture(error.to_string()))?;
     drop(root);
-    Ok(svg)
+    Ok(dark::with_dark_colours(&svg))
 }
 
-fn draw(root: &Area<'_>, report: &Report, schedule_height: u32) -> Drawn {
+/// Of the parts, in pixels.
+struct Heights {
+    loads: Vec<u32>,
+    schedule: u32,
+    survival: u32,
+}
+
+fn draw(root: &Area<'_>, report: &Report, shape: Shape, heights: &Heights) -> Drawn {
     root.fill(&WHITE)?;
     let mut rest = root.clone();
-    for policy in &report.policies {
-        let (area, below) = rest.split_vertically(LOAD_HEIGHT);
-        load::draw(&area, report, policy)?;
+    for (index, height) in heights.loads.iter().enumerate() {
+        let (area, below) = rest.split_vertically(*height);
+        load::draw(&area, report, index, shape)?;
         rest = below;
     }
-    let (area, below) = rest.split_vertically(schedule_height);
-    schedule::draw(&area, report)?;
-    survival::draw(&below, report)?;
+    let (area, below) = rest.split_vertically(heights.schedule);
+    schedule::draw(&area, report, shape)?;
+    let (area, _) = below.split_vertically(heights.survival);
+    survival::draw(&area, report, shape)?;
     root.present()?;
     Ok(())
 }
 
-/// The part for a chart, and that for its legend.
-fn beside_legend<'a>(area: &Area<'a>) -> (Area<'a>, Area<'a>) {
-    area.split_horizontally(i32::try_from(WIDTH).unwrap_or(i32::MAX) - legend::WIDTH)
-}
-
-/// Frame and margins that all charts have.
-fn chart<'a, 'b>(area: &'a Area<'b>, title: impl Display) -> ChartBuilder<'a, 'b, SVGBackend<'b>> {
-    let mut builder = ChartBuilder::on(area);
-    builder
-        .margin(10)
-        .margin_right(24)
-        .x_label_area_size(46)
-        .y_label_area_size(76)
-        .caption(title.to_string(), ("sans-serif", 20, &INK));
-    builder
-}
-
 /// The size and colour of what is written on axes and in legends.
 fn small<'a>() -> TextStyle<'a> {
-    ("sans-serif", 16, &INK).into_text_style(&(WIDTH, LOAD_HEIGHT))
+    // The size of the picture is only asked for by fonts that are sized in parts of it.
+    ("sans-serif", 16, &INK).into_text_style(&(Shape::Wide.width(), 0))
 }

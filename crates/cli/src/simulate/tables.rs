@@ -10,6 +10,8 @@ use crate::text::grouped;
 
 /// Attempts that are told one by one; of the others only the last.
 const ATTEMPTS_TOLD: usize = 12;
+/// Characters of a line that a terminal shows without breaking it.
+const WIDTH: usize = 100;
 
 /// A table with its title.
 pub(super) struct Section {
@@ -22,14 +24,44 @@ pub(super) struct Section {
 /// For a terminal.
 pub(super) fn text(report: &Report) -> String {
     let tables = sections(report).into_iter().map(|section| {
-        let mut table = Table::new();
-        table.load_style(NOTHING).set_header(section.columns).add_rows(section.rows);
-        for column in table.column_iter_mut().skip(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{}\n{}\n", section.title, table.trim_fmt())
+        let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
+        format!("{}\n{}", section.title, parts.join("\n"))
     });
     format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
+}
+
+/// The columns of each part of a table that is wider than a terminal: each part has the rows' names.
+fn parts(section: &Section) -> Vec<Vec<usize>> {
+    let width = |column: usize| {
+        let cells = section.rows.iter().map(|row| row[column].chars().count());
+        cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
+    };
+    let (mut parts, mut taken) = (vec![vec![0]], width(0));
+    for column in 1..section.columns.len() {
+        let last = parts.last_mut().filter(|part| part.len() == 1 || taken + width(column) <= WIDTH);
+        match last {
+            Some(part) => part.push(column),
+            None => {
+                parts.push(vec![0, column]);
+                taken = width(0);
+            }
+        }
+        taken += width(column);
+    }
+    parts
+}
+
+fn part(section: &Section, columns: &[usize]) -> String {
+    let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
+    let mut table = Table::new();
+    table
+        .load_style(NOTHING)
+        .set_header(of(&section.columns))
+        .add_rows(section.rows.iter().map(|row| of(row)));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    format!("{}\n", table.trim_fmt())
 }
 
 /// What was simulated, in a sentence.
@@ -237,6 +269,20 @@ mod tests {
     fn a_chance_is_0_or_100_only_where_it_is() {
         let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
         assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
+    }
+
+    #[test]
+    fn a_table_that_is_wider_than_a_terminal_goes_on_below_with_the_names_of_its_rows() {
+        let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
+        let columns = columns.map(str::to_owned).to_vec();
+        let rows = vec![(0..6).map(|column| column.to_string()).collect()];
+        let section = Section { title: "t".to_owned(), columns, rows };
+        assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
+        let second = part(&section, &[0, 3]);
+        assert_eq!(
+            second.lines().map(str::trim_end).collect::<Vec<_>>(),
+            [format!(" attempt  {}", "c".repeat(40)), format!(" 0        {}3", " ".repeat(39)),]
+        );
     }
 
     #[test]

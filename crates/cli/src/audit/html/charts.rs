@@ -1,4 +1,4 @@
-//! Charts as inline SVG. Colours are the style sheet's, by class; no text is in colour alone.
+//! Charts, as tables and as inline SVG. Colours are the style sheet's, by class; no text is in colour alone.
 
 use std::fmt::Write as _;
 
@@ -11,12 +11,6 @@ use crate::text::grouped;
 /// Rows of a bar chart.
 pub(super) const ROWS_MAX: usize = 20;
 const WIDTH: f64 = 560.0;
-const ROW: f64 = 28.0;
-/// What a character of a label takes at most, and the room beside it.
-const CHARACTER: f64 = 8.2;
-const GAP: f64 = 10.0;
-/// Room for a count beside the longest bar.
-const COUNT: f64 = 64.0;
 /// Where the columns stand.
 const PLOT: Plot = Plot { left: 48.0, right: 552.0, top: 12.0, bottom: 192.0 };
 const HEIGHT: f64 = 220.0;
@@ -36,32 +30,22 @@ pub(super) fn class_of(code: &str) -> &'static str {
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"e0")
 }
 
-/// Horizontal bars: label, count, class.
+/// Horizontal bars: label, count, class. A table, since the letters of a drawing shrink with the screen.
 pub(super) fn bars(name: &str, rows: Vec<(String, u64, &'static str)>) -> String {
     let most = rows.iter().map(|(_, count, _)| *count).max().unwrap_or(0).max(1);
-    let longest = rows.iter().map(|(label, ..)| label.chars().count()).max().unwrap_or(0);
-    let start = CHARACTER * float(longest as u64) + GAP;
-    let height = ROW * float(rows.len() as u64);
-    let mut svg = open(name, height);
-    for (index, (label, count, class)) in rows.into_iter().enumerate() {
-        let top = ROW * float(index as u64);
-        let middle = top + ROW / 2.0;
-        let length = (WIDTH - start - COUNT) * float(count) / float(most);
-        let label = escape(&label);
+    let mut table = format!("<table class=\"bars\" aria-label=\"{name}\">\n");
+    for (label, count, class) in rows {
+        // One of very many is still to be seen.
+        let percent = if count > 0 { (100.0 * float(count) / float(most)).max(0.5) } else { 0.0 };
         let _ = writeln!(
-            svg,
-            "<g><title>{label}: {count}</title><text class=\"label\" x=\"{:.0}\" y=\"{middle:.1}\">{label}</text>\
-             <rect class=\"{class}\" x=\"{start:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>\
-             <text x=\"{:.1}\" y=\"{middle:.1}\">{}</text></g>",
-            start - GAP,
-            top + 5.0,
-            if count > 0 { length.max(2.0) } else { 0.0 },
-            ROW - 10.0,
-            start + length + 8.0,
+            table,
+            "<tr><th scope=\"row\">{}</th><td class=\"bar\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></td>\
+             <td class=\"number\">{}</td></tr>",
+            escape(&label),
             grouped(count),
         );
     }
-    svg + "</svg>\n"
+    table + "</table>\n"
 }
 
 /// Columns over time, stacked by error type, with a legend.
@@ -167,13 +151,14 @@ mod tests {
 
     #[test]
     fn a_bar_is_as_long_as_its_count_and_its_label_is_text() {
-        let svg = bars(
+        let table = bars(
             "n",
             vec![("<b>".to_owned(), 4, "e1"), ("x".to_owned(), 2, "e0"), ("y".to_owned(), 0, "e0")],
         );
-        assert!(svg.contains(">&lt;b&gt;</text>") && !svg.contains("<b>"), "{svg}");
-        for width in ["width=\"461.4\"", "width=\"230.7\"", "width=\"0.0\""] {
-            assert_eq!(svg.matches(width).count(), 1, "{width} in {svg}");
+        assert!(table.contains(">&lt;b&gt;</th>") && !table.contains("<b>"), "{table}");
+        for width in ["class=\"e1\" style=\"width:100.0%\"", "style=\"width:50.0%\"", "style=\"width:0.0%\""]
+        {
+            assert_eq!(table.matches(width).count(), 1, "{width} in {table}");
         }
     }
 }

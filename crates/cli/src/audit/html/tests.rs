@@ -63,14 +63,15 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
         "<h1>3 dead letters</h1>\n<p>in <strong>final-dlq</strong>, read 1970-01-02 00:00:00. All"
     ));
     for (count, part) in [
-        (4, "<svg class=\"chart\""),
+        (1, "<svg class=\"chart\""),
+        (3, "<table class=\"bars\""),
         (2, "<svg class=\"timeline\""),
         (4, "<circle class=\"failed\""),
         (2, "<td>attempt 2 failed</td>"),
         (1, "<td>sent here</td>"),
         (1, &format!("<a href=\"#g-{}\">2</a>", report.groups[0].fingerprint)),
         (1, &format!("<h3 id=\"g-{}\">", report.groups[0].fingerprint)),
-        (1, "RETRY_ATTEMPT_EXCEEDED: 2</title>"),
+        (1, "<th scope=\"row\">RETRY_ATTEMPT_EXCEEDED</th>"),
         (1, "<details open>"),
     ] {
         assert_eq!(page.matches(part).count(), count, "{part}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use serde::{Deserialize, Serialize};
 
 use crate::dead_letters::plain;
@@ -72,6 +72,29 @@ impl ArchivedMessage {
                 .collect(),
             body: message.body.clone(),
         }
+    }
+
+    /// The message as it was received, but for its receipt handle; `None` where the line was changed since, so that a time or
+    /// an attribute cannot be read.
+    #[must_use]
+    pub fn restored(self) -> Option<ReceivedMessage> {
+        let first_received_at = match &self.first_received_at {
+            Some(text) => Some(parse_rfc3339(text)?),
+            None => None,
+        };
+        Some(ReceivedMessage {
+            attributes: self.restored_attributes()?,
+            sent_at: parse_rfc3339(&self.sent_at)?,
+            first_received_at,
+            sqs_message_id: self.sqs_message_id,
+            receipt_handle: String::new(),
+            body: self.body,
+            receive_count: self.receive_count,
+            message_group_id: self.message_group_id,
+            trace_header: self.trace_header,
+            redriven_from: self.redriven_from,
+            queue_arn: self.queue_arn,
+        })
     }
 
     /// The message attributes as they were; `None` where the line was changed since, so that one of them cannot be read.

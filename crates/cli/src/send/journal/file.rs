@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::{Confirmed, Journal, JournalError, read};
-use crate::lines::Lines;
+use crate::send::reader::Form;
 
 /// Why a journal cannot be used. The command ends with exit code 2.
 #[derive(Debug, Error)]
@@ -84,6 +84,7 @@ pub(in crate::send) fn open(
     path: &Path,
     input: &Path,
     queue: &str,
+    form: &Form,
     must_exist: bool,
 ) -> Result<(Journal<File>, Confirmed), JournalFileError> {
     let path = path.to_owned();
@@ -106,7 +107,7 @@ pub(in crate::send) fn open(
         return Err(JournalFileError::OtherQueue { path, queue: other.clone() });
     }
     if !known.confirmed.is_empty() {
-        let lines = File::open(input).map(BufReader::new).map(Lines::new);
+        let lines = File::open(input).map(BufReader::new).map(|input| form.lines(input));
         let same = lines.and_then(|lines| known.confirmed.is_of(lines));
         let same = same.map_err(|error| JournalFileError::Input { input: input.to_owned(), error })?;
         if !same {

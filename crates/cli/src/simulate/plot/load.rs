@@ -4,25 +4,52 @@ use plotters::prelude::*;
 
 use super::axis::{self, Unit};
 use super::legend::{self, Mark};
-use super::{Area, Drawn, INK, POLICIES, QUIET, beside_legend, chart, small};
+use super::{Area, Drawn, INK, POLICIES, QUIET, Shape, small};
 use crate::simulate::Second;
-use crate::simulate::report::{PolicyReport, Report};
+use crate::simulate::report::Report;
 use crate::simulate::schedule::float;
-use crate::text::grouped;
+use crate::text::{grouped, shortened};
 
+const HEIGHT: u32 = 240;
 /// Columns at most; of the seconds in a column the busiest is drawn.
 const COLUMNS: u64 = 200;
 const SUCCEEDED: RGBColor = POLICIES[0];
 const FAILED: RGBColor = POLICIES[4];
 
-pub(super) fn draw(area: &Area<'_>, report: &Report, policy: &PolicyReport) -> Drawn {
-    // The same axes for all policies, or they could not be compared.
-    let end = report.policies.iter().map(|policy| policy.load.last_second() + 1).max().unwrap_or(1);
+/// Of the chart of the policy with this index.
+pub(super) fn height(report: &Report, index: usize, shape: Shape) -> u32 {
+    shape.height(HEIGHT, lines(report, index, shape))
+}
+
+/// All that a legend may have to say. It is the same for all policies: under one another, the first chart's is enough.
+fn lines(report: &Report, index: usize, shape: Shape) -> u32 {
+    if shape == Shape::Narrow && index > 0 {
+        return 0;
+    }
+    let outage = u32::from(report.scenario.outage_seconds.is_some());
+    let capacity = u32::from(report.scenario.capacity_per_second.is_some());
+    2 + outage + capacity + u32::from(width(end(report)) > 1)
+}
+
+/// The same axes for all policies, or they could not be compared.
+fn end(report: &Report) -> u64 {
+    report.policies.iter().map(|policy| policy.load.last_second() + 1).max().unwrap_or(1)
+}
+
+/// Seconds of a column.
+const fn width(end: u64) -> u64 {
+    end.div_ceil(COLUMNS)
+}
+
+pub(super) fn draw(area: &Area<'_>, report: &Report, index: usize, shape: Shape) -> Drawn {
+    let policy = &report.policies[index];
+    let end = end(report);
     let most = report.policies.iter().map(|policy| policy.load.busiest(0..end).calls).max().unwrap_or(1);
     let unit = Unit::of(end);
     let top = float(most.max(1)) * 1.05;
-    let (area, beside) = beside_legend(area);
-    let mut chart = chart(&area, format_args!("Load on the target: {}", policy.name))
+    let (area, beside) = shape.split(area, lines(report, index, shape));
+    let mut chart = shape
+        .chart(&area, &format!("Load on the target: {}", shortened(&policy.name, shape.name_characters())))
         .build_cartesian_2d(0.0..unit.from(end), 0.0..top)?;
     if let Some(seconds) = report.scenario.outage_seconds {
         let corners = [(0.0, 0.0), (unit.from(seconds.min(end)), top)];
@@ -37,12 +64,12 @@ pub(super) fn draw(area: &Area<'_>, report: &Report, policy: &PolicyReport) -> D
         .label_style(small())
         .x_desc(format!("time since the first message, {}", unit.name))
         .y_desc("calls per second")
-        .y_labels(5)
-        .x_labels(10)
+        .y_labels(usize::try_from(most + 1).unwrap_or(5).min(5)) // whole calls: no mark between two
+        .x_labels(shape.marks())
         .x_label_formatter(&|at| axis::short(*at))
         .y_label_formatter(&|calls| grouped(format!("{calls:.0}").parse().unwrap_or(0)))
         .draw()?;
-    let width = end.div_ceil(COLUMNS);
+    let width = width(end);
     let columns: Vec<_> = (0..end.div_ceil(width))
         .map(|column| (column * width, policy.load.busiest(column * width..(column + 1) * width)))
         .collect();
@@ -62,6 +89,9 @@ pub(super) fn draw(area: &Area<'_>, report: &Report, policy: &PolicyReport) -> D
         let line = [(0.0, capacity), (unit.from(end), capacity)];
         chart.draw_series([PathElement::new(line, INK.stroke_width(2))])?;
     }
+    if lines(report, index, shape) == 0 {
+        return Ok(());
+    }
     let mut entries = vec![(Mark::Patch(FAILED.into()), "failed".to_owned())];
     entries.push((Mark::Patch(SUCCEEDED.into()), "succeeded".to_owned()));
     if report.scenario.outage_seconds.is_some() {
@@ -73,5 +103,5 @@ pub(super) fn draw(area: &Area<'_>, report: &Report, policy: &PolicyReport) -> D
     if width > 1 {
         entries.push((Mark::Patch(TRANSPARENT), format!("(the busiest second of each {width})")));
     }
-    legend::draw(&beside, &entries)
+    legend::draw(&beside, shape, &entries)
 }

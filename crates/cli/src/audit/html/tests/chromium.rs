@@ -1,51 +1,15 @@
 //! The page in a real browser. `cargo xtask test` leaves this out, and says so, where there is none.
 
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
 use super::*;
-
-/// A directory of this test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("redeliver-chromium-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Opens the page in headless Chromium; what it prints.
-fn opened(scratch: &Scratch, page: &str, arguments: &[String]) -> String {
-    let file = scratch.0.join("page.html");
-    std::fs::write(&file, page).unwrap();
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1280,1800"])
-        .arg(format!("--user-data-dir={}", scratch.0.join("profile").display()))
-        .args(arguments)
-        .arg(format!("file://{}", file.display()))
-        .stdin(Stdio::null())
-        .output();
-    let output = output.unwrap_or_else(|error| {
-        panic!("chromium does not start ({error}); install it, or leave this out with `--skip chromium`")
-    });
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::browser::Scratch;
 
 #[test]
 fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
-    let scratch = Scratch::new("dom");
+    let scratch = Scratch::new();
     let page = page(&hostile(), true);
-    let dom = opened(&scratch, &page, &["--dump-dom".to_owned()]);
+    let dom = scratch.opened(&page, 1280, &["--dump-dom".to_owned()]);
     assert!(dom.contains("<title>2 dead letters in final-dlq</title>"), "{dom}");
-    for (tag, count) in [("<svg", 7), ("<script", 0), ("<img", 0)] {
+    for (tag, count) in [("<svg", 4), ("<script", 0), ("<img", 0)] {
         assert_eq!(dom.matches(tag).count(), count, "{tag} in {dom}");
     }
     for tag in ["<svg", "<details", "<tr", "<rect", "<circle", "<pre", "<section"] {
@@ -59,18 +23,52 @@ fn the_browser_sees_the_page_as_it_was_meant_and_runs_nothing() {
 
 #[test]
 fn the_browser_draws_the_page() {
-    let scratch = Scratch::new("picture");
+    let scratch = Scratch::new();
     let records: Vec<_> = (0..40)
         .map(|number| {
             let code = if number % 3 == 0 { "NON_RETRYABLE_ERROR" } else { "RETRY_ATTEMPT_EXCEEDED" };
             with_sent_seconds(record(code, "order 1 failed", number), i64::from(number) * 1000)
         })
         .collect();
-    let picture = scratch.0.join("page.png");
+    let picture = scratch.file("page.png");
     let argument = format!("--screenshot={}", picture.display());
-    opened(&scratch, &page(&records, false), &[argument]);
+    scratch.opened(&page(&records, false), 1280, &[argument]);
     let picture = std::fs::read(picture).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
     // Blank paper of this size is some 10 KB.
     assert!(picture.len() > 60_000, "{} bytes", picture.len());
+}
+
+/// Records with texts as long as they may be, with and without places where a line may break.
+fn long() -> Vec<DeadLetterRecord> {
+    let words =
+        "the provider of payments has answered with an error that nobody has seen before; ".repeat(12);
+    let mut foreign = foreign(&"y".repeat(400), 4);
+    foreign.message.attributes.insert("a".repeat(200), Attribute::string("v".repeat(500)));
+    foreign.message.sqs_message_id = "i".repeat(100);
+    let mut records: Vec<_> = (0..12)
+        .map(|number| {
+            with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "down", number), i64::from(number) * 5000)
+        })
+        .collect();
+    records.extend([
+        record("INVALID_MESSAGE_SCHEMA", &words, 20),
+        record("NON_RETRYABLE_ERROR", &"x".repeat(1000), 21),
+        foreign,
+    ]);
+    records.extend(hostile());
+    records
+}
+
+#[test]
+fn a_page_can_be_read_on_a_phone() {
+    let scratch = Scratch::new();
+    let page = page(&long(), true);
+    for width in [390, 500, 768, 1200] {
+        let measured = scratch.measured(&page, width);
+        assert_eq!(measured.window, f64::from(width));
+        assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
+        assert!(measured.tallest_row <= 400.0, "{measured:?}");
+        assert!(measured.smallest_letters >= 9.0, "{measured:?}");
+    }
 }

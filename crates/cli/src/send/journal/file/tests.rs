@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use redeliver_core::schema::MessageSchema;
+
 use super::*;
 use crate::send::Digest;
 
@@ -18,7 +20,8 @@ impl Directory {
     }
 
     fn open(&self, queue: &str, must_exist: bool) -> Result<(Journal<File>, Confirmed), JournalFileError> {
-        open(&self.0.join("input.sent"), &self.0.join("input"), queue, must_exist)
+        let form = Form::Body(MessageSchema::default());
+        open(&self.0.join("input.sent"), &self.0.join("input"), queue, &form, must_exist)
     }
 
     /// The first two lines are sent.

@@ -1,0 +1,257 @@
+//! What was purged or archived is sent again as a redrive would have sent it back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::Stage;
+use redeliver_core::message::{
+    Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage,
+};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::MessageSchema;
+use redeliver_embedded::EmbeddedQueue;
+
+use super::*;
+use crate::dead_letters::{Archive, ArchivedMessage, Filter};
+use crate::purge::purge;
+use crate::redrive::{Limits, Plan, Redrive};
+
+/// A source queue, a DLQ with dead letters in it, and a directory for backup and journal.
+struct Purging {
+    world: World,
+    dlq: EmbeddedQueue,
+    directory: PathBuf,
+}
+
+impl Purging {
+    fn new(dead_letters: Vec<Content>) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("redeliver-backup-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let directory = std::env::temp_dir().join(name);
+        fs::create_dir(&directory).unwrap();
+        let world = World::new();
+        let dlq = world.clock.block_on(async {
+            let dlq = world.sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
+            let messages: Vec<_> =
+                dead_letters.into_iter().map(|content| OutgoingMessage::new(content).unwrap()).collect();
+            for batch in pack(&messages) {
+                assert!(dlq.send_batch(batch).await.iter().all(Result::is_ok));
+            }
+            dlq
+        });
+        Self { world, dlq, directory }
+    }
+
+    /// All of the DLQ is in the returned file, and nowhere else.
+    fn purge(&self) -> PathBuf {
+        let path = self.directory.join("backup.jsonl");
+        let mut backup = Archive::create(&path).unwrap();
+        let all = Filter::new("true").unwrap();
+        let purging = purge(&self.dlq, &self.world.clock, &all, Some(&mut backup), &|| false);
+        let purged = self.world.clock.block_on(purging).unwrap();
+        assert_eq!(purged.deleted, purged.picked);
+        path
+    }
+
+    /// `redeliver send --backup`, with its journal.
+    fn send(&self, backup: &Path) -> Summary {
+        let form = || Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
+        let path = self.directory.join("backup.jsonl.sent");
+        let (mut journal, confirmed) = journal::open(&path, backup, "arn:source", &form(), false).unwrap();
+        let rules = Rules { form: form(), confirmed, ..Rules::default() };
+        let input = fs::read_to_string(backup).unwrap();
+        self.world.send_with(&input, rules, Some(&mut journal), pending())
+    }
+
+    /// `redeliver redrive --apply`.
+    fn redrive(&self) {
+        let redrive = Redrive {
+            dlq: &self.dlq,
+            source: &self.world.queue,
+            clock: &self.world.clock,
+            plan: &Plan { max_generation: 3, ..Plan::default() },
+            limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20 },
+            interrupted: &|| false,
+            progress: &|_| {},
+        };
+        let path = self.directory.join("redrive.jsonl");
+        let mut journal = crate::redrive::Journal::open(&path, "plan", "dlq", "source").unwrap();
+        self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
+    }
+
+    /// All of the source queue that its readers get to see.
+    fn source(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
+        self.world.sqs.set_faults(Default::default());
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let mut all = Vec::new();
+        self.world.clock.block_on(async {
+            loop {
+                let messages = self.world.queue.receive(request).await.unwrap();
+                if messages.is_empty() {
+                    return;
+                }
+                all.extend(messages.into_iter().map(|message| {
+                    let ReceivedMessage { body, attributes, message_group_id, trace_header, .. } = message;
+                    (body, attributes, message_group_id, trace_header)
+                }));
+            }
+        });
+        all.sort_by(|one, other| one.0.cmp(&other.0));
+        all
+    }
+}
+
+impl Drop for Purging {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn attribute(data_type: &str, value: AttributeValue) -> Attribute {
+    Attribute { data_type: data_type.to_owned(), value }
+}
+
+/// The n-th dead letter, with this text in its data and attributes of all types.
+fn dead(n: usize, text: &str) -> Content {
+    let body = format!(
+        "{{\"metadata\":{{\"message_id\":\"{n:08}-0000-4000-8000-000000000000\",\n \"retry_attempt\":5, \"tenant\":\"a\"}},\
+         \"data\":{{\"n\":{n}, \"x\":1.50,\"text\":{}}}}}",
+        serde_json::Value::from(text)
+    );
+    let producer = Attributes::from([
+        ("tenant".to_owned(), Attribute::string("t1")),
+        ("ErrorType".to_owned(), Attribute::string("the producer's own")),
+        ("n".to_owned(), attribute("Number.int", AttributeValue::Text("-4.50".to_owned()))),
+        ("bytes".to_owned(), attribute("Binary.png", AttributeValue::Binary(vec![0, 255, 10]))),
+    ]);
+    let record = DeadLetter {
+        stage: Stage::FailedMessageProcessor,
+        cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), unverified: false },
+        attempts: Some(5),
+        redrive_generation: None,
+        first_sent_time: None,
+        dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
+        source_queue_arn: None,
+        sqs_message_id: "m".to_owned(),
+        fingerprint: "0000000000000000".to_owned(),
+        folded_attributes: Default::default(),
+    };
+    let reason = DeadLetterReason::RetryAttemptExceeded;
+    let annotation = Annotation { reason, details: "Max retry attempts 5 exceeded".to_owned(), record };
+    let attributes = annotate(&producer, body.len(), &annotation);
+    assert!(attributes.contains_key("DeadLetter"));
+    Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
+}
+
+#[test]
+fn what_was_purged_comes_back_byte_for_byte_as_a_redrive_would_have_sent_it() {
+    let all = || {
+        let folded =
+            Attributes::from([("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
+        let without_document = Content { attributes: folded, ..dead(30, "plain") };
+        let of_any_text = dead(31, "\"\\é\u{7f}😀\u{2028}\t\r\n");
+        (0..30).map(|n| dead(n, "x")).chain([without_document, of_any_text]).collect::<Vec<_>>()
+    };
+    let redriven = Purging::new(all());
+    redriven.redrive();
+    let expected = redriven.source();
+    assert_eq!(expected.len(), 32);
+    assert!(expected[0].0.contains("\"redrive_generation\":1") && !expected[0].0.contains("retry_attempt"));
+    assert_eq!(expected[0].1.keys().collect::<Vec<_>>(), ["ErrorType", "bytes", "n", "tenant"]);
+
+    let purged = Purging::new(all());
+    let summary = purged.send(&purged.purge());
+    assert_eq!(summary, Summary { sent: 32, ..Summary::default() });
+    assert_eq!(purged.source(), expected);
+}
+
+#[test]
+fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
+    let purging = Purging::new(vec![dead(1, "x")]);
+    let backup = fs::read(purging.purge()).unwrap();
+    let check = |queue: &str| {
+        Backup::new(MessageSchema::default(), queue).check_queue(crate::lines::Lines::new(&*backup))
+    };
+    assert_eq!(check("arn:source"), Ok(()));
+    let refused = check(purging.dlq.arn()).unwrap_err();
+    assert!(
+        refused.ends_with("name the source queue, for it to be handled again; nothing was sent"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing_twice() {
+    let large = "\"".repeat(400_000);
+    let purging = Purging::new((0..20).map(|n| dead(n, if n == 3 { &large } else { "x" })).collect());
+    let backup = purging.purge();
+    let longest = fs::read_to_string(&backup).unwrap().lines().map(str::len).max().unwrap();
+    assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
+    purging.world.fail(Scope::Entry, When::Numbers(vec![2, 15]), Injection::Sender);
+    let first = purging.send(&backup);
+    assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, 1));
+    purging.world.sqs.set_faults(Default::default());
+    let second = purging.send(&backup);
+    assert_eq!((second.sent, second.sent_before, second.exit_code()), (2, 18, 0));
+    let sent: std::collections::BTreeSet<_> = purging.source().into_iter().map(|message| message.0).collect();
+    assert_eq!(sent.len(), 20);
+    assert_eq!(purging.send(&backup), Summary { sent_before: 20, ..Summary::default() });
+}
+
+#[test]
+fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_values() {
+    let archived = |content: Content, queue_arn: &str| {
+        let message = ReceivedMessage {
+            sqs_message_id: "sqs-1".to_owned(),
+            receipt_handle: String::new(),
+            body: content.body,
+            attributes: content.attributes,
+            sent_at: Timestamp::UNIX_EPOCH,
+            first_received_at: None,
+            receive_count: 1,
+            message_group_id: None,
+            trace_header: None,
+            redriven_from: None,
+            queue_arn: queue_arn.to_owned(),
+        };
+        serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
+    };
+    let good = archived(dead(1, "x"), "arn:dlq");
+    let lines = [
+        r#"{"sqs_message_id":["CANARY"]}"#.to_owned(),
+        "CANARY".to_owned(),
+        good.replacen("1970-01-01T00:00:00.000000Z", "CANARY", 1),
+        archived(Content { body: "CANARY".to_owned(), ..Content::default() }, "arn:dlq"),
+        archived(dead(1, "x"), "arn:source"),
+        archived(
+            Content {
+                body: dead(1, "x").body.replace("\"retry", "\"redrive_generation\":100,\"retry"),
+                ..dead(1, "x")
+            },
+            "arn:dlq",
+        ),
+        good,
+    ];
+    let world = World::new();
+    let form = Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
+    let rules = Rules { form, ..Rules::default() };
+    let summary = world.send_with(&lines.join("\n"), rules, None::<&mut Journal<Vec<u8>>>, pending());
+    assert_eq!((summary.sent, summary.invalid), (1, 6));
+    let problems = world.problems();
+    let foreign = "not a line of `audit --archive` or `purge --backup`";
+    for (problem, expected) in problems.iter().zip([
+        format!("1: {foreign}: it cannot be read from column 18 on"),
+        format!("2: {foreign}: it cannot be read from column 1 on"),
+        format!("3: {foreign}: a time or an attribute of it was changed"),
+        "4: would be dead-lettered again at once: not JSON".to_owned(),
+        "5: was read from this very queue".to_owned(),
+        "6: was sent back 100 times already".to_owned(),
+    ]) {
+        assert!(problem.starts_with(&expected) && !problem.contains("CANARY"), "{expected}: {problem}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The page in a real browser.
+
+use std::time::Duration;
+
+use redeliver_core::policy::Policy;
+
+use crate::browser::Scratch;
+use crate::cost::{Architecture, Prices};
+use crate::simulate::plot::{Shape, svg};
+use crate::simulate::{Report, Scenario, Trouble, run};
+
+/// A page of so many policies, whose names are long.
+fn page(policies: usize) -> String {
+    let scenario = Scenario {
+        messages: 50,
+        trouble: Trouble::Outage(Duration::from_secs(600)),
+        capacity: Some(1),
+        over: Duration::from_secs(600),
+        max_concurrency: None,
+        seed: 0,
+    };
+    let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
+    let measured = run(&policy, &scenario, &|_| {}).unwrap();
+    let mut report = Report::new(scenario, 604_800, Architecture::Arm64, Prices::list());
+    for number in 0..policies {
+        report.add(format!("a-policy-with-a-long-name-{number}"), &policy, measured.clone());
+    }
+    super::of(&report, &svg(&report, Shape::Wide).unwrap(), &svg(&report, Shape::Narrow).unwrap())
+}
+
+#[test]
+fn a_plan_can_be_read_on_a_phone() {
+    let scratch = Scratch::new();
+    let (one, six) = (page(1), page(6));
+    for (page, width) in [(&one, 390), (&six, 390), (&six, 500), (&six, 920)] {
+        let measured = scratch.measured(page, width);
+        assert_eq!(measured.window, f64::from(width));
+        assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
+        assert!(measured.tallest_row <= 120.0, "{measured:?}");
+        assert!(measured.smallest_letters >= 9.0, "{measured:?}");
+    }
+}
