@@ -10,7 +10,7 @@ use thiserror::Error;
 /// A file that cannot be used. The command ends with exit code 2.
 #[derive(Debug, Error)]
 #[error("{}: {reason}", .path.display())]
-pub(crate) struct FileError {
+pub struct FileError {
     path: PathBuf,
     reason: String,
 }

@@ -1,5 +1,7 @@
 //! The commands of the `redeliver` program, each with its arguments and its exit codes.
 
+pub mod account;
+pub mod applying;
 pub mod audit;
 pub mod check;
 pub mod completions;
@@ -20,12 +22,15 @@ pub mod local;
 mod loopback;
 pub mod man;
 mod markup;
+pub mod output;
 pub mod pause;
+mod people;
 pub mod polling;
 pub mod purge;
 pub mod redrive;
 pub mod send;
 pub mod simulate;
 pub mod status;
+pub mod tell;
 mod text;
 pub mod work;

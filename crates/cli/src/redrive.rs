@@ -19,11 +19,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 
-use crate::dead_letters::Filter;
+use crate::connection::QueueAddress;
 use crate::files::read_schema;
 use crate::format::Format;
 use crate::interrupt::Interrupt;
+use crate::output::document;
+use crate::people::grouped;
 use crate::text::escaped_lines;
+use crate::{account, tell};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -34,26 +37,28 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         .enable_all()
         .build()
         .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(run(arguments)));
-    match outcome {
-        Ok(report) => print(arguments, &report),
-        Err(error) => {
-            eprintln!("error: {}", escaped_lines(&error.to_string()));
-            ExitCode::from(2)
-        }
-    }
+        .and_then(|runtime| runtime.block_on(run(arguments)))
+        .and_then(|(report, missing)| print(arguments, &report, &missing));
+    outcome.unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
-async fn run(arguments: &Arguments) -> Result<Report, Failure> {
+/// What came of it, and what was named and is not there.
+async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
+    arguments.output.check()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?;
     let stack = arguments.from.stack().await?;
+    let connection = arguments.from.connection();
     let to = match (&arguments.to, &stack) {
-        (Some(url), _) => url.clone(),
-        (None, Some(stack)) => stack.source_queue_url()?.to_owned(),
+        (Some(address), _) => connection.source_queue(address).await?,
+        (None, Some(stack)) => {
+            connection.source_queue(&QueueAddress::Url(stack.source_queue_url()?.to_owned())).await?
+        }
         (None, None) => return Err("--to is missing".into()),
     };
-    let to = arguments.from.connection().source_queue(&to).await?;
     // By ARN: one queue may have several URLs.
     if to.queue.arn() == from.queue.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
@@ -67,33 +72,37 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
         plan: &plan,
         limits: Limits {
             rate: arguments.rate,
-            max: arguments.max,
+            max: arguments.picking.max(),
             stop_after_failures_percent: arguments.stop_after_failures,
         },
         interrupted: &|| interrupt.came(),
         progress: &|sent| bar.set_position(sent),
     };
-    let report = if arguments.apply {
-        let (from, to) = (from.queue.arn(), to.queue.arn());
+    let (from, to) = (from.queue.arn(), to.queue.arn());
+    let (report, is_first_run) = if arguments.applying.is_wanted() {
+        account::announce(connection, format_args!("sending back from {from} to {to}")).await;
         let id = id_of(arguments, from, to);
         let path = arguments
             .journal
             .clone()
             .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
-        eprintln!("journal: {}", path.display());
-        redrive.apply(&mut Journal::open(&path, &id, from, to)?).await?
+        tell::remark(format_args!("journal: {}", path.display()));
+        let mut journal = Journal::open(&path, &id, from, to)?;
+        let is_first_run = journal.is_new();
+        (redrive.apply(&mut journal).await?, is_first_run)
     } else {
-        redrive.dry_run().await?
+        (redrive.dry_run().await?, true)
     };
     bar.finish_and_clear();
-    Ok(report)
+    // What an earlier run has sent back is not missing; and who has not seen all does not know.
+    let knows = report.is_covered() && is_first_run;
+    let missing = if knows { plan.pick.missing() } else { Vec::new() };
+    Ok((report, missing))
 }
 
 fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     Ok(Plan {
-        filter: arguments.filter.as_deref().map(Filter::new).transpose()?,
-        ids: arguments.ids.iter().cloned().collect(),
-        group: arguments.group.clone(),
+        pick: arguments.picking.pick()?,
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         max_generation: arguments.max_generation,
@@ -104,10 +113,11 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
 /// What is sent decides; how fast and how much does not.
 fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
-    let mut ids = arguments.ids.clone();
+    let picking = &arguments.picking;
+    let mut ids = picking.ids.clone();
     ids.sort();
     let selection =
-        [or_none(&arguments.filter), ids.join(","), or_none(&arguments.group), or_none(&arguments.edit)];
+        [or_none(&picking.filter), ids.join(","), or_none(&picking.group), or_none(&arguments.edit)];
     let [filter, ids, group, edit] = &selection;
     let mut parts = vec![from, to, filter, ids, group, edit];
     parts.extend(arguments.new_id.then_some("--new-id"));
@@ -115,29 +125,35 @@ fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
 }
 
 fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos} sent back, {elapsed}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+    let style = ProgressStyle::with_template("{spinner} {human_pos} sent back, {elapsed}");
+    let bar = ProgressBar::new_spinner();
+    tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner())))
 }
 
-#[expect(clippy::print_stdout, reason = "the report is this command's output")]
-fn print(arguments: &Arguments, report: &Report) -> ExitCode {
-    match arguments.format {
+fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.applying.is_wanted();
+    arguments.output.write(&match arguments.format {
         // Reasons name members that somebody else has named.
-        Format::Table => print!("{}", escaped_lines(&report.table(arguments.apply))),
-        Format::Json => println!("{:#}", report.json()),
+        Format::Table => escaped_lines(&report.table(applied)),
+        Format::Json => document("redrive", &report.json()),
+    })?;
+    if !applied && report.planned > 0 {
+        arguments.applying.remark_that_nothing_was_done();
     }
-    if !arguments.apply && report.planned > 0 {
-        eprintln!("nothing was done: add --apply");
+    for sentence in missing {
+        tell::error(sentence);
     }
-    ExitCode::from(exit_code(report, arguments.max))
+    let code = exit_code(report, arguments.picking.max());
+    Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
 }
 
 fn exit_code(report: &Report, max: u64) -> u8 {
     if report.interrupted {
-        eprintln!("interrupted: run it again to finish");
+        tell::warning("interrupted: run it again to finish");
         130
     } else if report.stopped {
-        eprintln!("stopped: {} of {} came straight back", report.came_back_count(), report.sent);
+        let (came_back, sent) = (grouped(report.came_back_count()), grouped(report.sent));
+        tell::warning(format_args!("stopped: {came_back} of {sent} came straight back"));
         5
     } else if !report.is_covered() && report.sent < max {
         4

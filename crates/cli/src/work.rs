@@ -32,6 +32,7 @@ pub use health::{Health, Vitals};
 pub use stop::Stop;
 pub use worker::{Limits, Worker};
 
+use crate::tell;
 use prepared::{Prepared, prepare};
 use server::HealthServer;
 use signals::Signals;
@@ -44,7 +45,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         Ok(Ended::Finished) => ExitCode::SUCCESS,
         Ok(Ended::BrokenOff) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("error: {error}");
+            tell::error(error);
             ExitCode::from(2)
         }
     }
@@ -115,7 +116,7 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
         pin_mut!(signal, time_is_up);
         match select(signal, time_is_up).await {
             Either::Left((name, _)) => name,
-            Either::Right(_) => "--shutdown-seconds",
+            Either::Right(_) => "--shutdown",
         }
     };
     pin_mut!(impatient);
@@ -135,9 +136,18 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
 }
 
 /// What the process itself does, on standard error; what becomes of messages is on standard output.
-fn log(event: &str, mut line: Value) {
+fn log(event: &str, line: Value) {
+    write_line("INFO", event, line);
+}
+
+/// What somebody should look at.
+fn warn(event: &str, line: Value) {
+    write_line("WARN", event, line);
+}
+
+fn write_line(level: &str, event: &str, mut line: Value) {
     line["timestamp"] = rfc3339(SystemClock.now()).into();
-    line["level"] = "INFO".into();
+    line["level"] = level.into();
     line["event"] = event.into();
     // Where nobody reads it, the messages go on all the same.
     let _ = writeln!(std::io::stderr(), "{line}");

@@ -12,6 +12,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::delete;
+use crate::people::grouped;
 
 /// Requests at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
 const RECEIVERS_MAX: u64 = 16;
@@ -60,10 +61,10 @@ impl Coverage {
     #[must_use]
     pub fn incompleteness(&self) -> String {
         let Self { seen, approximate, unreadable, .. } = self;
-        let seen = format!("{seen} of about {approximate} messages were seen");
+        let seen = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
         match unreadable {
             0 => seen,
-            _ => format!("{seen}, and {unreadable} more could not be understood and stay"),
+            _ => format!("{seen}, and {} more could not be understood and stay", grouped(*unreadable)),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::format::Format;
+use crate::output::Output;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
@@ -22,7 +23,8 @@ Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the
 Exit codes:
   0  every message was processed or dead-lettered
   1  a message is unaccounted for, or still waiting when the run was interrupted
-  2  bad usage, an unreadable file, an endpoint that refuses, or an interrupt before all was sent")]
+  2  bad usage, an unreadable file, an endpoint that refuses, or an interrupt before
+     all was sent")]
 pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
@@ -58,6 +60,9 @@ pub struct Arguments {
     /// How to print the report
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Where the report goes
+    #[command(flatten)]
+    pub output: Output,
     /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,

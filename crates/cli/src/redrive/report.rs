@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::plan::{Reason, SendBack, Verdict};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
+use crate::people::grouped;
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
@@ -126,7 +127,7 @@ impl Report {
     pub fn table(&self, applied: bool) -> String {
         let mut text = String::new();
         let mut line = |name: &str, count: u64| {
-            let _infallible = writeln!(text, " {name:<38} {count:>8}");
+            let _infallible = writeln!(text, " {name:<38} {:>9}", grouped(count));
         };
         if applied {
             line("sent back", self.sent);
@@ -153,7 +154,8 @@ impl Report {
             let _infallible = writeln!(text, "e.g. {new} was {old}");
         }
         for (reason, (count, examples)) in &self.staying {
-            let _infallible = writeln!(text, "{count} stay: {reason} (e.g. {})", examples.join(", "));
+            let _infallible =
+                writeln!(text, "{} stay: {reason} (e.g. {})", grouped(*count), examples.join(", "));
         }
         if let Some(coverage) = self.coverage.filter(|coverage| !coverage.complete) {
             let _infallible = writeln!(text, "{}: run it again for the rest", coverage.incompleteness());

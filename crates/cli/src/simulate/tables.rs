@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{PolicyReport, Report};
-use crate::text::grouped;
+use crate::people::{grouped, span};
 
 /// Attempts that are told one by one; of the others only the last.
 const ATTEMPTS_TOLD: usize = 12;
@@ -204,11 +204,6 @@ fn row(name: &str, report: &Report, value: impl Fn(&PolicyReport) -> String) -> 
     std::iter::once(name.to_owned()).chain(report.policies.iter().map(value)).collect()
 }
 
-/// `1h 30m`: as it is written on the command line.
-pub(super) fn span(seconds: u64) -> String {
-    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
-}
-
 /// One digit after the point, and never 0 or 100 for what is not.
 fn percent(share: f64) -> String {
     const CERTAIN: f64 = 1e-9;
@@ -237,10 +232,5 @@ mod tests {
     fn a_chance_is_0_or_100_only_where_it_is() {
         let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
         assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
-    }
-
-    #[test]
-    fn spans_are_written_as_they_are_read() {
-        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1day"]);
     }
 }

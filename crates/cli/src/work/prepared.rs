@@ -14,6 +14,7 @@ use redeliver_core::ports::{Clock as _, Function, Queue as _};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::MessageProcessor;
+use serde_json::json;
 use thiserror::Error;
 
 use super::settings::Settings;
@@ -31,7 +32,7 @@ pub(super) struct Prepared {
 /// Messages would come back while they are still being handled.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
-    "{url}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation-seconds), so messages \
+    "{url}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation), so messages \
      would come back while they are being handled; set the visibility timeout to {} s, which is six times as much, or give less \
      time to a batch",
     (.invocation * 6).min(43_200)
@@ -95,11 +96,11 @@ impl Prepared {
         let limits = arguments.limits();
         check_visibility(&known, limits.invocation.as_secs())?;
         if !known.attributes.contains_key("RedrivePolicy") {
-            eprintln!(
-                "warning: {queue_url} has no redrive policy: a message that {} can neither handle nor hand on comes back for \
-                 ever",
+            let remark = format!(
+                "a message that {} can neither handle nor hand on comes back for ever: give the queue a redrive policy",
                 name.as_str()
             );
+            super::warn("no_redrive_policy", json!({ "queue": queue_url, "remark": remark }));
         }
         let vitals = Arc::new(Vitals::new(name.as_str(), SystemClock.now()));
         self.health.workers.push(Arc::clone(&vitals));

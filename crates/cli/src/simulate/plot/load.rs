@@ -5,10 +5,10 @@ use plotters::prelude::*;
 use super::axis::{self, Unit};
 use super::legend::{self, Mark};
 use super::{Area, Drawn, INK, POLICIES, QUIET, beside_legend, chart, small};
+use crate::people::grouped;
 use crate::simulate::Second;
 use crate::simulate::report::{PolicyReport, Report};
 use crate::simulate::schedule::float;
-use crate::text::grouped;
 
 /// Columns at most; of the seconds in a column the busiest is drawn.
 const COLUMNS: u64 = 200;
