@@ -29,8 +29,6 @@ pub(crate) use requests::Requests;
 pub(crate) use which::{FINAL_DLQ, SOURCE};
 pub use which::{OneQueue, Queues, Role};
 
-use crate::tell;
-
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
@@ -350,14 +348,10 @@ impl Stack {
 }
 
 fn in_some_region(config: SdkConfig) -> SdkConfig {
-    let config = match config.region() {
+    match config.region() {
         Some(_) => config,
         None => config.into_builder().region(Region::from_static("us-east-1")).build(),
-    };
-    if let Some(region) = config.region() {
-        tell::detail(format_args!("region {region}, endpoint {}", config.endpoint_url().unwrap_or("of AWS")));
     }
-    config
 }
 
 async fn known(client: aws_sdk_sqs::Client, url: &str) -> Result<KnownQueue, ConnectionError> {

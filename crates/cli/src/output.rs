@@ -13,14 +13,14 @@ use crate::files::FileError;
 #[derive(Clone, Debug, Default, Args)]
 pub struct Output {
     /// Write there instead of standard output; a file that is there is not overwritten
-    #[arg(short, long = "output", value_name = "FILE")]
-    file: Option<PathBuf>,
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 impl Output {
     /// The file, if one is named.
     pub(crate) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+        self.output.as_deref()
     }
 
     /// Before the work: a file that is there already is refused.
@@ -38,7 +38,7 @@ impl Output {
             None => (io::stdout().write_all(text.as_bytes()), Path::new("standard output")),
         };
         match written {
-            Err(error) if self.file.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(FileError::new(name, format_args!("cannot be written: {error}")))
             }
             _ => Ok(()),
@@ -89,7 +89,7 @@ mod tests {
     fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
         let path = std::env::temp_dir().join(format!("redeliver-output-{}", std::process::id()));
         std::fs::write(&path, "precious").unwrap();
-        let output = Output { file: Some(path.clone()) };
+        let output = Output { output: Some(path.clone()) };
         let expected = format!(
             "{}: is there already; name another file, so that nothing is overwritten",
             path.display()

@@ -179,6 +179,9 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Box<dyn std:
             sources: sources.clone(),
         }));
     }
+    if unread.is_empty() && readings.is_empty() {
+        return Err("the source queue is not known: name it with --queue".into());
+    }
     if readings.is_empty() {
         return Err(format!("{}: is its function connected?", unread.join(", ")).into());
     }

@@ -16,17 +16,19 @@ const VERBOSE: u8 = 2;
 /// Of the whole process, as the colours of `console` are.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
+const OF_ALL: &str = "Options of all commands";
+
 /// How much is said, and in which colours.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Voice {
-    /// Say more on standard error: the region and each request to AWS
-    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    /// Say more on standard error: each request to AWS, and how it was answered
+    #[arg(short, long, global = true, help_heading = OF_ALL, conflicts_with = "quiet")]
     verbose: bool,
     /// Say only warnings and errors on standard error: no remarks, no progress
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = OF_ALL)]
     quiet: bool,
     /// Whether to use colours; `auto` is on a terminal without `NO_COLOR`
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    #[arg(long, global = true, help_heading = OF_ALL, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
 
@@ -91,6 +93,11 @@ pub(crate) fn detail(what: impl Display) {
 
 pub(crate) fn is_verbose() -> bool {
     LEVEL.load(Ordering::Relaxed) >= VERBOSE
+}
+
+/// From now on warnings and errors alone: of a process whose log is read by programs.
+pub(crate) fn hush() {
+    LEVEL.store(QUIET, Ordering::Relaxed);
 }
 
 /// A progress bar that is not seen where nothing but warnings is wanted.

@@ -41,6 +41,8 @@ use signals::Signals;
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
+    // Standard error has JSON lines.
+    tell::hush();
     match run(arguments) {
         Ok(Ended::Finished) => ExitCode::SUCCESS,
         Ok(Ended::BrokenOff) => ExitCode::from(1),

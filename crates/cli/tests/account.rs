@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::sync::mpsc::{Receiver, channel};
 
 const QUEUE: &str = r#"{"Attributes":{"QueueArn":"arn:aws:sqs:eu-central-1:123456789012:orders"}}"#;
+const SENT: &str = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[]}"#;
 const CALLER: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>\
     <Arn>arn:aws:iam::123456789012:user/ana</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
@@ -19,12 +20,13 @@ fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
-            let (authorization, is_sts) = read(&stream);
+            let (authorization, action) = read(&stream);
             let _the_test_is_over = sender.send(authorization);
-            let (status, body) = match (is_sts, has_sts) {
-                (false, _) => ("200 OK", QUEUE),
-                (true, true) => ("200 OK", CALLER),
-                (true, false) => ("404 Not Found", "no such service"),
+            let (status, body) = match (action.as_str(), has_sts) {
+                ("GetQueueAttributes", _) => ("200 OK", QUEUE),
+                ("SendMessageBatch", _) => ("200 OK", SENT),
+                (_, true) => ("200 OK", CALLER),
+                (_, false) => ("404 Not Found", "no such service"),
             };
             let head =
                 format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -34,27 +36,28 @@ fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     (url, authorizations)
 }
 
-/// Who has signed, and whether STS is asked.
-fn read(stream: &TcpStream) -> (String, bool) {
+/// Who has signed, and the action; of STS nothing.
+fn read(stream: &TcpStream) -> (String, String) {
     let mut reader = BufReader::new(stream);
-    let (mut authorization, mut length) = (String::new(), 0);
+    let (mut authorization, mut action, mut length) = (String::new(), String::new(), 0);
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).expect("a head");
-        match line.trim_end().split_once(": ") {
-            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
-                value.clone_into(&mut authorization)
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            match line.trim_end() {
+                "" => break,
+                _ => continue,
             }
-            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                length = value.parse().expect("a number");
-            }
-            None if line.trim_end().is_empty() => break,
+        };
+        match name.to_ascii_lowercase().as_str() {
+            "authorization" => value.clone_into(&mut authorization),
+            "x-amz-target" => value.trim_start_matches("AmazonSQS.").clone_into(&mut action),
+            "content-length" => length = value.parse().expect("a number"),
             _ => {}
         }
     }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("a body");
-    (authorization, body.starts_with(b"Action=GetCallerIdentity"))
+    reader.read_exact(&mut vec![0; length]).expect("a body");
+    (authorization, action)
 }
 
 /// The program with credentials in its environment and a profile `prod` in a file.
@@ -119,6 +122,11 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     let journal =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}.sent", std::process::id()));
     let apply = ["--apply", "--journal", journal.to_str().expect("UTF-8")];
+    let of = |has_sts, more: &[&str]| {
+        let told = of(has_sts, more);
+        std::fs::remove_file(&journal).expect("it was written");
+        told
+    };
     let known = of(true, &apply);
     assert!(
         known.starts_with(&format!("account 123456789012 (arn:aws:iam::123456789012:user/ana): {queue}\n")),
@@ -130,5 +138,4 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     assert!(!quiet.contains("account"), "{quiet}");
     let verbose = of(true, &[&apply[..], &["--verbose"]].concat());
     assert!(verbose.contains("AmazonSQS.GetQueueAttributes\n  200 (request id none)\n"), "{verbose}");
-    let _the_answer_was_no_confirmation = std::fs::remove_file(journal);
 }

@@ -7,6 +7,7 @@ use aws_sdk_sqs::error::{ProvideErrorMetadata as _, SdkError};
 use aws_sdk_sqs::operation::get_queue_url::GetQueueUrlError;
 
 use super::{Connection, ConnectionError, Stack, said};
+use crate::tell;
 
 impl Connection {
     /// The queues of the deployment whose names begin with `name`, which is `PREFIX-STAGE`.
@@ -27,7 +28,7 @@ impl Connection {
             found => found,
         };
         let source = match source {
-            None => source_of(&client, intermediate.as_ref().unwrap_or(&annotation)).await?,
+            None => source_of(&client, intermediate.as_ref().unwrap_or(&annotation)).await,
             found => found,
         };
         let outputs = [
@@ -59,15 +60,19 @@ pub(super) fn is_missing<R>(error: &SdkError<GetQueueUrlError, R>) -> bool {
     is_known || error.code().is_some_and(|code| code.ends_with("NonExistentQueue"))
 }
 
-/// The queue whose DLQ this is.
-async fn source_of(client: &Client, dlq_url: &str) -> Result<Option<String>, ConnectionError> {
-    let answer = client.list_dead_letter_source_queues().queue_url(dlq_url).send().await;
-    let answer = answer.map_err(|error| ConnectionError::Queue {
-        queue: dlq_url.to_owned(),
-        action: "sqs:ListDeadLetterSourceQueues",
-        reason: said(&error),
-    })?;
-    Ok(answer.queue_urls.into_iter().next())
+/// The queue whose DLQ this is. Who only reads the final DLQ can do without it.
+async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
+    match client.list_dead_letter_source_queues().queue_url(dlq_url).send().await {
+        Ok(answer) => answer.queue_urls.into_iter().next(),
+        Err(error) => {
+            tell::warning(format_args!(
+                "the source queue is not found: {}; check your permission for sqs:ListDeadLetterSourceQueues on {dlq_url}, or name \
+                 the queue with --queue",
+                said(&error)
+            ));
+            None
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,6 +113,15 @@ mod tests {
         let stack = deployment(answers).await.unwrap();
         assert_eq!(stack.source_queue_url().unwrap(), "http://127.0.0.1:1/0/my-orders");
         assert_eq!(stack.intermediate_dlq_url(), None, "as with the strategy visibility");
+    }
+
+    #[tokio::test]
+    async fn without_the_source_queue_the_final_dlq_can_be_read_all_the_same() {
+        let refused = (400, json!({ "__type": "InvalidAction", "message": "no" }));
+        let answers =
+            [url("annotation"), url("final-dlq"), url("intermediate-dlq"), missing(), missing(), refused];
+        let stack = deployment(answers).await.unwrap();
+        assert!(stack.final_dlq_url().is_ok() && stack.source_queue_url().is_err());
     }
 
     #[tokio::test]

@@ -85,7 +85,7 @@ impl Queues {
                 .map(async |address| Ok(Role { role: "queue", known: connection.find(address).await? }));
             return futures_util::future::try_join_all(found).await;
         };
-        let mut urls = vec![(SOURCE, stack.source_queue_url()?)];
+        let mut urls: Vec<_> = stack.source_queue_url().map(|url| (SOURCE, url)).into_iter().collect();
         urls.extend(stack.intermediate_dlq_url().map(|url| ("intermediate DLQ", url)));
         urls.extend([("annotation", stack.annotation_queue_url()?), (FINAL_DLQ, stack.final_dlq_url()?)]);
         let found =

@@ -72,7 +72,8 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 #[test]
 fn without_a_backup_nothing_is_deleted() {
     let (clock, _, queue) = world();
-    let purged = purge(&queue, &clock, &picked("true"), u64::MAX, None, &|| false);
+    let pick = picked("true");
+    let purged = purge(&queue, &clock, &pick, u64::MAX, None, &|| false);
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
@@ -82,7 +83,8 @@ fn without_a_backup_nothing_is_deleted() {
 fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let ((clock, _, queue), path) = (world(), file("max"));
     let mut backup = Archive::create(&path).unwrap();
-    let purged = purge(&queue, &clock, &picked("true"), 7, Some(&mut backup), &|| false);
+    let pick = picked("true");
+    let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false);
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, 7)), (7, 7, 0));
     let depth = clock.block_on(queue.depth()).unwrap();

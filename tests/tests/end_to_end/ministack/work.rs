@@ -206,6 +206,20 @@ async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused(
 }
 
 #[tokio::test]
+async fn a_warning_is_a_line_of_json_as_all_others_are() {
+    let (topology, target) = (topology().await, HttpTarget::start().await);
+    let mut command = command(&topology, target.url(), &["final-dlq-annotator", "--wait", "1s", "--verbose"]);
+    command.env("ANNOTATION_QUEUE_URL", &topology.final_dlq.url).env("FINAL_DLQ_URL", &topology.source.url);
+    let mut process = command.spawn().unwrap();
+    let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
+    let line = next_line(&mut stderr).await;
+    assert_eq!((&line["level"], &line["event"]), (&json!("WARN"), &json!("no_redrive_policy")), "{line}");
+    assert_eq!(line["queue"], topology.final_dlq.url);
+    assert_eq!(next_line(&mut stderr).await["event"], "started");
+    process.kill().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_key_that_is_rotated_while_it_works_spends_no_attempt() {
     let (topology, rotation) = (topology().await, Rotation::start().await);
     let mut command =
