@@ -14,7 +14,7 @@ use crate::tell;
 Examples:
   redeliver completions bash \\
     > ~/.local/share/bash-completion/completions/redeliver
-  redeliver completions zsh > ~/.zfunc/_redeliver  # fpath+=~/.zfunc before compinit
+  redeliver completions zsh > ~/.zfunc/_redeliver  # fpath+=~/.zfunc
   redeliver completions fish > ~/.config/fish/completions/redeliver.fish
   redeliver completions powershell >> $PROFILE
   redeliver completions elvish >> ~/.config/elvish/rc.elv

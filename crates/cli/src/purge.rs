@@ -26,7 +26,8 @@ use crate::{account, tell};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver purge --stack redeliver-prod --group 21d708b3fca00092 --backup group.jsonl
+  redeliver purge --stack redeliver-prod --backup one.jsonl \\
+    --ids 0191f3a2-7b1c-7d3e-8f00-000000000001
   redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
     --where '.error_type == \"MESSAGE_EXPIRED\"'
 

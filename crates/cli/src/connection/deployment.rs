@@ -56,8 +56,10 @@ async fn url_of(client: &Client, name: &str) -> Result<Option<String>, Connectio
 }
 
 pub(super) fn is_missing<R>(error: &SdkError<GetQueueUrlError, R>) -> bool {
+    // By JSON, and by the query protocol before it, whose code SQS still tells beside.
+    let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
     let is_known = error.as_service_error().is_some_and(GetQueueUrlError::is_queue_does_not_exist);
-    is_known || error.code().is_some_and(|code| code.ends_with("NonExistentQueue"))
+    is_known || error.code().is_some_and(is_code)
 }
 
 /// The queue whose DLQ this is. Who only reads the final DLQ can do without it.

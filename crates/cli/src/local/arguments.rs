@@ -12,7 +12,7 @@ use crate::output::Output;
 #[command(after_help = "\
 Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
-  redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl --format json
+  redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl
   redeliver local orders.jsonl --strategy visibility
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders

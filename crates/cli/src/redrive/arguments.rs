@@ -21,7 +21,8 @@ Examples:
   redeliver redrive --queue orders-dlq --to orders --max 10
   redeliver redrive --stack redeliver-prod --apply \\
     --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'
-  redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 --rate 20 --apply
+  redeliver redrive --stack redeliver-prod --apply \\
+    --group 21d708b3fca00092 --rate 20
   redeliver redrive --prefix orders --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
     --edit '.body.data.currency = \"EUR\"' --apply
   redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
