@@ -9,7 +9,7 @@ mod copies;
 mod csv;
 mod error;
 #[cfg(test)]
-mod examples;
+pub(crate) mod examples;
 mod groups;
 mod html;
 mod json_text;
@@ -39,58 +39,68 @@ pub use groups::{Group, OTHER};
 pub use over_time::{OverTime, Span};
 pub use report::{Context, Report, Tally};
 
-use auditor::{Audited, Auditor, Wanted};
+use auditor::{Audited, Auditor};
 pub(crate) use table::groups_for_people;
 use view::View;
 
 use crate::connection::KnownQueue;
-use crate::dead_letters::{Archive, Filter};
-use crate::files::create_output;
+use crate::dead_letters::{Archive, Pick};
+use crate::people::counted;
+use crate::tell;
 
 /// Reads the queue and prints what is in it.
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(Audited { report, still_hidden, remark }) => {
+        Ok(audited) => {
+            let Audited { report, missing, output_closed, still_hidden, remark } = &audited;
             if let Some(remark) = remark {
-                eprintln!("warning: {remark}");
+                tell::warning(remark);
             }
-            if let Some(sentence) = report.incompleteness().filter(|_| !says_it_itself(arguments)) {
-                eprintln!("warning: {sentence}");
+            let told = says_it_itself(arguments) || *output_closed;
+            if let Some(sentence) = report.incompleteness().filter(|_| !told) {
+                tell::warning(sentence);
             }
-            if still_hidden > 0 {
-                eprintln!(
-                    "warning: {still_hidden} messages stay hidden from other readers for up to two minutes"
-                );
+            for sentence in missing {
+                tell::error(sentence);
             }
-            exit_code(&report)
+            if *still_hidden > 0 {
+                let messages = counted(*still_hidden, "message");
+                tell::warning(format_args!(
+                    "{messages} stay hidden from other readers for up to ten minutes"
+                ));
+            }
+            exit_code(&audited)
         }
         Err(error) => {
-            eprintln!("error: {}", crate::text::escaped_lines(&error.to_string()));
+            tell::error(error);
             ExitCode::from(2)
         }
     }
 }
 
 /// As documented in `--help`.
-fn exit_code(report: &Report) -> ExitCode {
-    ExitCode::from(match (report.complete, report.total) {
-        (false, _) => 4,
-        (true, 0) => 0,
-        (true, _) => 3,
+fn exit_code(audited: &Audited) -> ExitCode {
+    let Audited { report, missing, output_closed, .. } = audited;
+    let has_ended_as_asked = report.complete || report.max_reached || *output_closed;
+    ExitCode::from(match (has_ended_as_asked, missing.is_empty(), report.total) {
+        (false, ..) => 4,
+        (true, false, _) => 1,
+        (true, true, 0) => 0,
+        (true, true, _) => 3,
     })
 }
 
 /// The table on standard output has the sentence already.
 fn says_it_itself(arguments: &Arguments) -> bool {
-    arguments.format == Format::Table && arguments.output.is_none() && arguments.show.is_none()
+    arguments.format == Format::Table && arguments.output.file().is_none() && arguments.show.is_none()
 }
 
 fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
-    let wanted = match (&arguments.show, &arguments.filter) {
-        (Some(id), _) => Wanted::One(id.clone()),
-        (None, Some(filter)) => Wanted::Matching(Filter::new(filter)?),
-        (None, None) => Wanted::All,
+    arguments.output.check()?;
+    let pick = match &arguments.show {
+        Some(id) => Pick::one(id),
+        None => arguments.picking.pick()?,
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AuditError::Start)?;
@@ -107,7 +117,7 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
             queue: arn.rsplit(':').next().unwrap_or_default().to_owned(),
             retention: retention.map(Duration::from_secs),
             now: SystemClock.now(),
-            filter: arguments.filter.clone(),
+            filter: arguments.picking.filter.clone(),
         };
         let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
         let mut output = output(arguments)?;
@@ -117,7 +127,8 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
             bar.set_position(seen);
         };
         let auditor = Auditor {
-            wanted,
+            pick,
+            max: arguments.picking.max(),
             tally: Tally::new(context),
             archive,
             view: view(arguments),
@@ -125,12 +136,15 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
         };
         let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
         bar.finish_and_clear();
+        if let (Err(_), Some(ours)) = (&audited, arguments.output.file()) {
+            let _nothing_is_in_it = std::fs::remove_file(ours);
+        }
         audited
     })
 }
 
 fn view(arguments: &Arguments) -> Box<dyn View> {
-    let colours = arguments.output.is_none() && console::colors_enabled();
+    let colours = arguments.output.file().is_none() && console::colors_enabled();
     let reveal = arguments.reveal;
     if arguments.show.is_some() {
         return Box::new(show::Show { reveal, colours, printed: 0 });
@@ -145,10 +159,8 @@ fn view(arguments: &Arguments) -> Box<dyn View> {
 }
 
 fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, AuditError> {
-    let output: Box<dyn Write> = match &arguments.output {
-        Some(path) => {
-            Box::new(create_output(path).map_err(|error| AuditError::File { path: path.clone(), error })?)
-        }
+    let output: Box<dyn Write> = match arguments.output.file() {
+        Some(path) => Box::new(crate::output::create(path)?),
         None => Box::new(io::stdout().lock()),
     };
     Ok(BufWriter::new(output))
@@ -171,7 +183,7 @@ async fn interrupted() {
     #[cfg(not(unix))]
     let asked = std::future::pending::<()>();
     select(Box::pin(ctrl_c), Box::pin(asked)).await;
-    eprintln!("interrupted: giving the messages back");
+    tell::remark("interrupted: giving the messages back");
 }
 
 /// On standard error, and only where that is a terminal.
@@ -179,8 +191,8 @@ fn progress_bar() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} messages read, {elapsed}");
-    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} messages read, {elapsed}");
+    tell::progress(ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
+use crate::tell;
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver check --messages examples/messages.jsonl
-  redeliver check --messages orders.jsonl --data-schema order.schema.json
+  redeliver check examples/messages.jsonl
+  redeliver check orders.jsonl --data-schema order.schema.json
   redeliver check --policy policy.json
 
 Exit codes:
@@ -27,12 +28,12 @@ Exit codes:
 #[group(required = true, multiple = true)]
 pub struct Arguments {
     /// Messages: JSON Lines, one body a line, or one JSON document over several lines. `-` is standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(value_name = "FILE")]
     messages: Option<PathBuf>,
     /// A retry policy
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// A JSON Schema for `data`; with --messages they are checked against it too
+    /// A JSON Schema for `data`; messages are checked against it, too
     #[arg(long, value_name = "FILE")]
     data_schema: Option<PathBuf>,
 }
@@ -53,7 +54,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             ExitCode::from(1)
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            tell::error(error);
             ExitCode::from(2)
         }
     }

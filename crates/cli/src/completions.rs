@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
+use crate::tell;
+
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver completions bash > ~/.local/share/bash-completion/completions/redeliver
-  redeliver completions zsh > ~/.zfunc/_redeliver        # with fpath+=~/.zfunc before compinit
+  redeliver completions bash \\
+    > ~/.local/share/bash-completion/completions/redeliver
+  redeliver completions zsh > ~/.zfunc/_redeliver  # fpath+=~/.zfunc
   redeliver completions fish > ~/.config/fish/completions/redeliver.fish
   redeliver completions powershell >> $PROFILE
   redeliver completions elvish >> ~/.config/elvish/rc.elv
@@ -30,7 +33,7 @@ pub struct Arguments {
 pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
     match io::stdout().write_all(&script(arguments.shell, command)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("error: standard output: {error}");
+            tell::error(format_args!("standard output: {error}"));
             ExitCode::from(2)
         }
         // Whoever has read enough, as `head` does, has got what they wanted.

@@ -1,22 +1,39 @@
 //! Which account, region and queue: as in the AWS CLI, or by the stack's name.
 
+mod deployment;
+mod endpoint;
+mod profile;
+mod queue_address;
+mod requests;
+mod which;
+
 use std::collections::BTreeMap;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_sqs::config::Credentials;
+use aws_runtime::env_config::file::EnvConfigFiles;
+use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
 use aws_sdk_sqs::error::ProvideErrorMetadata;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
-use redeliver_aws::targets::{TargetAddress, is_loopback};
+use redeliver_core::ports::Queue as _;
 use thiserror::Error;
+
+pub use endpoint::EndpointError;
+pub(crate) use endpoint::is_on_this_machine;
+pub use profile::ProfileError;
+pub use queue_address::{NoQueueAddress, QueueAddress};
+pub(crate) use requests::Requests;
+pub(crate) use which::{FINAL_DLQ, SOURCE};
+pub use which::{OneQueue, Queues, Role};
 
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// A profile of the AWS configuration files; for single sign-on, export its credentials first
+    /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single sign-on,
+    /// export its credentials and leave this out
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region; by default the profile's, or `AWS_REGION`
@@ -30,12 +47,8 @@ pub struct Connection {
 /// Which DLQ.
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterQueue {
-    /// The URL of a DLQ, of this project or not
-    #[arg(long, value_name = "URL", required_unless_present = "stack", conflicts_with = "stack")]
-    queue_url: Option<String>,
-    /// The name of a redeliver stack: its final DLQ
-    #[arg(long, value_name = "NAME")]
-    stack: Option<String>,
+    #[command(flatten)]
+    which: OneQueue,
     /// Read the queue although it has a redrive policy: reading counts as receiving, and may move its messages on
     #[arg(long)]
     force: bool,
@@ -47,15 +60,47 @@ pub struct DeadLetterQueue {
 #[derive(Debug, Error)]
 pub enum ConnectionError {
     /// The endpoint is no URL.
-    #[error("--endpoint-url {0}")]
-    Endpoint(String),
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// The profile is not there.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// SQS refuses or does not answer.
-    #[error("{url}: {reason}; check the URL, the region and your permission for sqs:GetQueueAttributes")]
+    #[error("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")]
     Queue {
-        /// The queue's URL.
-        url: String,
+        /// The queue, as it was named.
+        queue: String,
+        /// What was tried.
+        action: &'static str,
         /// What SQS says.
         reason: String,
+    },
+    /// There is no queue of this name.
+    #[error(
+        "there is no queue {name} in this account and region ({region}); check the name, --region and --profile"
+    )]
+    NoQueue {
+        /// The name.
+        name: String,
+        /// The region.
+        region: String,
+    },
+    /// An ARN and `--region` say two things.
+    #[error("{arn} is not in the region {region}: leave --region out")]
+    Region {
+        /// The queue.
+        arn: String,
+        /// `--region`.
+        region: String,
+    },
+    /// No queue has the names of such a deployment.
+    #[error(
+        "there is no queue {name}-annotation or {name}-final-dlq; check --prefix, --stage, the region and the account, or name \
+         the queues with --queue"
+    )]
+    Deployment {
+        /// Prefix and stage.
+        name: String,
     },
     /// It is not where messages end.
     #[error(
@@ -86,7 +131,8 @@ pub enum ConnectionError {
     },
     /// The stack is another one than ours.
     #[error(
-        "stack {name} has no output {output}: is it a redeliver stack? Otherwise give the queues' URLs themselves"
+        "{name} has no {output}: is it a redeliver stack? A construct in an app of your own is found by --prefix and --stage, any \
+         queue by --queue"
     )]
     Output {
         /// The stack's name.
@@ -111,13 +157,13 @@ impl DeadLetterQueue {
     /// # Errors
     /// If there is none, or it may not be read.
     pub async fn open(&self) -> Result<KnownQueue, ConnectionError> {
-        let url = match (&self.queue_url, self.stack().await?) {
-            (_, Some(stack)) => stack.final_dlq_url()?.to_owned(),
-            (url, None) => url.clone().unwrap_or_default(),
+        let queue = match (&self.which.queue, self.stack().await?) {
+            (Some(address), _) => self.connection.find(address).await?,
+            (None, Some(stack)) => self.connection.queue(stack.final_dlq_url()?).await?,
+            (None, None) => unreachable!("clap asks for one of them"),
         };
-        let queue = self.connection.queue(&url).await?;
         if queue.attributes.contains_key("RedrivePolicy") && !self.force {
-            return Err(ConnectionError::WouldMove { url });
+            return Err(ConnectionError::WouldMove { url: queue.queue.url().to_owned() });
         }
         Ok(queue)
     }
@@ -127,10 +173,7 @@ impl DeadLetterQueue {
     /// # Errors
     /// If CloudFormation does not know it.
     pub async fn stack(&self) -> Result<Option<Stack>, ConnectionError> {
-        match &self.stack {
-            Some(name) => self.connection.stack(name).await.map(Some),
-            None => Ok(None),
-        }
+        self.which.stack(&self.connection).await
     }
 
     /// Where AWS is.
@@ -144,28 +187,77 @@ impl Connection {
     /// Credentials, region and endpoint.
     ///
     /// # Errors
-    /// If the endpoint is no URL.
+    /// If the endpoint is no URL, or the profile is not there.
     pub async fn sdk_config(&self) -> Result<SdkConfig, ConnectionError> {
+        self.sdk_config_in(None).await
+    }
+
+    /// The same in the region of a queue, unless `--region` names one.
+    ///
+    /// # Errors
+    /// See [`Connection::sdk_config`].
+    pub async fn sdk_config_in(&self, region: Option<&str>) -> Result<SdkConfig, ConnectionError> {
+        let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
         let mut loader = aws_config::defaults(BehaviorVersion::latest());
-        if let Some(profile) = &self.profile {
-            loader = loader.profile_name(profile);
-        }
-        if let Some(region) = &self.region {
-            loader = loader.region(Region::new(region.clone()));
+        if let Some(region) = &region {
+            loader = loader.region(region.clone());
         }
         if let Some(url) = &self.endpoint_url {
-            let address = TargetAddress::parse(url, true)
-                .map_err(|reason| ConnectionError::Endpoint(reason.to_string()))?;
             loader = loader.endpoint_url(url);
-            if matches!(&address, TargetAddress::Url(url) if is_loopback(url)) {
+            if is_on_this_machine(url)? {
                 loader = loader.credentials_provider(emulator_credentials());
             }
         }
-        let config = loader.load().await;
-        Ok(match config.region() {
-            Some(_) => config,
-            None => config.into_builder().region(Region::from_static("us-east-1")).build(),
-        })
+        if let Some(profile) = &self.profile {
+            profile::check(profile, &EnvConfigFiles::default()).await?;
+            // The SDK's own chain would ask the environment first.
+            let config = loader.profile_name(profile).load().await;
+            let provider =
+                SharedCredentialsProvider::new(profile::credentials(profile, config.region().cloned()));
+            return Ok(in_some_region(config.into_builder().credentials_provider(provider).build()));
+        }
+        Ok(in_some_region(loader.load().await))
+    }
+
+    /// A client of SQS, in this region unless `--region` names one.
+    pub(crate) async fn sqs_client(
+        &self,
+        region: Option<&str>,
+    ) -> Result<aws_sdk_sqs::Client, ConnectionError> {
+        let config = self.sdk_config_in(region).await?;
+        let config = client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests).build();
+        Ok(aws_sdk_sqs::Client::from_conf(config))
+    }
+
+    /// A queue by its URL, name or ARN.
+    ///
+    /// # Errors
+    /// If SQS does not know it, or does not answer.
+    pub async fn find(&self, address: &QueueAddress) -> Result<KnownQueue, ConnectionError> {
+        if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
+            && there != region
+        {
+            return Err(ConnectionError::Region { arn: arn.clone(), region: region.clone() });
+        }
+        let client = self.sqs_client(address.region()).await?;
+        let (name, account) = match address {
+            QueueAddress::Url(url) => return known(client, url).await,
+            QueueAddress::Name(name) => (name, None),
+            QueueAddress::Arn { name, account, .. } => (name, Some(account.clone())),
+        };
+        let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
+        let answer = request.send().await.map_err(|error| match deployment::is_missing(&error) {
+            true => ConnectionError::NoQueue {
+                name: address.to_string(),
+                region: client.config().region().map(ToString::to_string).unwrap_or_default(),
+            },
+            false => ConnectionError::Queue {
+                queue: address.to_string(),
+                action: "sqs:GetQueueUrl",
+                reason: said(&error),
+            },
+        })?;
+        known(client, &answer.queue_url.unwrap_or_default()).await
     }
 
     /// A queue by its URL.
@@ -173,35 +265,24 @@ impl Connection {
     /// # Errors
     /// If SQS does not know it, or does not answer.
     pub async fn queue(&self, url: &str) -> Result<KnownQueue, ConnectionError> {
-        let config = client_config(&self.sdk_config().await?, Some(POLL_TIMEOUT)).build();
-        let client = aws_sdk_sqs::Client::from_conf(config);
-        let failed = |reason: String| ConnectionError::Queue { url: url.to_owned(), reason };
-        let answer = client
-            .get_queue_attributes()
-            .queue_url(url)
-            .attribute_names(QueueAttributeName::All)
-            .send()
-            .await
-            .map_err(|error| failed(said(&error)))?;
-        let attributes: BTreeMap<_, _> = answer
-            .attributes
-            .unwrap_or_default()
-            .into_iter()
-            .map(|(name, value)| (name.as_str().to_owned(), value))
-            .collect();
-        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN".to_owned()))?;
-        Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
+        self.find(&QueueAddress::Url(url.to_owned())).await
     }
 
-    /// A queue to send messages to, by its URL.
+    /// A queue to send messages to.
     ///
     /// # Errors
     /// If it is a FIFO queue, or SQS does not know it, or does not answer.
-    pub async fn source_queue(&self, url: &str) -> Result<KnownQueue, ConnectionError> {
-        if url.ends_with(".fifo") {
-            return Err(ConnectionError::Fifo { url: url.to_owned() });
+    pub async fn source_queue(&self, address: &QueueAddress) -> Result<KnownQueue, ConnectionError> {
+        if address.is_fifo() {
+            return Err(ConnectionError::Fifo { url: address.to_string() });
         }
-        self.queue(url).await
+        self.find(address).await
+    }
+
+    #[cfg(test)]
+    pub(crate) fn to_endpoint(url: &str) -> Self {
+        let region = Some("eu-central-1".to_owned());
+        Self { profile: None, region, endpoint_url: Some(url.to_owned()) }
     }
 
     /// The outputs of a stack.
@@ -209,7 +290,8 @@ impl Connection {
     /// # Errors
     /// If CloudFormation does not know it, or does not answer.
     pub async fn stack(&self, name: &str) -> Result<Stack, ConnectionError> {
-        let client = aws_sdk_cloudformation::Client::new(&self.sdk_config().await?);
+        let config = aws_sdk_cloudformation::config::Builder::from(&self.sdk_config().await?);
+        let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
         let failed = |reason: String| ConnectionError::Stack { name: name.to_owned(), reason };
         let answer = client.describe_stacks().stack_name(name).send().await;
         let stacks = answer.map_err(|error| failed(said(&error)))?.stacks.unwrap_or_default();
@@ -263,6 +345,30 @@ impl Stack {
         let missing = || ConnectionError::Output { name: self.name.clone(), output };
         self.outputs.get(output).map(String::as_str).ok_or_else(missing)
     }
+}
+
+fn in_some_region(config: SdkConfig) -> SdkConfig {
+    match config.region() {
+        Some(_) => config,
+        None => config.into_builder().region(Region::from_static("us-east-1")).build(),
+    }
+}
+
+async fn known(client: aws_sdk_sqs::Client, url: &str) -> Result<KnownQueue, ConnectionError> {
+    let failed = |reason: String| ConnectionError::Queue {
+        queue: url.to_owned(),
+        action: "sqs:GetQueueAttributes",
+        reason,
+    };
+    let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+    let attributes = request.send().await.map_err(|error| failed(said(&error)))?.attributes;
+    let attributes: BTreeMap<_, _> = attributes
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, value)| (name.as_str().to_owned(), value))
+        .collect();
+    let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN".to_owned()))?;
+    Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
 }
 
 /// An emulator on this machine believes anybody: nobody should have to look for credentials for it.

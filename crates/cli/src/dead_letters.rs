@@ -3,12 +3,14 @@
 mod archive;
 mod delete;
 mod filter;
+mod picking;
 mod reader;
 mod record;
 
 pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
 pub use delete::delete;
 pub use filter::{Filter, FilterError};
+pub use picking::{Pick, Picking};
 pub(crate) use reader::HIDDEN;
 pub use reader::{Coverage, Reader, ReaderError};
 pub(crate) use record::plain;

@@ -7,10 +7,11 @@ use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::types::ScalingConfig;
+use redeliver_core::ports::Queue as _;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::connection::said;
+use crate::connection::{Connection, ConnectionError, Requests, Role, said};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -55,11 +56,32 @@ impl LambdaError {
     }
 }
 
+/// The mappings that read a queue.
+///
+/// # Errors
+/// If there is no connection, or Lambda refuses or does not answer.
+pub async fn mappings_of(
+    connection: &Connection,
+    queue: &Role,
+) -> Result<Vec<Mapping>, Box<dyn std::error::Error>> {
+    Ok(EventSources::beside(connection, queue).await?.of(queue.known.queue.arn()).await?)
+}
+
 impl EventSources {
+    /// Those of a queue's region.
+    ///
+    /// # Errors
+    /// If there is no connection.
+    pub async fn beside(connection: &Connection, queue: &Role) -> Result<Self, ConnectionError> {
+        let region = queue.known.queue.arn().split(':').nth(3);
+        Ok(Self::new(&connection.sdk_config_in(region).await?))
+    }
+
     /// Those of an account and a region.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
-        Self { client: Client::new(config) }
+        let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
+        Self { client: Client::from_conf(config) }
     }
 
     /// The mappings that read a queue.

@@ -12,7 +12,7 @@ use thiserror::Error;
 /// A file that cannot be used. The command ends with exit code 2.
 #[derive(Debug, Error)]
 #[error("{}: {reason}", .path.display())]
-pub(crate) struct FileError {
+pub struct FileError {
     path: PathBuf,
     reason: String,
 }
@@ -22,6 +22,9 @@ impl FileError {
         Self { path: path.to_owned(), reason: reason.to_string() }
     }
 }
+
+/// Of a file that is not overwritten.
+pub(crate) const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
 
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path)
@@ -48,10 +51,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "it is there already; name another file, so that nothing is overwritten",
-        ),
+        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
         _ => error,
     })
 }
@@ -83,7 +83,7 @@ mod tests {
         create_output(&path).unwrap().write_all(b"precious").unwrap();
         for error in [create_new(&path), create_output(&path)].map(|created| created.unwrap_err().to_string())
         {
-            assert_eq!(error, "it is there already; name another file, so that nothing is overwritten");
+            assert_eq!(error, IS_THERE);
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         #[cfg(unix)]

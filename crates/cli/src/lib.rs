@@ -1,7 +1,9 @@
 //! The commands of the `redeliver` program, each with its arguments and its exit codes.
 
+pub mod account;
 #[cfg(test)]
 mod altered;
+pub mod applying;
 pub mod audit;
 #[cfg(test)]
 mod browser;
@@ -22,7 +24,9 @@ pub mod local;
 mod loopback;
 pub mod man;
 mod markup;
+pub mod output;
 pub mod pause;
+mod people;
 pub mod polling;
 pub mod purge;
 pub mod redrive;
@@ -30,5 +34,6 @@ pub mod send;
 mod signals;
 pub mod simulate;
 pub mod status;
+pub mod tell;
 mod text;
 pub mod work;

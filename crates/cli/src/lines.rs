@@ -9,6 +9,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Content, NotSendable, OutgoingMessage};
 
 use crate::files::FileError;
+use crate::tell;
 
 /// What is kept of a line at most: a whole message, and the end of its line.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
@@ -101,7 +102,7 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     if is_standard_input(path) {
         if io::stdin().is_terminal() {
-            eprintln!("reading messages from standard input, one a line; end with Ctrl-D");
+            tell::remark("reading messages from standard input, one a line; end with Ctrl-D");
         }
         return Ok(Box::new(BufReader::new(io::stdin())));
     }

@@ -34,17 +34,19 @@ use run::Plan;
 pub(crate) use run::progress_bar;
 
 use crate::format::Format;
+use crate::output::document;
+use crate::people::grouped;
+use crate::tell;
 
 /// Runs the loop and prints what came of it.
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match Plan::new(arguments).map_err(Into::into).and_then(|plan| run(arguments, plan)) {
-        Ok(report) => print(arguments, &report),
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let plan = arguments.output.check().and_then(|()| Plan::new(arguments)).map_err(Into::into);
+    let report = plan.and_then(|plan| run(arguments, plan));
+    report.and_then(|report| print(arguments, &report)).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
 fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::error::Error>> {
@@ -56,15 +58,14 @@ fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::err
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the report is this command's output")]
-fn print(arguments: &Arguments, report: &Report) -> ExitCode {
-    match arguments.format {
-        Format::Table => print!("{}", report.table()),
-        Format::Json => println!("{}", report.json()),
-    }
+fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    arguments.output.write(&match arguments.format {
+        Format::Table => report.table(),
+        Format::Json => document("local", report),
+    })?;
     let problems = report.problems();
     for problem in &problems {
-        eprintln!("error: {problem}");
+        tell::error(problem);
     }
-    ExitCode::from(u8::from(!problems.is_empty()))
+    Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }

@@ -1,14 +1,19 @@
 //! The `redeliver` program.
 
+mod version;
+
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use redeliver::tell::{Voice, colors_of};
 use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, simulate, status, work};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]
-#[command(name = "redeliver", version, max_term_width = 100)]
+#[command(name = "redeliver", version = version::VERSION.as_str(), max_term_width = 100)]
 struct Arguments {
+    #[command(flatten)]
+    voice: Voice,
     #[command(subcommand)]
     command: Command,
 }
@@ -20,11 +25,11 @@ enum Command {
     Check(check::Arguments),
     Audit(Box<audit::Arguments>),
     Redrive(Box<redrive::Arguments>),
-    Purge(purge::Arguments),
+    Purge(Box<purge::Arguments>),
     Send(Box<send::Arguments>),
-    Status(status::Arguments),
-    Pause(pause::PauseArguments),
-    Resume(pause::ResumeArguments),
+    Status(Box<status::Arguments>),
+    Pause(Box<pause::PauseArguments>),
+    Resume(Box<pause::ResumeArguments>),
     Work(work::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -32,7 +37,13 @@ enum Command {
 
 fn main() -> ExitCode {
     redeliver_aws::telemetry::panics_without_text();
-    match Arguments::parse().command {
+    let command = Arguments::command().color(colors_of(std::env::args_os()));
+    let arguments = match Arguments::from_arg_matches(&command.get_matches()) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    arguments.voice.apply();
+    match arguments.command {
         Command::Local(arguments) => local::main(&arguments),
         Command::Simulate(arguments) => simulate::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),

@@ -8,6 +8,8 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use crate::tell;
+
 /// Write the manual pages, one a command, into a directory.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -32,7 +34,7 @@ pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
     match write(&arguments.directory, command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}: {error}", arguments.directory.display());
+            tell::error(format_args!("{}: {error}", arguments.directory.display()));
             ExitCode::from(2)
         }
     }
@@ -78,7 +80,8 @@ fn closing(text: &str) -> Roff {
             "Examples:" => {
                 roff.control("SH", ["EXAMPLES"]).control("nf", []);
                 for line in rest.lines() {
-                    roff.text([roman(line.trim())]);
+                    // What goes on from the line before is set in.
+                    roff.text([roman(line.strip_prefix("  ").unwrap_or(line).trim_end())]);
                 }
                 roff.control("fi", []);
             }

@@ -1,5 +1,5 @@
-//! `redeliver pause` and `redeliver resume`: stop and start the functions of a stack at its queues, for an outage that should
-//! not spend attempts.
+//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage that
+//! should not spend attempts.
 
 mod switch;
 
@@ -9,59 +9,77 @@ use clap::Args;
 use futures_util::future::join_all;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
+use serde::Serialize;
 
-use crate::connection::{Connection, ConnectionError, Stack};
+use crate::applying::Applying;
+use crate::connection::{Connection, Queues, Role, SOURCE};
 use crate::event_sources::{EventSources, Mapping};
+use crate::format::Format;
+use crate::output::{Output, document};
+use crate::{account, tell};
 pub use switch::{Outcome, Wanted, switch};
 
 /// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
+///
+/// Shows which event source mappings would be disabled, and does it only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver pause --stack redeliver-prod
-  redeliver pause --stack redeliver-prod --all --region eu-central-1
+  redeliver pause --stack redeliver-prod --apply
+  redeliver pause --prefix orders --stage prod --apply
+  redeliver pause --queue orders --apply
+  redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply
 
-Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. What is
-being processed is brought to its end. Messages wait up to the queue's retention. Pausing what is paused changes nothing.
-A deployment of the stack may enable it again.
+Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at most. What is \
+being processed is brought to its end. Messages wait up to the queue's retention. Pausing what is paused changes nothing. \
+`redeliver resume` starts all of it again. A deployment of the stack may do so, too.
 
 Exit codes:
-  0  paused
+  0  paused, or would be
   1  a mapping is not Disabled; the others are
-  2  bad usage, or the stack, its queues or its mappings cannot be read: nothing was changed")]
+  2  bad usage, or queues or mappings cannot be read: nothing was changed")]
 pub struct PauseArguments {
+    /// Also the mappings of the intermediate DLQ (no retry is scheduled) and of the annotation queue
+    #[arg(long, conflicts_with = "queues")]
+    all: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Start calling the target again, after `pause`.
+/// Start again what `pause` has stopped: all functions of a deployment.
+///
+/// Shows which event source mappings would be enabled, and does it only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver resume --stack redeliver-prod
-  redeliver resume --stack redeliver-prod --all --region eu-central-1
+  redeliver resume --stack redeliver-prod --apply
+  redeliver resume --prefix orders --stage prod --apply
+  redeliver resume --queue orders --region eu-central-1 --apply
 
-Enables the event source mapping of the source queue, and waits until it is Enabled, for three minutes at most. Resuming
-what is not paused changes nothing.
+Enables each event source mapping that is not enabled, of the source queue and of those that `pause --all` stops, and waits \
+until they are Enabled, for three minutes at most. Resuming what is not paused changes nothing.
 
 Exit codes:
-  0  resumed
+  0  resumed, or would be
   1  a mapping is not Enabled; the others are
-  2  bad usage, or the stack, its queues or its mappings cannot be read: nothing was changed")]
+  2  bad usage, or queues or mappings cannot be read: nothing was changed")]
 pub struct ResumeArguments {
     #[command(flatten)]
     which: Which,
 }
 
-/// Which mappings.
+/// Which mappings, and how it is told.
 #[derive(Debug, Args)]
 struct Which {
-    /// The name of a redeliver stack
-    #[arg(long, value_name = "NAME")]
-    stack: String,
-    /// Also those of the intermediate DLQ (no retry is scheduled) and of the annotation queue
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    queues: Queues,
+    #[command(flatten)]
+    applying: Applying,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    #[command(flatten)]
+    output: Output,
     #[command(flatten)]
     connection: Connection,
 }
@@ -69,79 +87,144 @@ struct Which {
 /// Pauses and prints what changed.
 #[must_use]
 pub fn pause(arguments: &PauseArguments) -> ExitCode {
-    bring(&arguments.which, Wanted::Disabled)
+    bring(&arguments.which, arguments.all, Wanted::Disabled)
 }
 
-/// Resumes and prints what changed.
+/// Resumes and prints what changed: all, since nobody knows how much was paused.
 #[must_use]
 pub fn resume(arguments: &ResumeArguments) -> ExitCode {
-    bring(&arguments.which, Wanted::Enabled)
+    bring(&arguments.which, true, Wanted::Enabled)
 }
 
-/// A mapping and the queue that it reads.
+/// A mapping, the queue that it reads, and where it can be changed.
 struct Reading {
     queue: String,
     mapping: Mapping,
+    sources: EventSources,
 }
 
-fn bring(which: &Which, wanted: Wanted) -> ExitCode {
+/// What became of a mapping, or would.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Changed {
+    queue: String,
+    function: String,
+    uuid: String,
+    from: String,
+    to: &'static str,
+    /// What went wrong.
+    error: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Report {
+    applied: bool,
+    mappings: Vec<Changed>,
+}
+
+fn bring(which: &Which, all: bool, wanted: Wanted) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcomes = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(which, wanted)));
-    match outcomes {
-        Ok(outcomes) => print(&outcomes, wanted),
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let report = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(which, all, wanted)));
+    report.and_then(|report| print(which, &report, wanted)).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
-async fn run(which: &Which, wanted: Wanted) -> Result<Vec<(Reading, Outcome)>, Box<dyn std::error::Error>> {
-    let stack = which.connection.stack(&which.stack).await?;
-    let sources = EventSources::new(&which.connection.sdk_config().await?);
-    let mut readings = Vec::new();
-    for url in urls(&stack, which.all)? {
-        let arn = which.connection.queue(url).await?.queue.arn().to_owned();
-        let queue = arn.rsplit(':').next().unwrap_or(&arn).to_owned();
-        let mappings = sources.of(&arn).await?;
+async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Box<dyn std::error::Error>> {
+    which.output.check()?;
+    let readings = readings(which, all).await?;
+    let applied = which.applying.is_wanted();
+    let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
+    let outcomes = if applied {
+        let mut queues: Vec<_> = readings.iter().map(|reading| reading.queue.as_str()).collect();
+        queues.dedup();
+        account::announce(&which.connection, format_args!("{} {}", wanted.doing(), queues.join(", "))).await;
+        if !is_there {
+            tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
+        }
+        let outcomes = readings
+            .iter()
+            .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
+        join_all(outcomes).await
+    } else {
+        vec![Outcome::Already; readings.len()]
+    };
+    let mappings = readings.into_iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
+        let error = if let Outcome::Failed(word) = outcome { Some(word) } else { None };
+        let Mapping { function, uuid, state: from, .. } = mapping;
+        Changed { queue: last_part(&queue).to_owned(), function, uuid, from, to: wanted.state(), error }
+    });
+    Ok(Report { applied, mappings: mappings.collect() })
+}
+
+async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Box<dyn std::error::Error>> {
+    let (mut readings, mut unread) = (Vec::new(), Vec::new());
+    for role in which.queues.open(&which.connection).await? {
+        // Queues that were named are all meant; people read the final DLQ.
+        let is_meant =
+            matches!(role.role, SOURCE | "queue") || (all && role.role != crate::connection::FINAL_DLQ);
+        if !is_meant {
+            continue;
+        }
+        let Role { known, .. } = &role;
+        let queue = known.queue.arn().to_owned();
+        let sources = EventSources::beside(&which.connection, &role).await?;
+        let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
-            return Err(format!("no event source mapping reads {queue}: is its function connected?").into());
+            unread.push(format!("no event source mapping reads {}", last_part(&queue)));
         }
-        readings.extend(mappings.into_iter().map(|mapping| Reading { queue: queue.clone(), mapping }));
+        readings.extend(mappings.into_iter().map(|mapping| Reading {
+            queue: queue.clone(),
+            mapping,
+            sources: sources.clone(),
+        }));
     }
-    if readings.iter().any(|reading| reading.mapping.state != wanted.state()) {
-        eprintln!("waiting until Lambda says {}…", wanted.state());
+    if unread.is_empty() && readings.is_empty() {
+        return Err("the source queue is not known: name it with --queue".into());
     }
-    let outcomes = readings.iter().map(|reading| switch(&sources, &SystemClock, &reading.mapping, wanted));
-    let outcomes = join_all(outcomes).await;
-    Ok(readings.into_iter().zip(outcomes).collect())
+    if readings.is_empty() {
+        return Err(format!("{}: is its function connected?", unread.join(", ")).into());
+    }
+    unread.iter().for_each(tell::warning);
+    Ok(readings)
 }
 
-fn urls(stack: &Stack, all: bool) -> Result<Vec<&str>, ConnectionError> {
-    let mut urls = vec![stack.source_queue_url()?];
-    if all {
-        urls.extend(stack.intermediate_dlq_url());
-        urls.push(stack.annotation_queue_url()?);
-    }
-    Ok(urls)
+fn last_part(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
 }
 
-#[expect(clippy::print_stdout, reason = "what changed is this command's output")]
-fn print(outcomes: &[(Reading, Outcome)], wanted: Wanted) -> ExitCode {
-    let mut code = ExitCode::SUCCESS;
-    for (Reading { queue, mapping: Mapping { function, uuid, .. } }, outcome) in outcomes {
-        let state = wanted.state();
-        match outcome {
-            Outcome::Already => println!("{function} at {queue}: was {state} already"),
-            Outcome::Changed(from) => println!("{function} at {queue}: {from} → {state}"),
-            Outcome::Failed(word) => {
-                code = ExitCode::from(1);
-                eprintln!(
-                    "error: {function} at {queue}: {word}; run the same command again, or look at the mapping: \
-                     aws lambda get-event-source-mapping --uuid {uuid}"
-                );
-            }
-        }
+fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
+    which.output.write(&match which.format {
+        Format::Table => report.lines(),
+        Format::Json => document(command, report),
+    })?;
+    let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
+    for Changed { queue, function, uuid, error, .. } in &failed {
+        tell::error(format_args!(
+            "{function} at {queue}: {}; run the same command again, or look at the mapping: aws lambda \
+             get-event-source-mapping --uuid {uuid}",
+            error.as_deref().unwrap_or_default()
+        ));
     }
-    code
+    if !report.applied && report.mappings.iter().any(|changed| changed.from != changed.to) {
+        which.applying.remark_that_nothing_was_done();
+    }
+    Ok(ExitCode::from(u8::from(!failed.is_empty())))
 }
+
+impl Report {
+    fn lines(&self) -> String {
+        let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
+            |Changed { queue, function, from, to, .. }| match (from == to, self.applied) {
+                (true, _) => format!("{function} at {queue}: is {to} already\n"),
+                (false, true) => format!("{function} at {queue}: {from} → {to}\n"),
+                (false, false) => format!("{function} at {queue}: would be {to}, is {from}\n"),
+            },
+        );
+        lines.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

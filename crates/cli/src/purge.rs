@@ -8,53 +8,66 @@ use std::process::ExitCode;
 use clap::Args;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock, Queue};
+use serde::Serialize;
 use thiserror::Error;
 
+use crate::applying::Applying;
 use crate::audit::{Group, GroupTable};
 use crate::connection::DeadLetterQueue;
 use crate::dead_letters::{
-    Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Reader, ReaderError,
+    Archive, ArchiveError, Coverage, DeadLetterRecord, Filter, FilterError, Pick, Picking, Reader,
+    ReaderError,
 };
+use crate::format::Format;
 use crate::interrupt::Interrupt;
-use crate::text::escaped_lines;
+use crate::output::{Output, document};
+use crate::people::grouped;
+use crate::{account, tell};
 use preview::preview;
 
-/// Delete dead letters that a filter picks, each after it is written to a backup file.
+/// Delete dead letters that you pick, each after it is written to a backup file.
 ///
 /// Shows which they are, in groups with an example of each, and deletes them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver purge --stack redeliver-prod --where '.error_type == \"MESSAGE_EXPIRED\"' --backup expired.jsonl
-  redeliver purge --stack redeliver-prod --where '.error_type == \"MESSAGE_EXPIRED\"' --backup expired.jsonl --apply
+  redeliver purge --stack redeliver-prod --backup one.jsonl \\
+    --ids 0191f3a2-7b1c-7d3e-8f00-000000000001
+  redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
+    --where '.error_type == \"MESSAGE_EXPIRED\"'
 
-With the filter `true` all messages are picked. A line of the backup holds all that is needed to send its message again:
-  redeliver send --backup expired.jsonl --stack redeliver-prod
+A line of the backup holds all that is needed to send its message again:
+  redeliver send --backup expired.jsonl --stack redeliver-prod --apply
+What is deleted must be picked by --group, --ids or --where; `--where true` picks all messages.
 
 Exit codes:
   0    everything picked was deleted, or would be
-  1    something picked could not be deleted
+  1    something picked could not be deleted, or a message or a group that was named
+       is not in the queue
   2    bad usage, a wrong filter, or a queue or file that cannot be used
   4    not all of the queue was seen: run it again, with another backup file
   130  interrupted: what was deleted is in the backup")]
 pub struct Arguments {
     #[command(flatten)]
     queue: DeadLetterQueue,
-    /// Only messages for which this filter is true; it must give true, false or null
-    #[arg(long = "where", value_name = "JQ")]
-    filter: String,
+    #[command(flatten)]
+    picking: Picking,
     /// Where deleted messages are kept; must not exist yet
     #[arg(long, value_name = "FILE")]
     backup: PathBuf,
-    /// Do it
-    #[arg(long)]
-    apply: bool,
+    #[command(flatten)]
+    applying: Applying,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What was deleted, or would be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
-    /// Messages that the filter picked.
+    /// Messages that were picked.
     pub picked: u64,
     /// What they died of, largest group first.
     pub groups: Vec<Group>,
@@ -84,50 +97,68 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Counts, and with `--apply` deletes.
 #[must_use]
-#[expect(clippy::print_stdout, reason = "the result is this command's output")]
 pub fn main(arguments: &Arguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(arguments)));
-    match outcome {
-        Ok(purged) => {
-            if arguments.apply {
-                let Purged { picked, deleted, .. } = purged;
-                println!("{deleted} of {picked} deleted; they are in {}", arguments.backup.display());
-            } else {
-                print!("{}", preview(&purged, console::colors_enabled()));
-                if purged.picked > 0 {
-                    eprintln!("nothing was done: add --apply");
-                }
-            }
-            ExitCode::from(exit_code(&purged, arguments.apply))
-        }
-        Err(error) => {
-            eprintln!("error: {}", escaped_lines(&error.to_string()));
-            ExitCode::from(2)
-        }
-    }
+    outcome.and_then(|(purged, missing)| print(arguments, &purged, &missing)).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
-async fn run(arguments: &Arguments) -> Result<Purged, Failure> {
-    let filter = Filter::new(&arguments.filter)?;
+/// What came of it, and what was named and is not there.
+async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
+    if arguments.picking.is_everything() {
+        return Err("say which messages: --group, --ids or --where; `--where true` is all of them".into());
+    }
+    arguments.output.check()?;
+    let pick = arguments.picking.pick()?;
     let queue = arguments.queue.open().await?.queue;
     let interrupt = Interrupt::listen();
-    let mut backup = if arguments.apply { Some(Archive::create(&arguments.backup)?) } else { None };
-    let purged = purge(&queue, &SystemClock, &filter, backup.as_mut(), &|| interrupt.came()).await?;
-    if let Some(remark) = filter.remark() {
-        eprintln!("warning: {remark}");
+    let mut backup = None;
+    if arguments.applying.is_wanted() {
+        let what = format_args!("deleting from {}", queue.arn()).to_string();
+        account::announce(arguments.queue.connection(), what).await;
+        backup = Some(Archive::create(&arguments.backup)?);
     }
-    Ok(purged)
+    let max = arguments.picking.max();
+    let purged = purge(&queue, &SystemClock, &pick, max, backup.as_mut(), &|| interrupt.came()).await?;
+    if let Some(remark) = pick.filter.as_ref().and_then(Filter::remark) {
+        tell::warning(remark);
+    }
+    let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
+    Ok((purged, if is_covered { pick.missing() } else { Vec::new() }))
 }
 
-/// Deletes what the filter picks, after it is in the backup; without a backup, nothing.
+fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.applying.is_wanted();
+    let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
+    arguments.output.write(&match (arguments.format, applied) {
+        (Format::Json, _) => document("purge", purged),
+        (Format::Table, true) => {
+            format!("{deleted} of {picked} deleted; they are in {}\n", arguments.backup.display())
+        }
+        (Format::Table, false) => preview(purged, console::colors_enabled()),
+    })?;
+    if !applied && purged.picked > 0 {
+        arguments.applying.remark_that_nothing_was_done();
+    }
+    for sentence in missing {
+        tell::error(sentence);
+    }
+    let code = exit_code(purged, applied, arguments.picking.max());
+    Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
+}
+
+/// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing.
 ///
 /// # Errors
 /// If the queue, the backup or the filter fails.
 pub async fn purge<Q: Queue, C: Clock>(
     queue: &Q,
     clock: &C,
-    filter: &Filter,
+    pick: &Pick,
+    max: u64,
     mut backup: Option<&mut Archive>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<Purged, PurgeError> {
@@ -139,7 +170,8 @@ pub async fn purge<Q: Queue, C: Clock>(
             let mut picked = Vec::new();
             for message in messages {
                 let record = DeadLetterRecord::new(message);
-                if filter.matches(&record.message.sqs_message_id, record.document())? {
+                let is_one_more = purged.picked + (picked.len() as u64) < max;
+                if is_one_more && pick.picks(&record)? {
                     groups.add(&record);
                     picked.push(record.message);
                 }
@@ -154,6 +186,9 @@ pub async fn purge<Q: Queue, C: Clock>(
                 purged.interrupted = true;
                 break;
             }
+            if purged.picked >= max {
+                break;
+            }
         }
         Ok(())
     };
@@ -163,11 +198,11 @@ pub async fn purge<Q: Queue, C: Clock>(
     outcome.map(|()| purged)
 }
 
-fn exit_code(purged: &Purged, apply: bool) -> u8 {
+fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {
     match purged {
         Purged { interrupted: true, .. } => 130,
-        Purged { coverage: Some(coverage), .. } if !coverage.complete => {
-            eprintln!("{}: run it again", coverage.incompleteness());
+        Purged { coverage: Some(coverage), picked, .. } if !coverage.complete && *picked < max => {
+            tell::warning(format_args!("{}: run it again", coverage.incompleteness()));
             4
         }
         Purged { picked, deleted, .. } => u8::from(apply && deleted < picked),

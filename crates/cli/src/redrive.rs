@@ -8,7 +8,6 @@ mod paused;
 mod plan;
 mod report;
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,12 +23,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 
+use crate::connection::QueueAddress;
 use crate::dead_letters::Filter;
 use crate::event_sources::EventSources;
 use crate::files::read_schema;
 use crate::format::Format;
 use crate::interrupt::Interrupt;
+use crate::output::document;
+use crate::people::span;
 use crate::text::escaped_lines;
+use crate::{account, tell};
 use paused::Consumer;
 
 type Failure = Box<dyn std::error::Error>;
@@ -41,26 +44,28 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         .enable_all()
         .build()
         .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(run(arguments)));
-    match outcome {
-        Ok(report) => print(arguments, &report),
-        Err(error) => {
-            eprintln!("error: {}", escaped_lines(&error.to_string()));
-            ExitCode::from(2)
-        }
-    }
+        .and_then(|runtime| runtime.block_on(run(arguments)))
+        .and_then(|(report, missing)| print(arguments, &report, &missing));
+    outcome.unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
-async fn run(arguments: &Arguments) -> Result<Report, Failure> {
+/// What came of it, and what was named and is not there.
+async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
+    arguments.output.check()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?;
     let stack = arguments.from.stack().await?;
+    let connection = arguments.from.connection();
     let to = match (&arguments.to, &stack) {
-        (Some(url), _) => url.clone(),
-        (None, Some(stack)) => stack.source_queue_url()?.to_owned(),
+        (Some(address), _) => connection.source_queue(address).await?,
+        (None, Some(stack)) => {
+            connection.source_queue(&QueueAddress::Url(stack.source_queue_url()?.to_owned())).await?
+        }
         (None, None) => return Err("--to is missing".into()),
     };
-    let to = arguments.from.connection().source_queue(&to).await?;
     // By ARN: one queue may have several URLs.
     if to.queue.arn() == from.queue.arn() {
         return Err("--to names the DLQ itself; name the source queue".into());
@@ -75,31 +80,37 @@ async fn run(arguments: &Arguments) -> Result<Report, Failure> {
         plan: &plan,
         limits: Limits {
             rate: arguments.rate,
-            max: arguments.max,
+            max: arguments.picking.max(),
             stop_after_failures_percent: arguments.stop_after_failures,
             watch,
         },
         interrupted: &|| interrupt.came(),
         progress: &|progress| show(&bar, progress),
     };
-    let report = if arguments.apply {
-        let (from, to) = (from.queue.arn(), to.queue.arn());
+    let (from, to) = (from.queue.arn(), to.queue.arn());
+    let (report, is_first_run) = if arguments.applying.is_wanted() {
+        account::announce(connection, format_args!("sending back from {from} to {to}")).await;
         let id = id_of(arguments, from, to);
         let path = arguments
             .journal
             .clone()
             .unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")));
-        eprintln!("journal: {}", path.display());
-        redrive.apply(&mut Journal::open(&path, &id, from, to)?).await?
+        tell::remark(format_args!("journal: {}", path.display()));
+        let mut journal = Journal::open(&path, &id, from, to)?;
+        let is_first_run = journal.is_new();
+        (redrive.apply(&mut journal).await?, is_first_run)
     } else {
         let report = redrive.dry_run().await?;
-        if let Some(remark) = plan.filter.as_ref().and_then(Filter::remark) {
-            eprintln!("warning: {remark}");
+        if let Some(remark) = plan.pick.filter.as_ref().and_then(Filter::remark) {
+            tell::warning(remark);
         }
-        report
+        (report, true)
     };
     bar.finish_and_clear();
-    Ok(report)
+    // What an earlier run has sent back is not missing; and who has not seen all does not know.
+    let knows = report.is_covered() && is_first_run;
+    let missing = if knows { plan.pick.missing() } else { Vec::new() };
+    Ok((report, missing))
 }
 
 /// Whether anybody takes what is sent; where nobody does, it is sent only if that is wanted.
@@ -110,13 +121,15 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
     let why = match Consumer::of(&sources, source_arn, is_stack).await {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
-            eprintln!("note: whether anybody takes messages from the source queue is not known: {words}");
+            tell::warning(format_args!(
+                "whether anybody takes messages from the source queue is not known: {words}"
+            ));
             return Ok(true);
         }
         Consumer::Nobody(why) => why,
     };
-    if !arguments.apply || arguments.into_paused {
-        eprintln!("note: {why}");
+    if !arguments.applying.is_wanted() || arguments.into_paused {
+        tell::remark(&why);
     } else if !paused::is_wanted(&why)? {
         return Err(paused::refusal(&why).into());
     }
@@ -125,9 +138,7 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
 
 fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
     Ok(Plan {
-        filter: arguments.filter.as_deref().map(Filter::new).transpose()?,
-        ids: arguments.ids.iter().cloned().collect(),
-        group: arguments.group.clone(),
+        pick: arguments.picking.pick()?,
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         max_generation: arguments.max_generation,
@@ -138,10 +149,11 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
 /// What is sent decides; how fast and how much does not.
 fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     let or_none = |text: &Option<String>| text.clone().unwrap_or_default();
-    let mut ids = arguments.ids.clone();
+    let picking = &arguments.picking;
+    let mut ids = picking.ids.clone();
     ids.sort();
     let selection =
-        [or_none(&arguments.filter), ids.join(","), or_none(&arguments.group), or_none(&arguments.edit)];
+        [or_none(&picking.filter), ids.join(","), or_none(&picking.group), or_none(&arguments.edit)];
     let [filter, ids, group, edit] = &selection;
     let mut parts = vec![from, to, filter, ids, group, edit];
     parts.extend(arguments.new_id.then_some("--new-id"));
@@ -150,15 +162,11 @@ fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
 
 /// It turns by itself: a round may take a minute, and the pilot is watched for longer.
 fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {pos} sent back, {elapsed} {msg}");
+    let style = ProgressStyle::with_template("{spinner} {human_pos} sent back, {elapsed} {msg}");
     let bar =
         ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
     bar.enable_steady_tick(Duration::from_millis(100));
-    bar
-}
-
-fn whole(span: Duration) -> humantime::FormattedDuration {
-    humantime::format_duration(Duration::from_secs(span.as_secs()))
+    tell::progress(bar)
 }
 
 fn show(bar: &ProgressBar, progress: Progress) {
@@ -168,28 +176,33 @@ fn show(bar: &ProgressBar, progress: Progress) {
             bar.set_position(sent);
         }
         Progress::Watching(left) => {
-            bar.set_message(format!("watching what becomes of them, {} left", whole(left)))
+            bar.set_message(format!("watching what becomes of them, {} left", span(left.as_secs())))
         }
         Progress::Waiting(left) => {
-            bar.set_message(format!("waiting for what is hidden, {} left", whole(left)))
+            bar.set_message(format!("waiting for what is hidden, {} left", span(left.as_secs())))
         }
     }
 }
 
-fn print(arguments: &Arguments, report: &Report) -> ExitCode {
-    let text = match arguments.format {
+fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
+    let applied = arguments.applying.is_wanted();
+    arguments.output.write(&match arguments.format {
         // Reasons name members that somebody else has named.
-        Format::Table => escaped_lines(&report.table(arguments.apply)),
-        Format::Json => format!("{:#}\n", report.json()),
-    };
-    // Whoever reads it may have seen enough; the exit code tells the rest.
-    let _closed = io::stdout().lock().write_all(text.as_bytes());
-    if !arguments.apply && report.planned > 0 {
-        eprintln!("nothing was done: add --apply");
+        Format::Table => escaped_lines(&report.table(applied)),
+        Format::Json => document("redrive", &report.json()),
+    })?;
+    if !applied && report.planned > 0 {
+        arguments.applying.remark_that_nothing_was_done();
     }
-    let ending = report.ending(arguments.max);
+    for sentence in missing {
+        tell::error(sentence);
+    }
+    let ending = report.ending(arguments.picking.max());
     if let Some(sentence) = ending.sentence(report) {
-        eprintln!("{sentence}");
+        tell::warning(sentence);
     }
-    ExitCode::from(ending.code())
+    Ok(ExitCode::from(match ending {
+        Ending::Done if !missing.is_empty() => Ending::Left.code(),
+        ending => ending.code(),
+    }))
 }

@@ -23,28 +23,30 @@ pub use sender::{Sender, Watcher};
 pub use summary::{Stopped, Summary};
 
 use crate::format::Format;
+use crate::output::document;
+use crate::tell;
 
 /// Sends the file and prints what came of it.
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let sent = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run::run(arguments)));
-    match sent {
-        Ok(summary) => print(arguments, &summary),
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    sent.and_then(|summary| print(arguments, &summary)).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
 }
 
-#[expect(clippy::print_stdout, reason = "the summary is this command's output")]
-fn print(arguments: &Arguments, summary: &Summary) -> ExitCode {
-    match arguments.format {
-        Format::Table => println!("{}", summary.table()),
-        Format::Json => println!("{}", summary.json()),
+fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let applied = arguments.applying.is_wanted();
+    arguments.output.write(&match arguments.format {
+        Format::Table => summary.table(applied),
+        Format::Json => document("send", summary),
+    })?;
+    if !applied && summary.planned > 0 {
+        arguments.applying.remark_that_nothing_was_done();
     }
-    ExitCode::from(summary.exit_code())
+    Ok(ExitCode::from(summary.exit_code()))
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@ mod survival;
 mod tables;
 mod target;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
@@ -33,31 +32,35 @@ use crate::cost::Prices;
 use crate::files::{read_policy, read_text};
 use crate::format::Format;
 use crate::local::progress_bar;
+use crate::output::document;
+use crate::people::counted;
+use crate::tell;
 use error::SimulateError;
 use plot::{POLICIES_MAX, Picture};
 
 /// Runs the scenario with each policy and prints what came of it.
 #[must_use]
-#[expect(clippy::print_stdout, reason = "the report is this command's output")]
 pub fn main(arguments: &Arguments) -> ExitCode {
-    let report = match simulate(arguments) {
-        Ok(report) => report,
-        Err(error) => {
-            eprintln!("error: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match arguments.format {
-        Format::Table => print!("{}", tables::text(&report)),
-        Format::Json => println!("{}", report.json()),
-    }
+    let report = arguments.output.check().map_err(SimulateError::from).and_then(|()| simulate(arguments));
+    report.and_then(|report| print(arguments, &report)).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
+}
+
+fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, SimulateError> {
+    arguments.output.write(&match arguments.format {
+        Format::Table => tables::text(report),
+        Format::Json => document("simulate", report),
+    })?;
     let lost: u64 =
         report.policies.iter().map(|policy| policy.measured.waiting + policy.measured.unaccounted).sum();
     if lost == 0 {
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("error: {lost} messages did not come to an end: a queue's retention ended before");
-    ExitCode::from(1)
+    let lost = counted(lost, "message");
+    tell::error(format_args!("{lost} did not come to an end: a queue's retention ended before"));
+    Ok(ExitCode::from(1))
 }
 
 fn simulate(arguments: &Arguments) -> Result<Report, SimulateError> {
@@ -68,18 +71,18 @@ fn simulate(arguments: &Arguments) -> Result<Report, SimulateError> {
         }
         None => Prices::list(),
     };
-    let files: Vec<&Path> = arguments.policies().collect();
+    let files: Vec<_> = arguments.policies().collect();
     if files.len() > POLICIES_MAX {
         return Err(SimulateError::TooManyPolicies(POLICIES_MAX - 1));
     }
-    let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(Some(path), "{}")).collect();
+    let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(*path, "{}")).collect();
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
     for (path, policy) in files.iter().zip(policies?) {
         let before = bar.position();
         let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
-        report.add(arguments::name_of(path), &policy, measured);
+        report.add(arguments::name_of(*path), &policy, measured);
     }
     bar.finish_and_clear();
     if let Some(picture) = picture {

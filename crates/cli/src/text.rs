@@ -40,38 +40,6 @@ pub(crate) fn shortened(text: &str, characters_max: usize) -> String {
     }
 }
 
-/// 1234567 as `1,234,567`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
-/// `1 message`, `2,000 messages`.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
-}
-
-/// A span in its two largest units: `3 d 4 h`, `5 min`, `12 s`.
-pub(crate) fn duration(seconds: i64) -> String {
-    let seconds = seconds.max(0);
-    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
-    match (days, hours, minutes) {
-        (0, 0, 0) => format!("{seconds} s"),
-        (0, 0, _) => format!("{minutes} min"),
-        (0, _, 0) => format!("{hours} h"),
-        (0, ..) => format!("{hours} h {minutes} min"),
-        (_, 0, _) => format!("{days} d"),
-        _ => format!("{days} d {hours} h"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,10 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_by_characters_numbers_are_grouped_and_spans_have_two_units() {
+    fn text_is_cut_by_characters() {
         assert_eq!((shortened("äöü", 3).as_str(), shortened("äöüß", 3).as_str()), ("äöü", "äö…"));
-        assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        let spans = [-5, 59, 60, 3600, 3660, 86_400, 90_000].map(duration);
-        assert_eq!(spans, ["0 s", "59 s", "1 min", "1 h", "1 h 1 min", "1 d", "1 d 1 h"]);
     }
 }

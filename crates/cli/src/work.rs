@@ -33,6 +33,7 @@ pub use metrics::Metrics;
 pub use stop::Stop;
 pub use worker::{Limits, Worker};
 
+use crate::tell;
 use prepared::{Prepared, prepare};
 use server::HealthServer;
 
@@ -42,6 +43,8 @@ use crate::signals::Signals;
 #[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
+    // Standard error has JSON lines.
+    tell::hush();
     match run(arguments) {
         Ok(Ended::Finished) => ExitCode::SUCCESS,
         Ok(Ended::BrokenOff) => ExitCode::from(1),
@@ -117,7 +120,7 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
         pin_mut!(signal, time_is_up);
         match select(signal, time_is_up).await {
             Either::Left((name, _)) => name,
-            Either::Right(_) => "--shutdown-seconds",
+            Either::Right(_) => "--shutdown",
         }
     };
     pin_mut!(impatient);

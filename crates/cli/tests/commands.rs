@@ -41,6 +41,54 @@ fn every_command_has_an_example_of_itself_and_its_exit_codes_in_its_help() {
 }
 
 #[test]
+fn no_example_is_broken_by_a_terminal_of_80_columns_and_no_text_is_broken_twice() {
+    for command in COMMANDS {
+        let narrow = Command::new(env!("CARGO_BIN_EXE_redeliver"))
+            .args([command, "--help"])
+            .env("COLUMNS", "80")
+            .output()
+            .expect("the program starts");
+        let narrow = stdout(&narrow);
+        let (_, closing) = narrow.split_once("\nExamples:\n").expect("it has examples");
+        let (examples, rest) = closing.split_once("\n\n").expect("more follows");
+        for line in examples.lines() {
+            let goes_on = line.starts_with("    ");
+            assert!(line.len() <= 80, "{command}: {line}");
+            assert!(goes_on || line.starts_with("  redeliver ") || line.contains("| redeliver "), "{line:?}");
+        }
+        for paragraph in rest.split("\n\n").filter(|paragraph| !paragraph.starts_with("Exit codes:")) {
+            let lines: Vec<_> = paragraph.lines().collect();
+            for (line, next) in lines.iter().zip(lines.iter().skip(1)) {
+                let first_word = next.split(' ').next().unwrap_or_default();
+                let had_room = line.chars().count() + 1 + first_word.chars().count() < 80;
+                assert!(!had_room, "{command}: {line:?} was broken before {first_word:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_version_names_the_commit() {
+    let version = stdout(&redeliver(&["--version"]));
+    let commit = version.strip_prefix("redeliver 0.1.0 (commit ").and_then(|rest| rest.strip_suffix(")\n"));
+    let commit = commit.unwrap_or_else(|| panic!("{version}"));
+    let hash = commit.strip_suffix("-modified").unwrap_or(commit);
+    let is_hash = hash.len() >= 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(is_hash || commit == "unknown", "{version}");
+}
+
+#[test]
+fn colours_are_as_they_are_wanted() {
+    let wrong =
+        |more: &[&str]| redeliver(&[&["status", "--stack", "s", "--endpoint-url", "x"], more].concat());
+    let escapes = |output: &Output| output.stderr.contains(&0x1b);
+    assert!(!escapes(&wrong(&[])), "no terminal");
+    assert!(escapes(&wrong(&["--color", "always"])));
+    assert!(!escapes(&wrong(&["--color=never"])));
+    assert!(escapes(&redeliver(&["adit", "--color", "always"])));
+}
+
+#[test]
 fn each_shell_has_completions_of_every_command() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = stdout(&redeliver(&["completions", shell]));
@@ -69,23 +117,44 @@ fn each_command_has_a_manual_page_with_its_examples() {
 fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
     for (arguments, word) in [
         (&["send"][..], "FILE"),
-        (&["send", "orders.jsonl"], "--queue-url"),
-        (&["send", "orders.jsonl", "--queue-url", "http://q", "--stack", "s"], "cannot be used with"),
-        (&["send", "no-such-file", "--queue-url", "http://q"], "no-such-file: cannot be read"),
-        (&["send", "Cargo.toml", "--queue-url", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
-        (&["send", "src", "--queue-url", "http://127.0.0.1:9/0/q"], "directory"),
-        (&["send", "Cargo.toml", "--queue-url", "q", "--journal", "Cargo.toml"], "the input itself"),
-        (&["send", "-", "--queue-url", "q", "--resume"], "only a file can be gone on with"),
-        (&["send", "Cargo.toml", "--queue-url", "q", "--rate", "0"], "--rate"),
-        (&["send", "Cargo.toml", "--queue-url", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
+        (&["send", "orders.jsonl"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
+        (&["audit"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
+        (&["send", "orders.jsonl", "--queue", "http://q", "--stack", "s"], "cannot be used with"),
+        (&["send", "no-such-file", "--queue", "http://q"], "no-such-file: cannot be read"),
+        (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
+        (&["send", "src", "--queue", "http://127.0.0.1:9/0/q"], "directory"),
+        (&["send", "Cargo.toml", "--queue", "q", "--journal", "Cargo.toml"], "the input itself"),
+        (&["send", "-", "--queue", "q", "--resume"], "only a file can be gone on with"),
+        (&["send", "Cargo.toml", "--queue", "q", "--rate", "0"], "--rate"),
+        (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
         (&["status"], "--stack"),
         (&["pause"], "--stack"),
-        (&["resume", "--all"], "--stack"),
-        (&["status", "--stack", "s", "--endpoint-url", "nonsense"], "--endpoint-url"),
+        (&["resume"], "--prefix"),
+        (
+            &["status", "--stack", "s", "--endpoint-url", "nonsense"],
+            "error: --endpoint-url is no http:// or https:// URL, such as http://127.0.0.1:4566",
+        ),
+        (
+            &["local", "Cargo.toml", "--endpoint-url", "nonsense"],
+            "--endpoint-url is no http:// or https:// URL",
+        ),
+        (
+            &["local", "Cargo.toml", "--target", "http://example.com"],
+            "use https://, or http:// to this machine",
+        ),
+        (&["audit", "--queue", "two words"], "is no queue's URL, name or ARN"),
+        (&["audit", "--queue", "q", "--stage", "test"], "cannot be used with"),
+        (&["redrive", "--queue", "q"], "--to <QUEUE>"),
+        (&["purge", "--queue", "q", "--backup", "b"], "`--where true` is all of them"),
+        (&["purge", "--queue", "q", "--backup", "b", "--apply", "--dry-run"], "cannot be used with"),
+        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: is there already"),
+        (&["adit"], "a similar subcommand exists: 'audit'"),
+        (&["local", "--fail-rat", "1"], "a similar argument exists: '--fail-rate'"),
+        (&["status", "--stack", "s", "-v", "-q"], "cannot be used with"),
         (&["work"], "FUNCTION"),
         (&["work", "annotator"], "final-dlq-annotator"),
         (&["work", "message-processor", "--concurrency", "0"], "--concurrency"),
-        (&["work", "message-processor", "--wait-seconds", "21"], "--wait-seconds"),
+        (&["work", "message-processor", "--wait", "21s"], "whole seconds from 1s to 20s"),
         (&["work", "message-processor", "--health", "8080"], "--health"),
         (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
         (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),

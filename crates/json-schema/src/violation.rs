@@ -92,6 +92,8 @@ impl Found {
                 let name = escaped(property.as_str().unwrap_or_default());
                 self.push(format!("{pointer}/{name}"), "is missing".to_owned());
             }
+            // All of them, where the words of `jsonschema` would tell two and count the others.
+            ValidationErrorKind::Enum { options } => self.push(pointer, one_of(options)),
             // Here the value is the name of a member: it has a place in the pointer, as the others' names.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = escaped(error.instance().as_str().unwrap_or_default());
@@ -109,6 +111,24 @@ impl Found {
 
     fn is_full(&self) -> bool {
         self.violations.len() == VIOLATIONS_MAX || self.bytes > TEXT_MAX
+    }
+}
+
+/// More would hide what is wrong beside them.
+const OPTIONS_MAX: usize = 20;
+
+/// The schema's own values, which are no message's.
+fn one_of(options: &Value) -> String {
+    let options: Vec<_> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
+    match options.as_slice() {
+        [one] => format!("is not one of {one}"),
+        [others @ .., last] if options.len() <= OPTIONS_MAX => {
+            format!("is not one of {} or {last}", others.join(", "))
+        }
+        all => format!(
+            "is not one of {}, …",
+            all.iter().take(OPTIONS_MAX).cloned().collect::<Vec<_>>().join(", ")
+        ),
     }
 }
 

@@ -55,7 +55,7 @@ async fn fill(emulator: &Ministack) -> Queue {
 
 fn audit(emulator: &Ministack, queue: &Queue) -> Command {
     let mut command = Command::new(release_program("redeliver"));
-    command.args(["audit", "--format", "json", "--region", REGION, "--queue-url", &queue.url]);
+    command.args(["audit", "--format", "json", "--region", REGION, "--queue", &queue.url]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]).env_clear();
     command
 }

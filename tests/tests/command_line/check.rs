@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn check_prints_the_pointer_and_rule_of_each_violation() {
-    let output = redeliver(&["check", "--messages", EXAMPLE]);
+    let output = redeliver(&["check", EXAMPLE]);
     assert_eq!(output.status.code(), Some(1));
     let findings = String::from_utf8(output.stdout).unwrap();
     for finding in [
@@ -23,7 +23,7 @@ fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
     assert_eq!(redeliver(&["check", "--policy", "examples/policy.json"]).status.code(), Some(0));
     let message = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
     let file = Scratch::new("pretty.json", message.as_bytes());
-    assert_eq!(redeliver(&["check", "--messages", file.name()]).status.code(), Some(0));
+    assert_eq!(redeliver(&["check", file.name()]).status.code(), Some(0));
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn check_finds_what_sqs_refuses_though_it_is_valid_json() {
     };
     let lines = [message("x"), message("\u{FFFE}"), message(&"x".repeat(1_048_576))].join("\n");
     let file = Scratch::new("refused.jsonl", lines.as_bytes());
-    let output = redeliver(&["check", "--messages", file.name()]);
+    let output = redeliver(&["check", file.name()]);
     assert_eq!(output.status.code(), Some(1));
     let findings = String::from_utf8(output.stdout).unwrap();
     let expected = [

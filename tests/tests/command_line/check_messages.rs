@@ -5,7 +5,7 @@ use super::*;
 const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
 
 fn check(input: &[u8]) -> (Option<i32>, String) {
-    let output = with_input(&["check", "--messages", "-"], input);
+    let output = with_input(&["check", "-"], input);
     assert_eq!(stderr(&output), "");
     (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
 }

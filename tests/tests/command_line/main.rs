@@ -132,7 +132,7 @@ fn what_never_works_is_retried_to_the_limit_and_dead_lettered() {
     let report = report(&with_input(&arguments, line));
     assert_eq!(report["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 1);
     assert_eq!(
-        (&report["retries"], &report["virtual_seconds"]),
+        (&report["retries"], &report["seconds"]),
         (&5.into(), &3600.0.into()),
         "five retries over an hour"
     );
@@ -268,7 +268,7 @@ fn bad_usage_exits_2_with_the_reason() {
         (&["local", EXAMPLE, "--target", "https://user:hunter2@example.com/"], "credentials"),
         (&["local", EXAMPLE, "--policy", policy.name()], "/max_atempts is not a known member"),
         (&["check"], "required"),
-        (&["check", "--messages", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
+        (&["check", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
     ];
     for (arguments, reason) in cases {
         let output = redeliver(arguments);

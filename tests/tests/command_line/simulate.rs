@@ -5,7 +5,7 @@ use super::*;
 const FIXED: &[u8] = br#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 fn simulate(policy: &Scratch, more: &[&str]) -> Output {
-    redeliver(&[&["simulate", policy.name()], more].concat())
+    redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
 fn refused(policy: &Scratch, more: &[&str]) -> String {

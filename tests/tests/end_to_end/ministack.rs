@@ -7,6 +7,7 @@ mod crashes;
 mod deployment;
 mod hand_off;
 mod invalid;
+mod language;
 mod outcomes;
 mod output;
 mod redrive;

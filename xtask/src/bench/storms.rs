@@ -27,7 +27,7 @@ pub(crate) fn storms() -> Result<(), Failure> {
 fn simulate() -> Command {
     let mut files = POLICIES.map(|name| format!("examples/storms/{name}.json")).into_iter();
     let mut command = Command::new(target_dir().join("release/redeliver"));
-    command.current_dir(root()).arg("simulate").args(files.next()).args(STORM);
+    command.current_dir(root()).args(["simulate", "--policy"]).args(files.next()).args(STORM);
     for file in files {
         command.args(["--compare", &file]);
     }

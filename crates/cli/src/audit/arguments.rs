@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::connection::DeadLetterQueue;
+use crate::dead_letters::Picking;
+use crate::output::Output;
 
 /// Tell what died, why and when, by reading a DLQ without consuming it.
 ///
@@ -14,42 +16,42 @@ use crate::connection::DeadLetterQueue;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver audit --stack Redeliver
-  redeliver audit --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/final-dlq --format json
-  redeliver audit --stack Redeliver --where '.error_type == \"NON_RETRYABLE_ERROR\" and .body.data.amount > 100'
-  redeliver audit --stack Redeliver --format html --output dead-letters.html
-  redeliver audit --stack Redeliver --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab --reveal
-  redeliver audit --stack Redeliver --archive dead-letters.jsonl
+  redeliver audit --stack redeliver-prod
+  redeliver audit --queue orders-dlq --format json
+  redeliver audit --prefix orders --where '.error_type == \"MESSAGE_EXPIRED\"'
+  redeliver audit --stack redeliver-prod --format html -o dead-letters.html
+  redeliver audit --stack redeliver-prod --reveal \\
+    --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab
+  redeliver audit --stack redeliver-prod --archive dead-letters.jsonl
 
-A filter works on one object a message:
-  {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}
-Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` where there are both.
+A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
+body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` if there are both.
 
-JSON: {total, coverage: {seen, approximate, unreadable}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, count, first, last,
-error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
+JSON: {schema, total, coverage: {seen, approximate, unreadable}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
+count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
 
-Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped attempts are those that retry_attempt counts
-and retry_history does not tell of, from its oldest failure on where it has five, else from the first.
+Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped \
+attempts are those that retry_attempt counts and retry_history does not tell of, from its oldest failure on if it has five, \
+else from the first.
 
 Exit codes:
-  0  no dead letters (that the filter lets through)
-  2  bad usage, a wrong filter, a file that cannot be written, a queue that cannot be read
+  0  no dead letters that were asked for
+  1  a message or a group that was named is not in the queue
+  2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
   4  not all of the queue was seen, whatever was found")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
-    /// Only messages for which this jq filter is true; it must give true, false or null
-    #[arg(long = "where", value_name = "JQ")]
-    pub(super) filter: Option<String>,
+    #[command(flatten)]
+    pub(super) picking: Picking,
     /// What is printed: a report (table, json, html), or one line a message (jsonl with the whole body, csv)
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
-    /// Write there instead of standard output; it must not be there yet
-    #[arg(long, value_name = "FILE")]
-    pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: Output,
     /// Print one message whole, by its `message_id` or by SQS's id
-    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "filter", "archive"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["format", "Picking", "archive"])]
     pub(super) show: Option<String>,
     /// Do not mask the values of bodies (--show, html), nor those of attributes (html); with csv: add the bodies
     #[arg(long)]

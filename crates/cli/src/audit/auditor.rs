@@ -7,21 +7,14 @@ use redeliver_core::ports::{Clock, Queue};
 
 use super::error::AuditError;
 use super::report::{Report, Tally};
-use super::show::is_meant;
 use super::view::View;
-use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Filter, Reader};
-
-/// Which messages are asked for.
-#[derive(Debug)]
-pub(super) enum Wanted {
-    All,
-    Matching(Filter),
-    One(String),
-}
+use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Filter, Pick, Reader};
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {
-    pub(super) wanted: Wanted,
+    pub(super) pick: Pick,
+    /// After so many messages it ends.
+    pub(super) max: u64,
     pub(super) tally: Tally,
     pub(super) archive: Option<Archive>,
     pub(super) view: Box<dyn View>,
@@ -32,6 +25,10 @@ pub(super) struct Auditor<'a> {
 #[derive(Debug)]
 pub(super) struct Audited {
     pub(super) report: Report,
+    /// What was named and is not there, in sentences; of a queue that was not read to its end nobody knows.
+    pub(super) missing: Vec<String>,
+    /// Whoever reads the output had enough before its end.
+    pub(super) output_closed: bool,
     /// See [`Coverage::still_hidden`].
     pub(super) still_hidden: u64,
     /// See [`Filter::remark`].
@@ -41,6 +38,8 @@ pub(super) struct Audited {
 /// Why reading ends before the queue does.
 enum End {
     Interrupted,
+    /// As many as were asked for.
+    MaxReached,
     /// Whoever reads our output has seen enough.
     OutputClosed,
     Failed(AuditError),
@@ -58,6 +57,9 @@ impl Auditor<'_> {
         let mut reader = Reader::new(queue, clock).await?;
         let begun = self.view.begin(self.output);
         let (mut seen, mut end) = (0, begun.err().map(of_output));
+        if self.max == 0 {
+            end = Some(End::MaxReached);
+        }
         let mut stop = Box::pin(stop);
         while end.is_none() {
             let messages = match select(stop.as_mut(), Box::pin(reader.next())).await {
@@ -78,41 +80,34 @@ impl Auditor<'_> {
         }
         let coverage = reader.finish().await;
         let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
-        let interrupted = match end {
-            Some(End::Failed(error)) => return Err(error),
-            Some(End::Interrupted | End::OutputClosed) => true,
-            None => false,
-        };
-        archived?;
-        let remark = match &self.wanted {
-            Wanted::Matching(filter) => filter.remark(),
-            Wanted::All | Wanted::One(_) => None,
-        };
-        // What came out of the queue after an interrupt was seen by nobody.
-        let coverage = Coverage { seen, complete: coverage.complete && !interrupted, ..coverage };
-        let report = self.tally.into_report(coverage, interrupted);
-        match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(AuditError::Output(error)),
-            _ => Ok(Audited { report, still_hidden: coverage.still_hidden, remark }),
+        if let Some(End::Failed(error)) = end {
+            return Err(error);
         }
+        archived?;
+        // What came out of the queue after the end was seen by nobody.
+        let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
+        let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
+        report.max_reached = matches!(end, Some(End::MaxReached));
+        let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(AuditError::Output(error)),
+            Err(_) => true,
+            Ok(()) => matches!(end, Some(End::OutputClosed)),
+        };
+        let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
+        let remark = self.pick.filter.as_ref().and_then(Filter::remark);
+        Ok(Audited { report, missing, output_closed, still_hidden: coverage.still_hidden, remark })
     }
 
     fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {
-        let is_wanted = match &self.wanted {
-            Wanted::All => true,
-            Wanted::Matching(filter) => filter
-                .matches(&record.message.sqs_message_id, record.document())
-                .map_err(|error| End::Failed(error.into()))?,
-            Wanted::One(id) => is_meant(record, id),
-        };
-        if !is_wanted {
+        if !self.pick.picks(record).map_err(|error| End::Failed(error.into()))? {
             return Ok(());
         }
         self.tally.add(record);
         if let Some(archive) = &mut self.archive {
             archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
         }
-        self.view.add(record, self.output).map_err(of_output)
+        self.view.add(record, self.output).map_err(of_output)?;
+        if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Why an audit has no outcome.
 
 use std::io;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
 use crate::connection::ConnectionError;
 use crate::dead_letters::{ArchiveError, FilterError, ReaderError};
+use crate::files::FileError;
 
 /// Why an audit has no outcome. The command ends with exit code 2.
 #[derive(Debug, Error)]
@@ -24,13 +24,8 @@ pub enum AuditError {
     #[error(transparent)]
     Archive(#[from] ArchiveError),
     /// A file cannot be written.
-    #[error("{} cannot be written: {error}", .path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's words.
-        error: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The output cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(io::Error),

@@ -8,17 +8,17 @@ use redeliver_core::reason::DeadLetterReason;
 use super::report::{Context, Report, Tally};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
 
-pub(super) fn at(seconds: i64) -> Timestamp {
+pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_timestamp(seconds, 0).unwrap()
 }
 
 /// The id of the message with this number.
-pub(super) fn id(number: u32) -> String {
+pub(crate) fn id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
 /// A message with this body and these attributes.
-pub(super) fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
+pub(crate) fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: format!("sqs-{number}"),
         receipt_handle: format!("handle-{number}"),
@@ -35,17 +35,17 @@ pub(super) fn received(body: &str, attributes: Attributes, number: u32) -> Recei
 }
 
 /// A message of somebody else's DLQ.
-pub(super) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
+pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(received(body, Attributes::new(), number))
 }
 
 /// A message with this body.
-pub(super) fn message(body: &str) -> DeadLetterRecord {
+pub(crate) fn message(body: &str) -> DeadLetterRecord {
     foreign(body, 1)
 }
 
 /// A final record as the annotator writes it.
-pub(super) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
+pub(crate) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
     let reason = DeadLetterReason::from_code(code).unwrap();
     let record = DeadLetter {
         stage: Stage::FailedMessageProcessor,
@@ -69,17 +69,17 @@ pub(super) fn annotated(body: &str, code: &str, details: &str, number: u32) -> D
 }
 
 /// A final record of a message that was retried twice.
-pub(super) fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
+pub(crate) fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
     annotated(&body(number, 2, &[0, 1]), code, details, number)
 }
 
 /// A message without annotations, with this `retry_attempt` and failures of these attempts.
-pub(super) fn retried(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
+pub(crate) fn retried(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
     message(&body(1, retry_attempt, failed))
 }
 
 /// A body with a secret in its data.
-pub(super) fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
+pub(crate) fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
     let failures: Vec<_> = failed
         .iter()
         .map(|attempt| {
@@ -96,18 +96,18 @@ pub(super) fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
     )
 }
 
-pub(super) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
+pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
     record.message.sent_at = at(seconds);
     record
 }
 
 /// An audit of a queue named `final-dlq`, a day after 1970 began.
-pub(super) fn context() -> Context {
+pub(crate) fn context() -> Context {
     Context { queue: "final-dlq".to_owned(), retention: None, now: at(86_400), filter: None }
 }
 
 /// The report on these records, all of the queue.
-pub(super) fn report(records: &[DeadLetterRecord]) -> Report {
+pub(crate) fn report(records: &[DeadLetterRecord]) -> Report {
     let mut tally = Tally::new(context());
     records.iter().for_each(|record| tally.add(record));
     let seen = records.len() as u64;

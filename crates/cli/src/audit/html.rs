@@ -13,7 +13,7 @@ use super::report::Report;
 use super::view::View;
 use crate::dead_letters::DeadLetterRecord;
 use crate::markup::escape;
-use crate::text::{counted, duration, grouped};
+use crate::people::{about, counted, grouped};
 use messages::Messages;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -94,7 +94,7 @@ fn facts(report: &Report) -> String {
     );
     let mut facts = "<dl class=\"facts\">\n".to_owned();
     facts += &fact("Groups", grouped(report.groups.len() as u64), "by fingerprint of the error", false);
-    facts += &fact("Oldest", duration(age.oldest_seconds), &expires, false);
+    facts += &fact("Oldest", about(age.oldest_seconds), &expires, false);
     let soon = age.expires_within_a_day;
     facts += &fact("Deleted within a day", grouped(soon), "unless archived or redriven", soon > 0);
     let duplicates = &report.duplicates;
@@ -128,7 +128,7 @@ fn figures(report: &Report) -> String {
     }
     let ages =
         NAMES.into_iter().zip(report.age.classes).map(|(name, count)| (name.to_owned(), count, "plain"));
-    let span = duration(report.over_time.span_seconds);
+    let span = about(report.over_time.span_seconds);
     format!(
         "<section class=\"figures\">\n{}{}{}{}</section>\n",
         figure("By error type", charts::bars("Dead letters by error type", by_type.collect()), "ErrorType"),

@@ -12,6 +12,8 @@ use super::copies::{Copies, Duplicates};
 use super::groups::{Group, GroupTable, millis};
 use super::over_time::{OverTime, Times};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
+use crate::output::document;
+use crate::people::{counted, grouped};
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -38,6 +40,8 @@ pub struct Report {
     pub complete: bool,
     /// Whether the audit was interrupted.
     pub interrupted: bool,
+    /// Whether it ended with as many as `--max` asked for.
+    pub max_reached: bool,
     /// The queue.
     pub queue: String,
     /// When it was read.
@@ -52,7 +56,7 @@ impl Report {
     /// One line of JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("numbers, strings and maps with plain keys always serialise")
+        document("audit", self)
     }
 
     /// What is missing, in a sentence; `None` where all was seen.
@@ -64,11 +68,13 @@ impl Report {
         }
         let unreadable_too = match unreadable {
             0 => String::new(),
-            _ => format!(", and {unreadable} that could not be understood and stay"),
+            _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
         };
-        let told = format!("Not all was seen: {seen} of about {approximate} messages{unreadable_too}");
+        let messages = counted(approximate, "message");
+        let told = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
         Some(match self.interrupted {
             true => format!("{told}; the audit was interrupted."),
+            false if self.max_reached => format!("{told}; --max has ended the audit."),
             false if unreadable > 0 && seen + unreadable >= approximate => format!("{told}."),
             false => format!(
                 "{told}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
@@ -121,6 +127,11 @@ impl Tally {
         }
     }
 
+    /// How many so far.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
     /// Counts one.
     pub fn add(&mut self, record: &DeadLetterRecord) {
         let sent_at = record.message.sent_at;
@@ -150,6 +161,7 @@ impl Tally {
             skipped_attempts: self.skipped_attempts,
             complete: coverage.complete,
             interrupted,
+            max_reached: false,
             queue: self.context.queue,
             audited_at: self.context.now,
             filter: self.context.filter,

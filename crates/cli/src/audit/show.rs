@@ -22,14 +22,6 @@ pub(super) struct Show {
     pub(super) printed: u64,
 }
 
-/// Whether people may mean this message: by its own id, by SQS's, or by SQS's on the source queue, which the logs have.
-pub(super) fn is_meant(record: &DeadLetterRecord, id: &str) -> bool {
-    let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
-    record.message_id().eq_ignore_ascii_case(id)
-        || record.message.sqs_message_id == id
-        || source_id.is_some_and(|source_id| source_id == id)
-}
-
 impl View for Show {
     fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
         self.printed += 1;
@@ -105,7 +97,7 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{annotated, id, record};
+    use crate::audit::examples::{id, record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
         let mut output = Vec::new();
@@ -133,16 +125,6 @@ mod tests {
         }
         assert!(!text.contains('\u{1b}') && !text.contains("secret"), "{text}");
         assert!(shown(&record, true).contains("    \"card\": \"secret-1\"\n"));
-    }
-
-    #[test]
-    fn a_message_is_meant_by_any_of_its_ids() {
-        let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
-        let record = annotated(body, "NON_RETRYABLE_ERROR", "x", 7);
-        for id in ["0191F3A2-7B1C-7D3E-8F00-0123456789AB", "sqs-7", "source-7"] {
-            assert!(is_meant(&record, id), "{id}");
-        }
-        assert!(!is_meant(&record, "sqs-8") && !is_meant(&record, ""));
     }
 
     #[test]

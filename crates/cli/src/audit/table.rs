@@ -9,7 +9,8 @@ use super::age::NAMES;
 use super::groups::{Group, written};
 use super::report::Report;
 use super::view::View;
-use crate::text::{counted, duration, escaped, grouped, shortened};
+use crate::people::{about, counted, grouped};
+use crate::text::{escaped, shortened};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
@@ -127,7 +128,7 @@ impl Printed {
 
     fn remarks(&self, text: &mut String, report: &Report) {
         let age = &report.age;
-        let _ = writeln!(text, "\nThe oldest has been here for {}.", duration(age.oldest_seconds));
+        let _ = writeln!(text, "\nThe oldest has been here for {}.", about(age.oldest_seconds));
         if age.expires_within_a_day > 0 {
             let warning = format!(
                 "SQS deletes {} of them within a day: keep them with --archive.",

@@ -16,7 +16,13 @@ fn parse(arguments: &[&str]) -> Result<Program, clap::Error> {
 
 #[test]
 fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
-    let code = |report: &Report| format!("{:?}", exit_code(report));
+    let audited = |report: &Report| Audited {
+        report: report.clone(),
+        missing: Vec::new(),
+        output_closed: false,
+        still_hidden: 0,
+    };
+    let code = |report: &Report| format!("{:?}", exit_code(&audited(report)));
     let expected = |code: u8| format!("{:?}", ExitCode::from(code));
     let (empty, found) = (report(&[]), report(&[record("NON_RETRYABLE_ERROR", "x", 1)]));
     assert_eq!((code(&empty), code(&found)), (expected(0), expected(3)));
@@ -25,16 +31,27 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         complete: false,
         ..report
     };
-    assert_eq!((code(&incomplete(empty)), code(&incomplete(found))), (expected(4), expected(4)));
+    assert_eq!(
+        (code(&incomplete(empty.clone())), code(&incomplete(found.clone()))),
+        (expected(4), expected(4))
+    );
+    let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
+    assert_eq!(format!("{:?}", exit_code(&missing)), expected(1));
+    // `head` has seen enough, and so has whoever asked for ten.
+    let closed = Audited { output_closed: true, ..audited(&incomplete(found.clone())) };
+    assert_eq!(format!("{:?}", exit_code(&closed)), expected(3));
+    let mut ten = incomplete(found);
+    ten.max_reached = true;
+    assert_eq!(code(&ten), expected(3));
 }
 
 #[test]
 fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
-    let url = ["--queue-url", "http://127.0.0.1:1/q"];
+    let url = ["--queue", "http://127.0.0.1:1/q"];
     assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
     assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
     assert!(parse(&[url[0], url[1], "--show", "x", "--reveal"]).is_ok());
-    for other in [["--format", "json"], ["--where", "."], ["--archive", "a"]] {
+    for other in [["--format", "json"], ["--where", "."], ["--max", "1"], ["--archive", "a"]] {
         assert!(parse(&[url[0], url[1], "--show", "x", other[0], other[1]]).is_err(), "{other:?}");
     }
 }
@@ -42,7 +59,7 @@ fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
 #[test]
 fn the_help_has_examples_and_exit_codes() {
     let help = <Program as clap::CommandFactory>::command().render_long_help().to_string();
-    for expected in ["Examples:", "Exit codes:", "  0  no dead letters", "  4  not all of the queue"] {
+    for expected in ["Examples:", "Exit codes:", "  0  no dead letters that", "  4  not all of the queue"] {
         assert!(help.contains(expected), "{help}");
     }
 }

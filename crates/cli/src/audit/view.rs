@@ -29,7 +29,7 @@ pub(super) struct Json;
 
 impl View for Json {
     fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
-        writeln!(output, "{}", report.json())
+        output.write_all(report.json().as_bytes())
     }
 }
 

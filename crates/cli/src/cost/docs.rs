@@ -6,8 +6,8 @@ use redeliver_core::message::Timestamp;
 use redeliver_embedded::VirtualClock;
 
 use super::*;
+use crate::people::grouped;
 use crate::simulate::line_bytes;
-use crate::text::grouped;
 
 /// Log lines of the functions, in bytes.
 struct LogLines {

@@ -17,6 +17,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use super::delete;
+use crate::people::grouped;
 pub(crate) use held::HIDDEN;
 use held::Held;
 
@@ -79,10 +80,10 @@ impl Coverage {
     #[must_use]
     pub fn incompleteness(&self) -> String {
         let Self { seen, approximate, unreadable, .. } = self;
-        let seen = format!("{seen} of about {approximate} messages were seen");
+        let seen = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
         match unreadable {
             0 => seen,
-            _ => format!("{seen}, and {unreadable} more could not be understood and stay"),
+            _ => format!("{seen}, and {} more could not be understood and stay", grouped(*unreadable)),
         }
     }
 }

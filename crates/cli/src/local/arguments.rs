@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::format::Format;
+use crate::output::Output;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redeliver local examples/messages.jsonl --fail-rate 0.3
-  redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl --format json
+  redeliver local orders.jsonl --policy policy.json --final-dlq dead.jsonl
   redeliver local orders.jsonl --strategy visibility
   redeliver local events.jsonl --strategy async-retry --fail-first 3
   redeliver local orders.jsonl --target http://127.0.0.1:8080/orders
@@ -21,9 +22,10 @@ Virtual time starts at 2026-01-01T00:00:00Z and jumps from one due moment to the
 
 Exit codes:
   0  every line was sent, and every message was processed or dead-lettered
-  1  lines were refused, a message is unaccounted for, or the run was interrupted; the report says which
-  2  bad usage, a file that is unreadable or there already, an endpoint that refuses, or an interrupt
-     before all was sent there")]
+  1  lines were refused, a message is unaccounted for, or the run was interrupted;
+     the report says which
+  2  bad usage, a file that is unreadable or there already, an endpoint that refuses,
+     or an interrupt before all was sent there")]
 pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
@@ -60,6 +62,9 @@ pub struct Arguments {
     /// How to print the report
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Where the report goes
+    #[command(flatten)]
+    pub output: Output,
     /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,

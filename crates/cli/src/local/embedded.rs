@@ -33,6 +33,7 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
     let world = World {
         service: &sqs,
         clock: &clock,
+        is_virtual: true,
         hold,
         prefix: "local".to_owned(),
         wait: Duration::from_secs(20),

@@ -11,11 +11,10 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
-use redeliver_aws::targets::{TargetAddress, is_loopback};
 
 use super::Report;
 use super::run::{self, Plan, World};
-use crate::connection::emulator_credentials;
+use crate::connection::{emulator_credentials, is_on_this_machine};
 
 pub(super) async fn run(
     plan: Plan,
@@ -24,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<Report, Box<dyn std::error::Error>> {
     let counter = RequestCounter::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
-    if matches!(TargetAddress::parse(url, true)?, TargetAddress::Url(url) if is_loopback(&url)) {
+    if is_on_this_machine(url)? {
         loader = loader.credentials_provider(emulator_credentials());
     }
     let config = loader.load().await;
@@ -38,6 +37,7 @@ pub(super) async fn run(
     let world = World {
         service: &service,
         clock: &SystemClock,
+        is_virtual: false,
         hold: None,
         prefix: format!("redeliver-local-{:08x}", random_suffix()),
         wait: Duration::from_secs(2),

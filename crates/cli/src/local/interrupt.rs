@@ -36,7 +36,9 @@ pub(super) fn interrupted() -> io::Result<impl Future<Output = ()>> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            eprintln!("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait");
+            crate::tell::remark(
+                "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait",
+            );
             tell.flag.store(true, Ordering::Release);
             tell.waker.wake();
             signals.next().await;

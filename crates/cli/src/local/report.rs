@@ -7,6 +7,8 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
+use crate::people::{grouped, span};
+
 /// What a run of the local loop came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -35,7 +37,9 @@ pub struct Report {
     /// Ctrl-C, before all was sent and had come out.
     pub interrupted: bool,
     /// From the first send to the last message's end.
-    pub virtual_seconds: f64,
+    pub seconds: f64,
+    /// Whether these passed in virtual time.
+    pub is_virtual: bool,
     /// SQS requests by action; idle long polls are requests too.
     pub requests: BTreeMap<String, u64>,
     /// Re-sends by their delay.
@@ -88,18 +92,16 @@ impl Report {
             );
         }
         if self.unaccounted > 0 || self.waiting > 0 {
-            problems.push(format!("{} unaccounted for, {} still waiting", self.unaccounted, self.waiting));
+            problems.push(format!(
+                "{} unaccounted for, {} still waiting",
+                grouped(self.unaccounted),
+                grouped(self.waiting)
+            ));
         }
         if self.refused > 0 {
             problems.push(format!("lines that were refused, and not sent: {}", self.refused));
         }
         problems
-    }
-
-    /// One line of JSON.
-    #[must_use]
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and strings always serialise")
     }
 
     /// For people.
@@ -110,39 +112,39 @@ impl Report {
         let mut row = |name: &str, value: String| {
             table.add_row([name.to_owned(), value]);
         };
-        row("sent", self.sent.to_string());
+        row("sent", grouped(self.sent));
         if self.refused > 0 {
-            row("refused, not sent", self.refused.to_string());
+            row("refused, not sent", grouped(self.refused));
         }
-        row("processed", self.processed.to_string());
-        row("retries", self.retries.to_string());
+        row("processed", grouped(self.processed));
+        row("retries", grouped(self.retries));
         for (name, count) in
             [("  paced", self.paced), ("  hops", self.hops), ("immediate retries", self.immediate_retries)]
         {
             if count > 0 {
-                row(name, count.to_string());
+                row(name, grouped(count));
             }
         }
-        row("dead-lettered", self.dead_lettered.values().sum::<u64>().to_string());
+        row("dead-lettered", grouped(self.dead_lettered.values().sum::<u64>()));
         for (error_type, count) in &self.dead_lettered {
-            row(&format!("  {error_type}"), count.to_string());
+            row(&format!("  {error_type}"), grouped(*count));
         }
-        row("waiting", self.waiting.to_string());
+        row("waiting", grouped(self.waiting));
         if self.copies > 0 {
-            row("copies (at-least-once delivery)", self.copies.to_string());
+            row("copies (at-least-once delivery)", grouped(self.copies));
         }
         if self.unaccounted > 0 {
-            row("UNACCOUNTED FOR", self.unaccounted.to_string());
+            row("UNACCOUNTED FOR", grouped(self.unaccounted));
         }
-        row("virtual time", format!("{:.0} s ({})", self.virtual_seconds, hours(self.virtual_seconds)));
-        row("SQS requests", self.requests.values().sum::<u64>().to_string());
+        row(if self.is_virtual { "virtual time" } else { "time" }, span(whole(self.seconds)));
+        row("SQS requests", grouped(self.requests.values().sum::<u64>()));
         for (action, count) in &self.requests {
-            row(&format!("  {action}"), count.to_string());
+            row(&format!("  {action}"), grouped(*count));
         }
         if let Some(column) = table.column_mut(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        format!("{table}\n{}", self.bars())
+        format!("{}\n{}", table.trim_fmt(), self.bars())
     }
 
     fn bars(&self) -> String {
@@ -154,20 +156,17 @@ impl Report {
         let digits = self.delays.last().map_or(0, |bucket| bucket.to_seconds.to_string().len()).max(3);
         for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
             let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
-            let _ = writeln!(bars, "{from_seconds:>5}–{to_seconds:<digits$} s {count:>6} {bar}");
+            let count = grouped(*count);
+            let line = format!("{from_seconds:>5}–{to_seconds:<digits$} s {count:>6} {bar}");
+            let _ = writeln!(bars, "{}", line.trim_end());
         }
         bars
     }
 }
 
-fn hours(seconds: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "virtual time is a few weeks at most"
-    )]
-    let seconds = seconds.round() as u64;
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a few weeks at most")]
+fn whole(seconds: f64) -> u64 {
+    seconds.round() as u64
 }
 
 #[cfg(test)]

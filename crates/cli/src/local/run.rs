@@ -12,7 +12,9 @@ use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, pin_mut, try_join};
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_aws::targets::{DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress};
+use redeliver_aws::targets::{
+    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress, TargetError,
+};
 use redeliver_core::async_retry::DEFAULT_POLICY;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
@@ -29,6 +31,7 @@ use super::{
 };
 use super::{histogram, lambda};
 use crate::files::{FileError, create_output, read_policy, read_schema};
+use crate::tell;
 
 /// All that a run needs, read and checked before it begins.
 pub(super) struct Plan {
@@ -97,7 +100,15 @@ impl Plan {
 
 fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
-    match TargetAddress::parse(url, false).map_err(|error| refused(&error))? {
+    let address = TargetAddress::parse(url, false).map_err(|error| match error {
+        // The settings of the functions are not read here.
+        TargetError::PlainHttp => {
+            refused(&"is http:// to another machine; use https://, or http:// to this machine")
+        }
+        TargetError::Neither => refused(&"is no https:// URL, and no http:// URL of this machine"),
+        error => refused(&error),
+    })?;
+    match address {
         TargetAddress::Url(url) => {
             HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
                 .map_err(|error| refused(&error))
@@ -112,6 +123,8 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
 pub(super) struct World<'a, S, C> {
     pub(super) service: &'a S,
     pub(super) clock: &'a C,
+    /// Whether its time is.
+    pub(super) is_virtual: bool,
     /// Stands still during real calls, where time is virtual.
     pub(super) hold: Option<VirtualClock>,
     /// The names of the queues begin with it.
@@ -218,7 +231,7 @@ async fn run_on<S: QueueService, C: Clock>(
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)());
+    let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)(), world.is_virtual);
     Ok(Report { refused, interrupted: stop.peek().is_some() && !ledger.is_settled(), ..report })
 }
 
@@ -247,7 +260,7 @@ impl Feed<'_> {
             return Ok(());
         };
         for RefusedLine { line, reason } in &portion.refused {
-            eprintln!("line {line}: refused: {reason}");
+            tell::warning(format_args!("line {line}: refused: {reason}"));
         }
         self.refused += portion.refused.len() as u64;
         let messages = portion.messages.len() as u64;
@@ -294,6 +307,7 @@ fn report(
     waiting: u64,
     started: Timestamp,
     mut requests: BTreeMap<String, u64>,
+    is_virtual: bool,
 ) -> Report {
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
@@ -312,7 +326,8 @@ fn report(
         copies: ledger.copies(),
         interrupted: false,
         unaccounted: missing - waiting,
-        virtual_seconds: (end - started).as_seconds_f64(),
+        seconds: (end - started).as_seconds_f64(),
+        is_virtual,
         requests,
         delays: histogram(&counts.delays),
     }
@@ -320,6 +335,7 @@ fn report(
 
 /// On standard error, and only where that is a terminal.
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} messages settled, {elapsed}");
-    ProgressBar::new(messages).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+    let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} messages settled, {elapsed}");
+    let bar = ProgressBar::new(messages);
+    tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }

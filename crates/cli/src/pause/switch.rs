@@ -30,6 +30,14 @@ impl Wanted {
         }
     }
 
+    /// In words.
+    pub(super) const fn doing(self) -> &'static str {
+        match self {
+            Self::Disabled => "pausing the readers of",
+            Self::Enabled => "resuming the readers of",
+        }
+    }
+
     const fn opposite(self) -> Self {
         match self {
             Self::Disabled => Self::Enabled,

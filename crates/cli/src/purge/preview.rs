@@ -2,7 +2,7 @@
 
 use super::Purged;
 use crate::audit::groups_for_people;
-use crate::text::counted;
+use crate::people::counted;
 
 /// In groups, with an example of each: a number alone does not show that a filter picks too much.
 pub(super) fn preview(purged: &Purged, colours: bool) -> String {

@@ -60,11 +60,14 @@ fn lines(path: &Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
+fn picked(filter: &str) -> Pick {
+    Picking { filter: Some(filter.to_owned()), ..Picking::default() }.pick().unwrap()
+}
+
 fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {
     let (clock, _, queue) = world;
     let mut backup = Archive::create(path).unwrap();
-    let filter = Filter::new(filter).unwrap();
-    clock.block_on(purge(queue, clock, &filter, Some(&mut backup), &|| false)).unwrap()
+    clock.block_on(purge(queue, clock, &picked(filter), u64::MAX, Some(&mut backup), &|| false)).unwrap()
 }
 
 #[test]
@@ -84,10 +87,23 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 #[test]
 fn without_a_backup_nothing_is_deleted() {
     let (clock, _, queue) = world();
-    let filter = Filter::new("true").unwrap();
-    let purged = clock.block_on(purge(&queue, &clock, &filter, None, &|| false)).unwrap();
+    let pick = picked("true");
+    let purged = purge(&queue, &clock, &pick, u64::MAX, None, &|| false);
+    let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
+}
+
+#[test]
+fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
+    let ((clock, _, queue), path) = (world(), file("max"));
+    let mut backup = Archive::create(&path).unwrap();
+    let pick = picked("true");
+    let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false);
+    let purged = clock.block_on(purged).unwrap();
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, 7)), (7, 7, 0));
+    let depth = clock.block_on(queue.depth()).unwrap();
+    assert_eq!((depth.visible, depth.in_flight, lines(&path).len()), (53, 0, 7));
 }
 
 #[test]
@@ -102,7 +118,7 @@ fn what_cannot_be_deleted_stays_and_is_told() {
     };
     world.1.set_faults(FaultPlan::new(1).with(rule));
     let purged = apply(&world, "true", &path);
-    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true)), (60, 59, 1));
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, u64::MAX)), (60, 59, 1));
     world.1.set_faults(FaultPlan::new(1));
     let depth = world.0.block_on(async {
         world.0.sleep(Duration::from_secs(1)).await;

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::connection::DeadLetterQueue;
+use crate::applying::Applying;
+use crate::connection::{DeadLetterQueue, QueueAddress};
+use crate::dead_letters::Picking;
 use crate::format::Format;
+use crate::output::Output;
+use crate::people::parse_span;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as they are.
 ///
@@ -19,41 +23,41 @@ use crate::format::Format;
 #[command(after_help = "\
 Examples:
   redeliver redrive --stack redeliver-prod
-  redeliver redrive --stack redeliver-prod --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"' --apply
-  redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 --rate 20 --apply
-  redeliver redrive --stack redeliver-prod --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
+  redeliver redrive --queue orders-dlq --to orders --max 10
+  redeliver redrive --stack redeliver-prod --apply \\
+    --where '.error_type == \"RETRY_ATTEMPT_EXCEEDED\"'
+  redeliver redrive --stack redeliver-prod --apply \\
+    --group 21d708b3fca00092 --rate 20
+  redeliver redrive --prefix orders --ids 0191f3a2-7b1c-7d3e-8f00-000000000001 \\
     --edit '.body.data.currency = \"EUR\"' --apply
   redeliver redrive --stack redeliver-prod --group 21d708b3fca00092 \\
     --edit '.body.data.currency = \"EUR\"' --new-id --apply
 
-A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has
+A message that is sent back keeps its message_id, its idempotency key: an API that remembers the key of a call that it has \
 answered may ignore an edited body, or refuse it. Use --new-id there, and only if the API did nothing under the old one.
 
 A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.
 
 Exit codes:
   0    everything selected was sent back and deleted, or would be
-  1    something selected stays: refused, parked, not sent, or it came straight back
-  2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack that is paused
-  4    not all of the DLQ was seen: run it again; what a killed run held is visible again within two minutes
+  1    something selected stays (refused, parked, not sent, or it came straight back),
+       or a message or a group that was named is not in the DLQ
+  2    bad usage, a wrong filter, a queue or journal that cannot be used, or a stack
+       that is paused
+  4    not all of the DLQ was seen: run it again; what a killed run held is visible
+       again within two minutes
   5    stopped, because too much of what was sent failed again
-  6    sent, not deleted: messages are in both queues, and the same command here deletes them
+  6    sent, not deleted: messages are in both queues, and the same command here
+       deletes them
   130  interrupted: run it again to finish")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) from: DeadLetterQueue,
-    /// The URL of the queue to send to; by default the stack's source queue
-    #[arg(long, value_name = "URL", required_unless_present = "stack")]
-    pub(super) to: Option<String>,
-    /// Only messages for which this filter is true; it must give true, false or null
-    #[arg(long = "where", value_name = "JQ")]
-    pub(super) filter: Option<String>,
-    /// Only messages with one of these ids (message_id or SQS's), separated by commas
-    #[arg(long, value_name = "ID", value_delimiter = ',')]
-    pub(super) ids: Vec<String>,
-    /// Only messages of this group, as `redeliver audit` shows it
-    #[arg(long, value_name = "FINGERPRINT")]
-    pub(super) group: Option<String>,
+    /// The queue to send to: its URL, name or ARN; by default the deployment's source queue
+    #[arg(long, value_name = "QUEUE", required_unless_present_any = ["stack", "prefix", "stage"])]
+    pub(super) to: Option<QueueAddress>,
+    #[command(flatten)]
+    pub(super) picking: Picking,
     /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and redeliver's own
     /// metadata cannot be changed. The original is kept in the journal
     #[arg(long, value_name = "JQ")]
@@ -68,9 +72,6 @@ pub struct Arguments {
     /// At most so many messages a second
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3000))]
     pub(super) rate: Option<u32>,
-    /// At most so many messages in all
-    #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(super) max: u64,
     /// Leave alone what was sent back so many times already
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(super) max_generation: u32,
@@ -85,21 +86,18 @@ pub struct Arguments {
     /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
     #[arg(long)]
     pub(super) into_paused: bool,
-    /// Do it
-    #[arg(long)]
-    pub(super) apply: bool,
+    #[command(flatten)]
+    pub(super) applying: Applying,
     /// Where to keep the journal; by default redeliver-redrive-PLAN.jsonl in the current directory
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
     /// How to show the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(super) format: Format,
+    #[command(flatten)]
+    pub(super) output: Output,
 }
 
 fn watch_span(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(span) if span <= Duration::from_secs(12 * 3600) && span.subsec_nanos() == 0 => Ok(span),
-        Ok(_) => Err("whole seconds, 12h at most".to_owned()),
-        Err(_) => Err("a span is a number with its unit, such as 0s, 90s, 15m or 1h 30m".to_owned()),
-    }
+    parse_span(text, Duration::ZERO, Duration::from_secs(12 * 3600))
 }

@@ -1,6 +1,6 @@
 //! How a redrive ends: an exit code, and a sentence where something is left to do.
 
-use crate::text::counted;
+use crate::people::counted;
 
 use super::report::Report;
 

@@ -78,6 +78,12 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Whether no run has sent anything by this plan yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.sent.is_empty() && self.unsure.is_empty()
+    }
+
     /// Whether a dead letter was sent back before: it only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {

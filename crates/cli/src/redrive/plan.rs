@@ -1,7 +1,5 @@
 //! What would be sent back, and what not: one decision a message, pure.
 
-use std::collections::BTreeSet;
-
 use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::attributes::arrived;
 use redeliver_core::edit::splice;
@@ -14,17 +12,13 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use uuid::{Builder, Uuid};
 
-use crate::dead_letters::{DeadLetterRecord, Filter, FilterError, UNANNOTATED};
+use crate::dead_letters::{DeadLetterRecord, Filter, FilterError, Pick, UNANNOTATED};
 
-/// Which messages, and what is done to them.
+/// What is done to which messages.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Only those that the filter picks.
-    pub filter: Option<Filter>,
-    /// Only those with one of these ids, `message_id` or SQS's.
-    pub ids: BTreeSet<String>,
-    /// Only those with this fingerprint.
-    pub group: Option<String>,
+    /// Which ones.
+    pub pick: Pick,
     /// What is changed.
     pub edit: Option<Edit>,
     /// What the edit changes gets a new `message_id`.
@@ -112,7 +106,7 @@ impl Plan {
     /// # Errors
     /// If a filter fails on it.
     pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
-        if !self.selects(record)? {
+        if !self.pick.picks(record)? {
             return Ok(Verdict::NotSelected);
         }
         let generation = record.metadata.as_ref().map_or(0, |told| told.generation);
@@ -131,18 +125,6 @@ impl Plan {
         }
         let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1, &edit.text);
         Ok(self.send_back(record, &body, Some(old_id)))
-    }
-
-    fn selects(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
-        let sqs_message_id = &record.message.sqs_message_id;
-        let by_id = self.ids.is_empty()
-            || self.ids.contains(record.message_id())
-            || self.ids.contains(sqs_message_id);
-        let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
-        match &self.filter {
-            Some(filter) if by_id && by_group => filter.matches(sqs_message_id, record.document()),
-            _ => Ok(by_id && by_group),
-        }
     }
 
     fn send_back(&self, record: &DeadLetterRecord, body: &str, old_message_id: Option<String>) -> Verdict {
@@ -183,6 +165,10 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
+/// Of `--edit .body.data`, which picks where it should change.
+const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such \
+                                 as `.body.data.currency = \"EUR\"`";
+
 /// The body with what the edit changed in it; the inner error says why the edit must not be made.
 fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
     let id = &record.message.sqs_message_id;
@@ -190,8 +176,11 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     let before = read(&edit.identity.edit(id, record.document())?);
     let after = read(&edit.change.edit(id, record.document())?);
     let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {
-        return Ok(Err("its output is not an object; change .body and keep the rest".to_owned()));
+        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
     };
+    if document.keys().any(|name| !changed.contains_key(name)) {
+        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
+    }
     let body = changed.remove("body").unwrap_or_default();
     if let Some(name) =
         document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))

@@ -10,7 +10,7 @@ use super::apply::Watched;
 use super::ending::Ending;
 use super::plan::{Reason, SendBack, Verdict};
 use crate::dead_letters::{Coverage, DeadLetterRecord};
-use crate::text::grouped;
+use crate::people::grouped;
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;

@@ -6,26 +6,31 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::connection::Connection;
+use crate::applying::Applying;
+use crate::connection::{Connection, OneQueue};
 use crate::format::Format;
 use crate::lines::is_standard_input;
+use crate::output::Output;
 
 /// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is left.
+///
+/// Checks the lines and shows how many would be sent, and sends them only with --apply.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   redeliver send orders.jsonl --stack redeliver-prod
-  redeliver send orders.jsonl --queue-url https://sqs.eu-central-1.amazonaws.com/123456789012/orders --rate 100
-  redeliver send orders.jsonl --stack redeliver-prod --data-schema order.schema.json --format json
-  make-orders | redeliver send - --stack redeliver-prod
-  redeliver send --backup expired.jsonl --stack redeliver-prod
+  redeliver send orders.jsonl --stack redeliver-prod --apply
+  redeliver send orders.jsonl --queue orders --rate 100 --apply
+  redeliver send orders.jsonl --prefix orders --data-schema order.schema.json
+  make-orders | redeliver send - --stack redeliver-prod --apply
+  redeliver send --backup expired.jsonl --stack redeliver-prod --apply
 
-Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is
-recorded there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and
-lines may be added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.
+Each batch that SQS confirms is recorded in the journal, FILE.sent, at once. The same command again skips what is recorded \
+there, whatever ended the first run; lines that were not sent may be corrected meanwhile, in their place, and lines may be \
+added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.
 
-Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with
-the same message_id. Standard input has no journal.
+Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with the \
+same message_id. Standard input has no journal.
 
 With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive`
 would have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new
@@ -34,9 +39,11 @@ generation. What is still in the DLQ, as after `audit --archive`, is there twice
 Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
 
 Exit codes:
-  0    all lines are sent, now or before
-  1    a line is invalid or was not confirmed, or the send stopped early; the others were sent
-  2    bad usage, an unreadable file, a queue that cannot be used, or a journal of something else: nothing was sent
+  0    all lines are sent, now or before, or would be
+  1    a line is invalid or was not confirmed, or the send stopped early; the others
+       were sent
+  2    bad usage, an unreadable file, a queue that cannot be used, or a journal of
+       something else: nothing was sent
   130  interrupted by Ctrl-C, the journal complete")]
 pub struct Arguments {
     /// JSON Lines, one message body a line, or with --backup one dead letter; `-` is standard input
@@ -45,12 +52,12 @@ pub struct Arguments {
     /// The file is a backup or an archive of dead letters: send them back
     #[arg(long)]
     pub backup: bool,
-    /// The URL of the source queue
-    #[arg(long, value_name = "URL", required_unless_present = "stack", conflicts_with = "stack")]
-    pub queue_url: Option<String>,
-    /// The name of a redeliver stack: its source queue
-    #[arg(long, value_name = "NAME")]
-    pub stack: Option<String>,
+    /// Where to
+    #[command(flatten)]
+    pub queue: OneQueue,
+    /// Whether it is done
+    #[command(flatten)]
+    pub applying: Applying,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
@@ -66,6 +73,9 @@ pub struct Arguments {
     /// How to print the summary
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Where the summary goes
+    #[command(flatten)]
+    pub output: Output,
     /// Where AWS is
     #[command(flatten)]
     pub connection: Connection,

@@ -12,11 +12,12 @@ use tokio::sync::mpsc;
 
 use super::reader::{Form, Rules, Step};
 use super::sender::{Sender, Watcher};
-use super::summary::Summary;
+use super::summary::{Stopped, Summary};
 use super::{Arguments, Backup, journal};
-use crate::connection::KnownQueue;
+use crate::connection::{KnownQueue, QueueAddress};
 use crate::files::read_schema;
-use crate::lines;
+use crate::people::grouped;
+use crate::{account, lines, tell};
 
 /// Lines that are read ahead: a megabyte each at most.
 const READ_AHEAD: usize = 32;
@@ -28,6 +29,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     if arguments.file.is_dir() {
         return Err(format!("{}: is a directory", arguments.file.display()).into());
     }
+    arguments.output.check()?;
     let KnownQueue { queue, attributes } = source_queue(arguments).await?;
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
     let form = match arguments.backup {
@@ -39,8 +41,11 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     {
         backup.check_queue(form.lines(lines::open(&arguments.file)?))?;
     }
+    let applied = arguments.applying.is_wanted();
     let journal = journal_path
         .as_ref()
+        // Only what a send has begun is looked at without one.
+        .filter(|path| applied || arguments.resume || path.exists())
         .map(|path| journal::open(path, &arguments.file, queue.arn(), &form, arguments.resume))
         .transpose()?;
     let (mut journal, confirmed) = journal.unzip();
@@ -50,29 +55,53 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
         confirmed: confirmed.unwrap_or_default(),
     };
     let terminal = Terminal::new(&arguments.file);
+    if !applied {
+        return Ok(preview(rules.steps(input), &terminal));
+    }
+    let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
+    account::announce(&arguments.connection, what).await;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), interrupted()).await;
     terminal.bar.finish_and_clear();
     if let Some(why) = &summary.stopped {
-        eprintln!("error: {why}");
+        tell::error(why);
     }
     if let Some(path) = journal_path.filter(|_| summary.exit_code() != 0) {
-        eprintln!("what was sent is recorded in {}: the same command goes on with the rest", path.display());
+        let path = path.display();
+        tell::remark(format_args!(
+            "what was sent is recorded in {path}: the same command goes on with the rest"
+        ));
     }
     Ok(summary)
 }
 
 async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Box<dyn Error>> {
     let connection = &arguments.connection;
-    let stack = match &arguments.stack {
-        Some(name) => Some(connection.stack(name).await?),
-        None => None,
+    let address = match (&arguments.queue.queue, arguments.queue.stack(connection).await?) {
+        (Some(address), _) => address.clone(),
+        (None, Some(stack)) => QueueAddress::Url(stack.source_queue_url()?.to_owned()),
+        (None, None) => return Err("name the queue: --queue, --stack, or --prefix and --stage".into()),
     };
-    let url = match &stack {
-        Some(stack) => stack.source_queue_url()?,
-        None => arguments.queue_url.as_deref().unwrap_or_default(),
-    };
-    Ok(connection.source_queue(url).await?)
+    Ok(connection.source_queue(&address).await?)
+}
+
+/// What a send would do with each line.
+fn preview(steps: impl Iterator<Item = Step>, watcher: &impl Watcher) -> Summary {
+    let mut summary = Summary::default();
+    for step in steps {
+        match step.checked {
+            Checked::Valid(_) => summary.planned += 1,
+            Checked::Confirmed => summary.sent_before += 1,
+            Checked::Invalid { number, findings } => {
+                summary.invalid += 1;
+                findings.iter().for_each(|finding| watcher.problem(number, finding));
+            }
+            Checked::Unreadable(word) => summary.stopped = Some(Stopped::Unreadable(word)),
+            Checked::End => {}
+        }
+        watcher.progress(step.bytes, &summary);
+    }
+    summary
 }
 
 /// Reads and checks on a thread of its own: an input that has nothing to say yet must not hold up what is on its way.
@@ -95,7 +124,7 @@ fn interrupted() -> impl Future<Output = ()> {
         if tokio::signal::ctrl_c().await.is_err() {
             return std::future::pending().await;
         }
-        eprintln!("interrupted: waiting for the batches on their way; Ctrl-C again does not wait");
+        tell::warning("interrupted: waiting for the batches on their way; Ctrl-C again does not wait");
         let _ = sender.send(());
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(130);
@@ -122,7 +151,7 @@ impl<'a> Terminal<'a> {
             None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
         };
         let style = ProgressStyle::with_template(template);
-        let bar = bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let bar = tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));
         Self { bar, input: input.display() }
     }
 }
@@ -134,6 +163,6 @@ impl Watcher for Terminal<'_> {
 
     fn progress(&self, bytes: u64, so_far: &Summary) {
         self.bar.set_position(bytes);
-        self.bar.set_message(format!("{} sent", so_far.sent + so_far.sent_before));
+        self.bar.set_message(format!("{} sent", grouped(so_far.sent + so_far.sent_before)));
     }
 }

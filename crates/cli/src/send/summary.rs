@@ -6,9 +6,13 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
+use crate::people::grouped;
+
 /// What came of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
+    /// Lines that would be sent, without --apply.
+    pub planned: u64,
     /// Lines that SQS has confirmed.
     pub sent: u64,
     /// Lines that were confirmed in an earlier run.
@@ -58,30 +62,27 @@ impl Summary {
         }
     }
 
-    /// One line of JSON.
-    #[must_use]
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and strings always serialise")
-    }
-
     /// For people.
     #[must_use]
-    pub fn table(&self) -> String {
+    pub fn table(&self, applied: bool) -> String {
         let mut table = Table::new();
         table.load_style(NOTHING);
-        table.add_row(["sent".to_owned(), self.sent.to_string()]);
+        match applied {
+            true => table.add_row(["sent".to_owned(), grouped(self.sent)]),
+            false => table.add_row(["would be sent".to_owned(), grouped(self.planned)]),
+        };
         for (name, count) in [
             ("sent before", self.sent_before),
             ("invalid, not sent", self.invalid),
             ("not confirmed by SQS", self.unconfirmed),
         ] {
             if count > 0 {
-                table.add_row([name.to_owned(), count.to_string()]);
+                table.add_row([name.to_owned(), grouped(count)]);
             }
         }
         if let Some(column) = table.column_mut(1) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        table.to_string()
+        table.trim_fmt() + "\n"
     }
 }

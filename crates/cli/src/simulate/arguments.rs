@@ -9,6 +9,8 @@ use super::{Scenario, Trouble};
 use crate::cost::Architecture;
 use crate::format::Format;
 use crate::local::probability;
+use crate::output::Output;
+use crate::people::parse_span;
 
 /// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what it costs.
 ///
@@ -17,17 +19,18 @@ use crate::local::probability;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  redeliver simulate policy.json --outage 10m
-  redeliver simulate policy.json --messages 100000 --outage 30m --capacity 500 --plot outage.svg
-  redeliver simulate policy.json --compare other.json --plot both.html
-  redeliver simulate policy.json --failure-rate 0.05 --over 1h --max-concurrency 10
-  redeliver simulate policy.json --prices frankfurt.json --format json
+  redeliver simulate --policy policy.json --outage 10m
+  redeliver simulate --policy policy.json --outage 30m --capacity 500 \\
+    --messages 100000 --plot outage.svg
+  redeliver simulate --policy policy.json --compare other.json --plot both.html
+  redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
+  redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
-Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say
+Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say \
 otherwise. A call takes no time, and as many are made at once as are due; with --max-concurrency a call takes 0.3 s.
 
-Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces single ones:
-{\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334,
+Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces single ones: \
+{\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
 \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}
 
 Exit codes:
@@ -35,11 +38,11 @@ Exit codes:
   1  a message was not: a queue's retention ended before
   2  bad usage, a refused policy, or a file that cannot be read or written")]
 pub struct Arguments {
-    /// The retry policy (JSON)
-    #[arg(value_name = "POLICY.json")]
-    pub policy: PathBuf,
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
+    #[arg(long, value_name = "FILE")]
+    pub policy: Option<PathBuf>,
     /// Another policy beside it, in the tables and in the picture; may be given up to five times
-    #[arg(long, value_name = "OTHER.json", num_args = 1)]
+    #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// How many messages are sent
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
@@ -75,16 +78,21 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
     /// Draw it: load, schedule and survival. The name ends in .svg or .html
-    #[arg(long, value_name = "OUT.svg")]
+    #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     /// How to print the report
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
+    /// Where the report goes
+    #[command(flatten)]
+    pub output: Output,
 }
 
 impl Arguments {
-    pub(super) fn policies(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(&self.policy).chain(&self.compare).map(PathBuf::as_path)
+    /// Each one's file; `None` is the default.
+    pub(super) fn policies(&self) -> impl Iterator<Item = Option<&Path>> {
+        let others = self.compare.iter().map(|path| Some(path.as_path()));
+        std::iter::once(self.policy.as_deref()).chain(others)
     }
 
     pub(super) fn scenario(&self) -> Scenario {
@@ -102,28 +110,19 @@ impl Arguments {
 }
 
 /// What a policy is called: its file's name without the ending.
-pub(super) fn name_of(path: &Path) -> String {
+pub(super) fn name_of(path: Option<&Path>) -> String {
+    let path = path.unwrap_or(Path::new("default"));
     path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
 /// At least a second, at most 30 days.
 fn span(text: &str) -> Result<Duration, String> {
-    between(text, Duration::from_secs(1), Duration::from_secs(30 * 86_400))
+    parse_span(text, Duration::from_secs(1), Duration::from_secs(30 * 86_400))
 }
 
 /// "Amazon SQS message quotas": 60 s to 14 days.
 fn retention(text: &str) -> Result<Duration, String> {
-    between(text, Duration::from_secs(60), Duration::from_secs(14 * 86_400))
-}
-
-fn between(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text)
-        .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
-    if (least..=most).contains(&span) && span.subsec_nanos() == 0 {
-        return Ok(span);
-    }
-    let [least, most] = [least, most].map(humantime::format_duration);
-    Err(format!("whole seconds from {least} to {most}"))
+    parse_span(text, Duration::from_secs(60), Duration::from_secs(14 * 86_400))
 }
 
 #[cfg(test)]
@@ -131,19 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_has_a_unit_and_limits() {
-        assert_eq!(span("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(span("1h 30m"), Ok(Duration::from_secs(5400)));
-        for wrong in ["", "10", "m", "-1s", "ten minutes"] {
-            assert!(span(wrong).unwrap_err().contains("such as 90s"), "{wrong}");
-        }
+    fn spans_have_the_limits_of_what_they_are_of() {
         assert_eq!(span("31d").unwrap_err(), "whole seconds from 1s to 30days");
-        assert_eq!(span("1500ms").unwrap_err(), "whole seconds from 1s to 30days");
         assert_eq!(retention("15d").unwrap_err(), "whole seconds from 1m to 14days");
     }
 
     #[test]
     fn a_policy_is_called_by_its_file() {
-        assert_eq!(name_of(Path::new("policies/fixed.json")), "fixed");
+        assert_eq!(name_of(Some(Path::new("policies/fixed.json"))), "fixed");
+        assert_eq!(name_of(None), "default");
     }
 }

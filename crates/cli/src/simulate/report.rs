@@ -189,12 +189,6 @@ impl Report {
             distribution,
         });
     }
-
-    /// One line of JSON.
-    #[must_use]
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("text and finite numbers always serialise")
-    }
 }
 
 impl Span {

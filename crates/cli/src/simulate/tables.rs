@@ -6,7 +6,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{PolicyReport, Report};
-use crate::text::grouped;
+use crate::people::{grouped, span};
 
 /// Attempts that are told one by one; of the others only the last.
 const ATTEMPTS_TOLD: usize = 12;
@@ -236,11 +236,6 @@ fn row(name: &str, report: &Report, value: impl Fn(&PolicyReport) -> String) -> 
     std::iter::once(name.to_owned()).chain(report.policies.iter().map(value)).collect()
 }
 
-/// `1h 30m`: as it is written on the command line.
-pub(super) fn span(seconds: u64) -> String {
-    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
-}
-
 /// One digit after the point, and never 0 or 100 for what is not.
 fn percent(share: f64) -> String {
     const CERTAIN: f64 = 1e-9;
@@ -283,10 +278,5 @@ mod tests {
             second.lines().map(str::trim_end).collect::<Vec<_>>(),
             [format!(" attempt  {}", "c".repeat(40)), format!(" 0        {}3", " ".repeat(39)),]
         );
-    }
-
-    #[test]
-    fn spans_are_written_as_they_are_read() {
-        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1day"]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a stack: a table for people, one JSON object for programs.
+//! What is known of a deployment: a table for people, one JSON object for programs.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,15 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::connection::FINAL_DLQ;
 use crate::event_sources::Mapping;
+use crate::people::{counted, grouped, span};
 
-/// A stack's queues.
+/// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct StackStatus {
-    /// Its name.
-    pub stack: String,
+pub struct Status {
+    /// The name of the stack, or prefix and stage; `None` where queues were named.
+    pub deployment: Option<String>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
     /// What could not be read.
@@ -23,7 +25,7 @@ pub struct StackStatus {
 /// One queue. What SQS does not tell is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
-    /// What it is in the stack.
+    /// What it is in the deployment.
     pub role: &'static str,
     /// Its name.
     pub name: String,
@@ -85,17 +87,11 @@ fn last_part(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-impl StackStatus {
-    /// One line of JSON.
-    #[must_use]
-    pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("numbers and strings always serialise")
-    }
-
+impl Status {
     /// For people.
     #[must_use]
     pub fn table(&self) -> String {
-        format!("{}\n\n{}\n", self.queue_table(), self.mapping_table())
+        format!("{}\n\n{}\n", self.queue_table().trim_fmt(), self.mapping_table().trim_fmt())
     }
 
     fn queue_table(&self) -> Table {
@@ -107,15 +103,15 @@ impl StackStatus {
             table.add_row([
                 queue.role.to_owned(),
                 queue.name.clone(),
-                shown(queue.visible),
-                shown(queue.in_flight),
-                shown(queue.delayed),
-                queue.retention_seconds.map_or_else(|| "?".to_owned(), long),
+                queue.visible.map_or_else(|| "?".to_owned(), grouped),
+                queue.in_flight.map_or_else(|| "?".to_owned(), grouped),
+                queue.delayed.map_or_else(|| "?".to_owned(), grouped),
+                queue.retention_seconds.map_or_else(|| "?".to_owned(), span),
                 queue.redrive.as_ref().map_or_else(
                     || "-".to_owned(),
                     |redrive| {
                         let Redrive { max_receive_count: count, target } = redrive;
-                        format!("{count} {} → {target}", if *count == 1 { "receive" } else { "receives" })
+                        format!("{} → {target}", counted(*count, "receive"))
                     },
                 ),
             ]);
@@ -144,7 +140,7 @@ impl StackStatus {
             let unread = match &queue.mappings {
                 None => "?",
                 // The final DLQ is for people.
-                Some(found) if found.is_empty() && queue.role != "final DLQ" => "nobody",
+                Some(found) if found.is_empty() && queue.role != FINAL_DLQ => "nobody",
                 Some(_) => continue,
             };
             table.add_row([queue.role, unread]);
@@ -162,16 +158,6 @@ fn align_right(table: &mut Table, column: usize) {
 
 fn shown(number: Option<impl ToString>) -> String {
     number.map_or_else(|| "?".to_owned(), |number| number.to_string())
-}
-
-/// In the largest unit that fits.
-fn long(seconds: u64) -> String {
-    for (unit, name) in [(86_400, "d"), (3600, "h"), (60, "min")] {
-        if seconds >= unit && seconds.is_multiple_of(unit) {
-            return format!("{} {name}", seconds / unit);
-        }
-    }
-    format!("{seconds} s")
 }
 
 #[cfg(test)]

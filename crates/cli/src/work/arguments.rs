@@ -9,9 +9,10 @@ use clap::{Args, ValueEnum, value_parser};
 use super::Limits;
 use super::queues::Role;
 use crate::connection::Connection;
+use crate::people::parse_span;
 
 /// Deleting after the last batch, and ending.
-const SHUTDOWN_RESERVE_SECONDS: u64 = 10;
+const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
 
 /// Run the functions as a process that polls their queues itself: for containers instead of Lambda.
 #[derive(Debug, Args)]
@@ -19,13 +20,14 @@ const SHUTDOWN_RESERVE_SECONDS: u64 = 10;
 Examples:
   redeliver work message-processor failed-message-processor final-dlq-annotator
   redeliver work message-processor --concurrency 8 --health 0.0.0.0:8080
-  redeliver work failed-message-processor --endpoint-url http://127.0.0.1:4566 --wait-seconds 2
+  redeliver work failed-message-processor --wait 2s \\
+    --endpoint-url http://127.0.0.1:4566
 
-The settings are the functions' environment variables. Besides, each function needs the queue that it polls: message-processor \
+The settings are the functions' environment variables. Also, each function needs the queue that it polls: message-processor \
 SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator ANNOTATION_QUEUE_URL.
 
 SIGTERM and Ctrl-C stop it: receives under way end, what they bring is handled, done messages are deleted. Give it \
---shutdown-seconds before it is killed. A second signal ends it at once. Nothing is lost either way: what was not deleted \
+--shutdown before it is killed. A second signal ends it at once. Nothing is lost either way: what was not deleted \
 comes back.
 
 With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET /readyz answers \
@@ -53,14 +55,14 @@ pub struct Arguments {
     pub(super) health: Option<SocketAddr>,
     /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long, and
     /// `TARGET_TIMEOUT_SECONDS` is 5 s less at most
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = value_parser!(u64).range(1..=43_200))]
-    invocation_seconds: u64,
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = invocation)]
+    invocation: Duration,
     /// How long a receive waits for messages: shorter stops faster, and asks more often
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = value_parser!(u64).range(1..=20))]
-    wait_seconds: u64,
+    #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = wait)]
+    wait: Duration,
     /// The time to stop in; by default a receive, a batch and ten seconds
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(0..=86_400))]
-    shutdown_seconds: Option<u64>,
+    #[arg(long, value_name = "SPAN", value_parser = shutdown)]
+    shutdown: Option<Duration>,
     #[command(flatten)]
     pub(super) connection: Connection,
 }
@@ -119,13 +121,25 @@ impl Arguments {
     pub(super) fn limits(&self) -> Limits {
         Limits {
             concurrency: NonZeroUsize::new(self.concurrency.into()).unwrap_or(NonZeroUsize::MIN),
-            wait: Duration::from_secs(self.wait_seconds),
-            invocation: Duration::from_secs(self.invocation_seconds),
+            wait: self.wait,
+            invocation: self.invocation,
         }
     }
 
     pub(super) fn shutdown(&self) -> Duration {
-        let needed = self.wait_seconds + self.invocation_seconds + SHUTDOWN_RESERVE_SECONDS;
-        Duration::from_secs(self.shutdown_seconds.unwrap_or(needed))
+        self.shutdown.unwrap_or(self.wait + self.invocation + SHUTDOWN_RESERVE)
     }
+}
+
+fn invocation(text: &str) -> Result<Duration, String> {
+    parse_span(text, Duration::from_secs(1), Duration::from_secs(43_200))
+}
+
+/// "ReceiveMessage", Amazon SQS API Reference: 20 s at most.
+fn wait(text: &str) -> Result<Duration, String> {
+    parse_span(text, Duration::from_secs(1), Duration::from_secs(20))
+}
+
+fn shutdown(text: &str) -> Result<Duration, String> {
+    parse_span(text, Duration::ZERO, Duration::from_secs(86_400))
 }

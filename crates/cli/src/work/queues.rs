@@ -122,7 +122,7 @@ impl Queues {
             seconds(attributes, "VisibilityTimeout").filter(|seconds| seconds < invocation)
         {
             findings.errors.push(format!(
-                "{}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation-seconds), so \
+                "{}: its visibility timeout is {visibility} s, and a batch may take {invocation} s (--invocation), so \
                  messages would come back while they are being handled; set the visibility timeout to {} s, which is six times \
                  as much, or give less time to a batch",
                 self.url(role),

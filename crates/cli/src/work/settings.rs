@@ -77,8 +77,8 @@ const RESERVE: Duration = Duration::from_secs(5);
 /// The target would have more time than a batch.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
-    "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation-seconds), of which 5 s are for handing off \
-     what failed; set TARGET_TIMEOUT_SECONDS to {} at most, or --invocation-seconds to {} at least",
+    "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation), of which 5 s are for handing off \
+     what failed; set TARGET_TIMEOUT_SECONDS to {} at most, or --invocation to {}s at least",
     (.invocation.saturating_sub(5)).max(1),
     .target + 5
 )]
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(timeout(Some(25), 30), Ok(25));
         assert_eq!(
             timeout(Some(26), 30).unwrap_err(),
-            "TARGET_TIMEOUT_SECONDS is 26, and a batch has 30 s (--invocation-seconds), of which 5 s are for handing off what \
-             failed; set TARGET_TIMEOUT_SECONDS to 25 at most, or --invocation-seconds to 31 at least"
+            "TARGET_TIMEOUT_SECONDS is 26, and a batch has 30 s (--invocation), of which 5 s are for handing off what \
+             failed; set TARGET_TIMEOUT_SECONDS to 25 at most, or --invocation to 31s at least"
         );
         assert!(timeout(Some(1), 5).is_err());
     }

@@ -207,6 +207,13 @@ fn wrong_values_are_named_by_json_pointer() {
 }
 
 #[test]
+fn a_misspelt_kind_is_told_all_the_kinds_that_there_are() {
+    let refused = Policy::from_json(r#"{"backoff":{"kind":"exponentail"}}"#).unwrap_err().to_string();
+    let expected = r#"the retry policy is refused: /backoff/kind is not one of "uniform", "exponential", "fixed" or "schedule""#;
+    assert_eq!(refused, expected);
+}
+
+#[test]
 fn contradictions_are_refused_with_the_pointer_of_the_culprit() {
     assert_eq!(
         culprits(r#"{"backoff":{"kind":"exponential","initial_delay_seconds":61,"max_delay_seconds":60}}"#),

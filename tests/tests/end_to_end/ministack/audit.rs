@@ -108,7 +108,7 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
     let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
     let all = u64::from(COUNT) + 1;
 
-    let (code, report) = run(&["audit", "--queue-url", dlq, "--format", "json"]).await;
+    let (code, report) = run(&["audit", "--queue", dlq, "--format", "json"]).await;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
     assert_eq!(code, Some(3));
     assert_eq!((&report["total"], &report["coverage"]["seen"]), (&json!(all), &json!(all)));
@@ -131,12 +131,12 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
     );
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0], "nothing is consumed or held");
 
-    let some = ["audit", "--queue-url", dlq, "--format", "json", "--where", r#".attributes.bytes == "AP8=""#];
+    let some = ["audit", "--queue", dlq, "--format", "json", "--where", r#".attributes.bytes == "AP8=""#];
     let (_, report) = run(&some).await;
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["total"], 400);
 
     // What would go back: all that are ours and valid, also those with ten attributes and of one MiB.
-    let (code, plan) = run(&["redrive", "--queue-url", dlq, "--to", source, "--format", "json"]).await;
+    let (code, plan) = run(&["redrive", "--queue", dlq, "--to", source, "--format", "json"]).await;
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let staying: u64 =
         plan["staying"].as_array().unwrap().iter().map(|why| why["count"].as_u64().unwrap()).sum();
@@ -152,11 +152,11 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
 async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
     let topology = topology().await;
     let dlq = topology.final_dlq.url.as_str();
-    let (code, report) = run(&["audit", "--queue-url", dlq, "--format", "json"]).await;
+    let (code, report) = run(&["audit", "--queue", dlq, "--format", "json"]).await;
     assert_eq!((code, &serde_json::from_str::<Value>(&report).unwrap()["total"]), (Some(0), &json!(0)));
     for (arguments, sentence) in [
-        (["audit", "--queue-url", dlq, "--where", ".a |"], "the filter `.a |` is wrong at byte 4"),
-        (["audit", "--queue-url", &topology.source.url, "--format", "json"], "has a redrive policy"),
+        (["audit", "--queue", dlq, "--where", ".a |"], "the filter `.a |` is wrong at byte 4"),
+        (["audit", "--queue", &topology.source.url, "--format", "json"], "has a redrive policy"),
         (["audit", "--stack", "no-such-stack", "--format", "json"], "stack no-such-stack: "),
     ] {
         let (code, said) = run(&arguments).await;

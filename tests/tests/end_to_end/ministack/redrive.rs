@@ -47,7 +47,7 @@ fn redrive(topology: &Topology, journal: &PathBuf, more: &[&str]) -> Command {
 fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(["redrive", "--format", "json"]);
-    command.args(["--queue-url", from, "--to", to]);
+    command.args(["--queue", from, "--to", to]);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command.arg("--journal").arg(journal).args(more);
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -200,7 +200,12 @@ async fn wrong_use_is_told_in_a_sentence_and_changes_nothing() {
         (dlq, "http://127.0.0.1:1/0/orders.fifo", &[], "is a FIFO queue, which cannot delay single messages"),
         (dlq, dlq, &[], "--to names the DLQ itself; name the source queue"),
         (&topology.intermediate.url, source, &[], "has a redrive policy: each read counts as a receive"),
-        ("http://127.0.0.1:1/0/nowhere", source, &[], "check the URL, the region and your permission"),
+        (
+            "http://127.0.0.1:1/0/nowhere",
+            source,
+            &[],
+            "check the queue, the region, the account and your permission",
+        ),
     ] {
         let mut command = redrive_between(from, to, &journal, more);
         command.arg("--apply");

@@ -118,7 +118,7 @@ async fn one_process_brings_every_message_to_its_end_and_sigterm_ends_it() {
     let mut working = Working::start(command(
         &topology,
         target.url(),
-        &[&ALL[..], &["--wait-seconds", "2", "--name", "orders"]].concat(),
+        &[&ALL[..], &["--wait", "2s", "--name", "orders"]].concat(),
     ))
     .await;
     topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
@@ -167,7 +167,7 @@ async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     target.script(&id(0), [Reply::Hang]);
     topology.send([message(0, &json!({}))]).await;
-    let arguments = ["message-processor", "--wait-seconds", "1", "--invocation-seconds", "9"];
+    let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
     let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
     until_called(&target).await;
     working.signal("TERM", "stopping").await;
@@ -183,17 +183,17 @@ async fn sigterm_in_the_middle_of_a_call_lets_the_batch_end() {
 
 #[tokio::test]
 async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_message_is_still_there() {
-    for (more, reason) in [(&["--shutdown-seconds", "1"][..], None), (&[], Some("INT"))] {
+    for (more, reason) in [(&["--shutdown", "1s"][..], None), (&[], Some("INT"))] {
         let (topology, target) = (topology().await, HttpTarget::start().await);
         target.script(&id(0), [Reply::Hang]);
         topology.send([message(0, &json!({}))]).await;
-        let arguments = [&["message-processor", "--wait-seconds", "1"], more].concat();
+        let arguments = [&["message-processor", "--wait", "1s"], more].concat();
         let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
         until_called(&target).await;
         working.signal("TERM", "stopping").await;
         match reason {
             Some(second) => working.signal(second, "broken_off").await,
-            None => assert_eq!(next_line(&mut working.stderr).await["by"], "--shutdown-seconds"),
+            None => assert_eq!(next_line(&mut working.stderr).await["by"], "--shutdown"),
         }
         let (code, events) = working.end().await;
 
@@ -206,7 +206,7 @@ async fn a_second_signal_or_the_end_of_the_patience_ends_it_at_once_and_the_mess
 async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
     topology.send([message(0, &json!({}))]).await;
-    let arguments = [&ALL[..], &["--invocation-seconds", "31"]].concat();
+    let arguments = [&ALL[..], &["--invocation", "31s"]].concat();
     let output = command(&topology, target.url(), &arguments).output().await.unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -245,7 +245,8 @@ async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received()
 #[tokio::test]
 async fn a_warning_is_json_like_all_that_it_says() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    let mut command = command(&topology, target.url(), &["message-processor", "--health", "127.0.0.1:0"]);
+    let mut command =
+        command(&topology, target.url(), &["message-processor", "--health", "127.0.0.1:0", "--verbose"]);
     let mut process =
         command.env("SOURCE_QUEUE_URL", &topology.final_dlq.url).env_remove("FINAL_DLQ_URL").spawn().unwrap();
     let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
@@ -259,11 +260,8 @@ async fn a_warning_is_json_like_all_that_it_says() {
 #[tokio::test]
 async fn a_key_that_is_rotated_while_it_works_spends_no_attempt() {
     let (topology, rotation) = (topology().await, Rotation::start().await);
-    let mut command = command_by_environment(
-        &topology,
-        rotation.target.url(),
-        &[&ALL[..], &["--wait-seconds", "2"]].concat(),
-    );
+    let mut command =
+        command_by_environment(&topology, rotation.target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()).env("AWS_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     command.envs(rotation.variables());

@@ -13,6 +13,7 @@ use redeliver_embedded::{
 use super::*;
 use crate::audit::examples::{body, context, id};
 use crate::audit::view::{Json, JsonLines};
+use crate::dead_letters::Picking;
 
 struct World {
     clock: VirtualClock,
@@ -38,20 +39,21 @@ fn world(count: u32) -> World {
 }
 
 impl World {
-    fn audit(&self, wanted: Wanted, view: Box<dyn View>) -> (Result<Audited, AuditError>, String) {
-        self.audit_until(wanted, view, None, pending())
+    fn audit(&self, pick: Pick, view: Box<dyn View>) -> (Result<Audited, AuditError>, String) {
+        self.audit_until(pick, view, None, pending())
     }
 
     fn audit_until(
         &self,
-        wanted: Wanted,
+        pick: Pick,
         view: Box<dyn View>,
         archive: Option<&Path>,
         stop: impl Future<Output = ()>,
     ) -> (Result<Audited, AuditError>, String) {
         let mut output = Vec::new();
         let archive = archive.map(|path| Archive::create(path).unwrap());
-        let auditor = Auditor { wanted, tally: Tally::new(context()), archive, view, output: &mut output };
+        let auditor =
+            Auditor { pick, max: u64::MAX, tally: Tally::new(context()), archive, view, output: &mut output };
         let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_, _| {}));
         (audited, String::from_utf8(output).unwrap())
     }
@@ -63,21 +65,24 @@ impl World {
     }
 }
 
+fn filtered(filter: &str) -> Pick {
+    Picking { filter: Some(filter.to_owned()), ..Picking::default() }.pick().unwrap()
+}
+
 #[test]
 fn an_audit_sees_every_message_and_consumes_none() {
     let world = world(345);
-    let (audited, output) = world.audit(Wanted::All, Box::new(Json));
+    let (audited, output) = world.audit(Pick::default(), Box::new(Json));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.complete), (345, true));
-    assert_eq!(output, format!("{}\n", report.json()));
+    assert_eq!(output, report.json());
     assert_eq!(world.depth(), (345, 0));
 }
 
 #[test]
 fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
     let world = world(30);
-    let filter = Filter::new(r#".body.data.card == "secret-7""#).unwrap();
-    let (audited, output) = world.audit(Wanted::Matching(filter), Box::new(JsonLines));
+    let (audited, output) = world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLines));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen), (1, 30));
     assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, id(7))), "{output}");
@@ -87,8 +92,7 @@ fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
 #[test]
 fn a_filter_that_fails_ends_the_audit_and_everything_is_given_back() {
     let world = world(30);
-    let filter = Filter::new(".body.data.card + {}").unwrap();
-    let (audited, _) = world.audit(Wanted::Matching(filter), Box::new(Json));
+    let (audited, _) = world.audit(filtered(".body.data.card + {}"), Box::new(Json));
     assert!(matches!(audited, Err(AuditError::Filter(_))), "{audited:?}");
     assert_eq!(world.depth(), (30, 0));
 }
@@ -104,7 +108,7 @@ fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
         injection: Injection::Sender,
     };
     world.sqs.set_faults(FaultPlan::new(1).with(rule));
-    let (audited, _) = world.audit(Wanted::All, Box::new(Json));
+    let (audited, _) = world.audit(Pick::default(), Box::new(Json));
     assert!(matches!(audited, Err(AuditError::Reader(_))), "{audited:?}");
     assert_eq!(world.depth(), (100, 0));
 }
@@ -112,7 +116,7 @@ fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
 #[test]
 fn an_interrupted_audit_says_so_and_gives_everything_back() {
     let world = world(100);
-    let (audited, _) = world.audit_until(Wanted::All, Box::new(Json), None, ready(()));
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), None, ready(()));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen, report.coverage.approximate), (0, 0, 100));
     assert!(!report.complete && report.interrupted);
@@ -134,8 +138,9 @@ impl View for Closed {
 #[test]
 fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
     let world = world(100);
-    let (audited, _) = world.audit(Wanted::All, Box::new(Closed(Cell::new(false))));
-    assert!(!audited.unwrap().report.complete);
+    let (audited, _) = world.audit(Pick::default(), Box::new(Closed(Cell::new(false))));
+    let audited = audited.unwrap();
+    assert!(audited.output_closed && !audited.report.interrupted && !audited.report.complete, "{audited:?}");
     assert_eq!(world.depth(), (100, 0));
 }
 
@@ -144,7 +149,7 @@ fn an_archive_holds_each_message_that_was_asked_for() {
     let world = world(25);
     let path = std::env::temp_dir().join(format!("redeliver-auditor-{}.jsonl", std::process::id()));
     let _absent = std::fs::remove_file(&path);
-    let (audited, _) = world.audit_until(Wanted::All, Box::new(Json), Some(&path), pending());
+    let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), Some(&path), pending());
     assert_eq!(audited.unwrap().report.total, 25);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -161,6 +166,36 @@ fn an_archive_holds_each_message_that_was_asked_for() {
 #[test]
 fn one_message_is_found_by_its_id() {
     let world = world(30);
-    let (audited, output) = world.audit(Wanted::One(id(9)), Box::new(JsonLines));
+    let (audited, output) = world.audit(Pick::one(&id(9)), Box::new(JsonLines));
     assert_eq!((audited.unwrap().report.total, output.lines().count()), (1, 1));
+}
+
+#[test]
+fn a_message_that_is_not_there_is_told_and_no_empty_answer() {
+    let world = world(30);
+    let (audited, output) = world.audit(Pick::one("nope"), Box::new(JsonLines));
+    let audited = audited.unwrap();
+    assert_eq!((audited.report.total, output.as_str()), (0, ""));
+    assert_eq!(audited.missing, ["no message with the id nope is in the queue"]);
+    let (interrupted, _) = world.audit_until(Pick::one("nope"), Box::new(JsonLines), None, ready(()));
+    assert_eq!(interrupted.unwrap().missing, [""; 0], "nobody has looked");
+}
+
+#[test]
+fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
+    let world = world(100);
+    let mut output = Vec::new();
+    let auditor = Auditor {
+        pick: Pick::default(),
+        max: 7,
+        tally: Tally::new(context()),
+        archive: None,
+        view: Box::new(JsonLines),
+        output: &mut output,
+    };
+    let audited = world.clock.block_on(auditor.audit(&world.queue, &world.clock, pending(), |_, _| {}));
+    let report = audited.unwrap().report;
+    assert_eq!((report.total, report.max_reached, report.interrupted), (7, true, false));
+    assert_eq!(String::from_utf8(output).unwrap().lines().count(), 7);
+    assert_eq!(world.depth(), (100, 0));
 }

@@ -6,7 +6,7 @@ use redeliver_core::reason::DeadLetterReason;
 
 use crate::audit::over_time::OverTime;
 use crate::markup::escape;
-use crate::text::grouped;
+use crate::people::grouped;
 
 /// Rows of a bar chart.
 pub(super) const ROWS_MAX: usize = 20;

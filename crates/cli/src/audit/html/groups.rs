@@ -6,7 +6,7 @@ use super::charts::class_of;
 use super::moment;
 use crate::audit::groups::Group;
 use crate::markup::escape;
-use crate::text::{counted, grouped};
+use crate::people::{counted, grouped};
 
 /// Groups with a row of their own.
 pub(super) const ROWS_MAX: usize = 500;

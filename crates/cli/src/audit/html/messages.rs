@@ -11,7 +11,8 @@ use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
 use crate::dead_letters::DeadLetterRecord;
 use crate::markup::escape;
-use crate::text::{counted, grouped, shortened};
+use crate::people::{counted, grouped};
+use crate::text::shortened;
 
 /// Messages that are shown, the last thousand of them only of groups that have few.
 const MESSAGES_MAX: usize = 5000;

@@ -7,7 +7,8 @@ use crate::audit::body::body_for_people;
 use crate::audit::timeline::{Kind, Timeline};
 use crate::dead_letters::{DeadLetterRecord, plain};
 use crate::markup::escape;
-use crate::text::{counted, duration, shortened};
+use crate::people::{about, counted};
+use crate::text::shortened;
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
 /// Bytes of a body; `--show` prints all of it.
@@ -114,7 +115,7 @@ fn told(timeline: &Timeline) -> String {
             "<tr><td>{}</td><td class=\"times\">{}</td><td class=\"number\">{}</td><td>{}</td><td class=\"details\">{}</td></tr>",
             event.kind.words(),
             event.at.map_or_else(|| "at an unknown time".to_owned(), moment),
-            after.map(|after| format!("+{}", duration(after.num_seconds()))).unwrap_or_default(),
+            after.map(|after| format!("+{}", about(after.num_seconds()))).unwrap_or_default(),
             escape(&event.error_type),
             escape(&shortened(&event.error_details, TEXT_MAX)),
         );

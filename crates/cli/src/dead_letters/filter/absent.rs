@@ -11,7 +11,8 @@ use jaq_core::ops::Cmp;
 use jaq_core::path::Part;
 
 use super::{Filter, FilterError};
-use crate::text::{counted, escaped};
+use crate::people::counted;
+use crate::text::escaped;
 
 /// Members that a filter compares, and how many of the picked messages have not all of them.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::altered::{Altered, Slow};
-use crate::dead_letters::Filter;
+use crate::dead_letters::Picking;
 use crate::dying::Killed;
 
 struct World {
@@ -224,9 +224,14 @@ fn a_dry_run_changes_nothing_and_says_what_would_go() {
 fn selections_combine() {
     let world = World::new((0..20).map(dead).collect());
     let plan = Plan {
-        filter: Some(Filter::new(".body.data.n < 10").unwrap()),
-        group: Some("0000000000000000".to_owned()),
-        ids: [id(2), id(3), id(12), id(4)].into(),
+        pick: Picking {
+            filter: Some(".body.data.n < 10".to_owned()),
+            group: Some("0000000000000000".to_owned()),
+            ids: [id(2), id(3), id(12), id(4)].into(),
+            max: None,
+        }
+        .pick()
+        .unwrap(),
         ..everything()
     };
     let report = world.apply(&plan).unwrap();

@@ -7,6 +7,7 @@ use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::DataSchema;
 
 use super::*;
+use crate::dead_letters::Picking;
 
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 
@@ -145,8 +146,9 @@ fn an_edit_of_what_is_not_to_be_edited_is_refused() {
         (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which stays as it is"),
         ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which stays as it is"),
         (".attributes.tenant = 2", "it changes .attributes; only .body can be changed"),
-        (".body", "it changes .attempts; only .body can be changed"),
-        ("1", "its output is not an object; change .body and keep the rest"),
+        ("1", NOT_AN_ASSIGNMENT),
+        (".body", NOT_AN_ASSIGNMENT),
+        (".body.data", NOT_AN_ASSIGNMENT),
         (".body = 1", "the body is not a JSON object, before or after"),
     ] {
         let verdict = plan(edit).decide(&valid()).unwrap();
@@ -163,6 +165,7 @@ fn a_body_that_is_no_json_stays_whatever_the_edit() {
 
 #[test]
 fn a_filter_that_fails_ends_it() {
-    let plan = Plan { filter: Some(Filter::new(".body + 1 | error").unwrap()), ..Plan::default() };
+    let picking = Picking { filter: Some(".body + 1 | error".to_owned()), ..Picking::default() };
+    let plan = Plan { pick: picking.pick().unwrap(), ..Plan::default() };
     assert!(plan.decide(&valid()).unwrap_err().to_string().contains("fails on message sqs-1"));
 }

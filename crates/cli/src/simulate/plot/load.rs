@@ -5,10 +5,11 @@ use plotters::prelude::*;
 use super::axis::{self, Unit};
 use super::legend::{self, Mark};
 use super::{Area, Drawn, INK, POLICIES, QUIET, Shape, small};
+use crate::people::grouped;
 use crate::simulate::Second;
 use crate::simulate::report::Report;
 use crate::simulate::schedule::float;
-use crate::text::{grouped, shortened};
+use crate::text::shortened;
 
 const HEIGHT: u32 = 240;
 /// Columns at most; of the seconds in a column the busiest is drawn.

@@ -49,7 +49,7 @@ async fn local_and_check_report_without_values() {
         &["local", messages.as_str(), "--fail-rate", "1"][..],
         &["local", &messages, "--fail-permanently", "1", "--format", "json"],
         &["local", &messages, "--target", &url],
-        &["check", "--messages", &messages],
+        &["check", &messages],
     ] {
         let (stdout, stderr) = redeliver(arguments).await;
         assert!(!stdout.is_empty(), "{stderr}");
@@ -61,7 +61,7 @@ async fn local_and_check_report_without_values() {
     for arguments in [
         &["local", messages.as_str(), "--target", &credentials][..],
         &["local", &messages, "--endpoint-url", &credentials],
-        &["audit", "--queue-url", "https://sqs.eu-west-1.amazonaws.com/0/q", "--endpoint-url", &credentials],
+        &["audit", "--queue", "https://sqs.eu-west-1.amazonaws.com/0/q", "--endpoint-url", &credentials],
     ] {
         let (_, stderr) = redeliver(arguments).await;
         assert!(stderr.contains("credentials inside"), "{stderr}");
@@ -73,9 +73,16 @@ async fn local_and_check_report_without_values() {
 async fn send_and_redrive_report_without_values() {
     let (topology, endpoint) = (topology().await, Ministack::shared().endpoint_url());
     let messages = file(&lines());
-    let (stdout, stderr) =
-        redeliver(&["send", &messages, "--queue-url", &topology.source.url, "--endpoint-url", &endpoint])
-            .await;
+    let (stdout, stderr) = redeliver(&[
+        "send",
+        &messages,
+        "--apply",
+        "--queue",
+        &topology.source.url,
+        "--endpoint-url",
+        &endpoint,
+    ])
+    .await;
     assert!(stderr.contains(":3:") && stderr.contains(":5:"), "{stderr}");
     secrets().assert_absent("standard output", &stdout);
     secrets().assert_absent("standard error", &stderr);
@@ -85,7 +92,7 @@ async fn send_and_redrive_report_without_values() {
         let request = topology.client.send_message().queue_url(&topology.final_dlq.url).message_body(text);
         request.send().await.unwrap();
     }
-    let redrive = ["redrive", "--queue-url", &topology.final_dlq.url, "--to", &topology.source.url];
+    let redrive = ["redrive", "--queue", &topology.final_dlq.url, "--to", &topology.source.url];
     let redrive = [&redrive[..], &["--endpoint-url", &endpoint]].concat();
     for (filter, said) in [
         (&["--where", ".body.data.text + 1"][..], "cannot calculate with two values"),
@@ -100,7 +107,7 @@ async fn send_and_redrive_report_without_values() {
     }
     let (_, stderr) = redeliver(&[&redrive[..], &["--apply"]].concat()).await;
     secrets().assert_absent("standard error", &stderr);
-    let audit = ["audit", "--queue-url", &topology.final_dlq.url, "--endpoint-url", &endpoint];
+    let audit = ["audit", "--queue", &topology.final_dlq.url, "--endpoint-url", &endpoint];
     let (_, stderr) = redeliver(&audit).await;
     secrets().assert_absent("standard error", &stderr);
 }
@@ -110,9 +117,9 @@ async fn an_aws_that_does_not_answer_is_reported_without_credentials() {
     let nobody = "http://127.0.0.1:9";
     let (queue, messages) = (format!("{nobody}/000000000000/q"), file(&lines()[..1]));
     for arguments in [
-        &["audit", "--queue-url", &queue][..],
-        &["redrive", "--queue-url", &queue, "--to", &queue],
-        &["send", &messages, "--queue-url", &queue],
+        &["audit", "--queue", &queue][..],
+        &["redrive", "--queue", &queue, "--to", &queue],
+        &["send", &messages, "--apply", "--queue", &queue],
         &["status", "--stack", "no-such-stack"],
     ] {
         let mut command = Command::new(tested_program("redeliver"));

@@ -1,0 +1,101 @@
+//! Where a report goes, and how each JSON document begins.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::files::{FileError, IS_THERE, create_output};
+
+/// Where a report goes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Output {
+    /// Write there instead of standard output; a file that is there is not overwritten
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+impl Output {
+    /// The file, if one is named.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Before the work: a file that is there already is refused.
+    pub(crate) fn check(&self) -> Result<(), FileError> {
+        match self.file() {
+            Some(path) if path.is_file() => Err(FileError::new(path, IS_THERE)),
+            _ => Ok(()),
+        }
+    }
+
+    /// After it. Whoever reads standard output and has enough, as `head` does, has got what they wanted.
+    pub(crate) fn write(&self, text: &str) -> Result<(), FileError> {
+        let (written, name) = match self.file() {
+            Some(path) => (create(path)?.write_all(text.as_bytes()), path),
+            None => (io::stdout().write_all(text.as_bytes()), Path::new("standard output")),
+        };
+        match written {
+            Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(FileError::new(name, format_args!("cannot be written: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A new file, or what is no file and can be written to.
+pub(crate) fn create(path: &Path) -> Result<File, FileError> {
+    create_output(path).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => FileError::new(path, error),
+        _ => FileError::new(path, format_args!("cannot be written: {error}")),
+    })
+}
+
+/// One line of JSON that says first what it is, so that a program can tell when its members change their meaning.
+pub(crate) fn document(command: &str, report: &impl Serialize) -> String {
+    let document = Document { schema: format!("redeliver.{command}/1"), report };
+    let json = serde_json::to_string(&document);
+    json.expect("numbers, strings and maps with plain keys always serialise") + "\n"
+}
+
+#[derive(Serialize)]
+struct Document<'a, T> {
+    schema: String,
+    #[serde(flatten)]
+    report: &'a T,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_says_first_what_it_is() {
+        let report = serde_json::json!({ "a": 1, "b": { "7": [] } });
+        assert_eq!(
+            document("audit", &report),
+            "{\"schema\":\"redeliver.audit/1\",\"a\":1,\"b\":{\"7\":[]}}\n"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
+        let path = std::env::temp_dir().join(format!("redeliver-output-{}", std::process::id()));
+        std::fs::write(&path, "precious").unwrap();
+        let output = Output { output: Some(path.clone()) };
+        let expected = format!(
+            "{}: is there already; name another file, so that nothing is overwritten",
+            path.display()
+        );
+        assert_eq!(output.check().unwrap_err().to_string(), expected);
+        assert_eq!(output.write("report").unwrap_err().to_string(), expected);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        std::fs::remove_file(&path).unwrap();
+        assert!(output.check().is_ok() && output.write("report").is_ok());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "report");
+        std::fs::remove_file(&path).unwrap();
+    }
+}

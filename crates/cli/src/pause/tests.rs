@@ -1,0 +1,77 @@
+//! `pause` and `resume` against answers that are written down.
+
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::loopback::Loopback;
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    which: Which,
+}
+
+fn queue(name: &str) -> [(u16, Value); 2] {
+    let arn = format!("arn:aws:sqs:eu-central-1:000000000000:{name}");
+    [
+        (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") })),
+        (200, json!({ "Attributes": { "QueueArn": arn } })),
+    ]
+}
+
+fn mapping(uuid: &str, state: &str) -> (u16, Value) {
+    let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
+    (200, json!({ "EventSourceMappings": [{ "UUID": uuid, "State": state, "FunctionArn": function }] }))
+}
+
+fn which(endpoint: &Loopback, more: &[&str]) -> Which {
+    let there = ["program", "--endpoint-url", endpoint.url(), "--region", "eu-central-1"];
+    Program::parse_from(there.iter().chain(more)).which
+}
+
+/// What would become of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled one.
+fn planned(all: bool, wanted: Wanted) -> Report {
+    let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
+    let attributes =
+        ["source", "intermediate-dlq", "annotation", "final-dlq"].map(|name| queue(name)[1].clone());
+    let mappings = [mapping("one", "Enabled"), mapping("two", "Disabled"), mapping("three", "Disabled")];
+    let endpoint = Loopback::start(urls.into_iter().chain(attributes).chain(mappings));
+    let which = which(&endpoint, &["--prefix", "orders"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run(&which, all, wanted)).unwrap()
+}
+
+#[test]
+fn resume_starts_all_that_a_pause_of_all_has_stopped() {
+    let report = planned(true, Wanted::Enabled);
+    let of: Vec<_> =
+        report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
+    assert_eq!(of, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
+    assert!(!report.applied);
+    let lines = report.lines();
+    assert_eq!(lines.lines().count(), 3, "{lines}");
+    assert!(lines.starts_with("reader at source: is Enabled already\nreader at "), "{lines}");
+    assert!(lines.contains(": would be Enabled, is Disabled\n"), "{lines}");
+}
+
+#[test]
+fn a_pause_is_of_the_source_queue_alone_unless_all_is_asked_for() {
+    let report = planned(false, Wanted::Disabled);
+    assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
+}
+
+#[test]
+fn a_queue_is_paused_by_its_name() {
+    let [url, attributes] = queue("my-orders");
+    let endpoint = Loopback::start([url, attributes, mapping("one", "Enabled")]);
+    let which = which(&endpoint, &["--queue", "my-orders"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let report = runtime.block_on(run(&which, false, Wanted::Disabled)).unwrap();
+    assert_eq!(report.lines(), "reader at my-orders: would be Disabled, is Enabled\n");
+    assert_eq!(
+        document("pause", &report),
+        "{\"schema\":\"redeliver.pause/1\",\"applied\":false,\"mappings\":[{\"queue\":\"my-orders\",\"function\":\"reader\",\
+         \"uuid\":\"one\",\"from\":\"Enabled\",\"to\":\"Disabled\",\"error\":null}]}\n"
+    );
+}

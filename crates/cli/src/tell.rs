@@ -1,0 +1,124 @@
+//! What the program says on standard error besides its result: as much as `-v` and `-q` want of it, in colour as `--color` says.
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use clap::{Args, ColorChoice};
+use console::style;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+
+use crate::text::escaped_lines;
+
+const QUIET: u8 = 0;
+const NORMAL: u8 = 1;
+const VERBOSE: u8 = 2;
+
+/// Of the whole process, as the colours of `console` are.
+static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
+
+const OF_ALL: &str = "Options of all commands";
+
+/// How much is said, and in which colours.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Voice {
+    /// Say more on standard error: each request to AWS, and how it was answered
+    #[arg(short, long, global = true, help_heading = OF_ALL, conflicts_with = "quiet")]
+    verbose: bool,
+    /// Say only warnings and errors on standard error: no remarks, no progress
+    #[arg(short, long, global = true, help_heading = OF_ALL)]
+    quiet: bool,
+    /// Whether to use colours; `auto` is on a terminal without `NO_COLOR`
+    #[arg(long, global = true, help_heading = OF_ALL, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
+}
+
+impl Voice {
+    /// From now on, for the whole process.
+    pub fn apply(self) {
+        LEVEL.store(
+            match self {
+                Self { quiet: true, .. } => QUIET,
+                Self { verbose: true, .. } => VERBOSE,
+                _ => NORMAL,
+            },
+            Ordering::Relaxed,
+        );
+        if self.color != ColorChoice::Auto {
+            console::set_colors_enabled(self.color == ColorChoice::Always);
+            console::set_colors_enabled_stderr(self.color == ColorChoice::Always);
+        }
+    }
+}
+
+/// The colours of help and of errors in usage, which are told before the command line is understood.
+pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
+    let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
+    let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
+    let value = words.iter().enumerate().find_map(|(index, word)| match word.to_str()? {
+        "--color" => after(index),
+        word => word.strip_prefix("--color="),
+    });
+    match value {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+/// Why the command cannot do its work.
+pub(crate) fn error(what: impl Display) {
+    let word = style("error:").for_stderr().red().bold();
+    eprintln!("{word} {}", escaped_lines(&what.to_string()));
+}
+
+/// What needs somebody's attention.
+pub(crate) fn warning(what: impl Display) {
+    let word = style("warning:").for_stderr().yellow().bold();
+    eprintln!("{word} {}", escaped_lines(&what.to_string()));
+}
+
+/// What is good to know.
+pub(crate) fn remark(what: impl Display) {
+    if LEVEL.load(Ordering::Relaxed) >= NORMAL {
+        eprintln!("{}", escaped_lines(&what.to_string()));
+    }
+}
+
+/// What `-v` asks for.
+pub(crate) fn detail(what: impl Display) {
+    if is_verbose() {
+        eprintln!("{}", style(escaped_lines(&what.to_string())).for_stderr().dim());
+    }
+}
+
+pub(crate) fn is_verbose() -> bool {
+    LEVEL.load(Ordering::Relaxed) >= VERBOSE
+}
+
+/// From now on warnings and errors alone: of a process whose log is read by programs.
+pub(crate) fn hush() {
+    LEVEL.store(QUIET, Ordering::Relaxed);
+}
+
+/// A progress bar that is not seen where nothing but warnings is wanted.
+pub(crate) fn progress(bar: ProgressBar) -> ProgressBar {
+    if LEVEL.load(Ordering::Relaxed) == QUIET {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_colours_of_help_are_known_before_the_rest_is_understood() {
+        let of = |words: &[&str]| colors_of(words.iter().map(Into::into));
+        assert_eq!(of(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
+        assert_eq!(of(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);
+        for auto in [&["redeliver"][..], &["redeliver", "--color"], &["redeliver", "--", "--color=never"]] {
+            assert_eq!(of(auto), ColorChoice::Auto, "{auto:?}");
+        }
+    }
+}

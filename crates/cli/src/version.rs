@@ -1,0 +1,38 @@
+//! `--version`: the release, and the commit that it was built from.
+
+use std::sync::LazyLock;
+
+/// In a tarball that git has made (`git archive`, GitHub), git has put the commit here (`export-subst` in .gitattributes).
+const ARCHIVED: &str = include_str!("commit.txt");
+
+/// Of the repository that it was built in; empty without one.
+const DESCRIBED: &str = git_version::git_version!(
+    args = ["--always", "--dirty=-modified", "--abbrev=12", "--exclude=*"],
+    fallback = ""
+);
+
+/// `0.1.0 (commit 33b838b67b3e)`
+pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = commit(ARCHIVED.trim(), DESCRIBED);
+    format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
+});
+
+fn commit<'a>(archived: &'a str, described: &'a str) -> &'a str {
+    match (archived.starts_with("$Format"), described) {
+        (false, _) => archived,
+        (true, "") => "unknown",
+        (true, described) => described,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commit_is_told_by_the_tarball_or_the_repository_and_else_unknown() {
+        assert_eq!(commit("33b838b67b3e", ""), "33b838b67b3e");
+        assert_eq!(commit("$Format:%h$", "33b838b67b3e-modified"), "33b838b67b3e-modified");
+        assert_eq!(commit("$Format:%h$", ""), "unknown");
+    }
+}

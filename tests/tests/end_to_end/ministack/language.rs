@@ -1,0 +1,79 @@
+//! One language for all commands, on a real endpoint: a queue is named in three ways, and what is not there is told.
+
+use std::process::Stdio;
+
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::tested_program;
+use redeliver_tests::sqs::REGION;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{id, message, topology};
+
+/// Exit code, standard output and standard error.
+async fn redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(tested_program("redeliver"));
+    command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await.unwrap();
+    let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (output.status.code(), stdout, stderr)
+}
+
+#[tokio::test]
+async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
+    let topology = topology().await;
+    let (url, arn) = (&topology.final_dlq.url, &topology.final_dlq.arn);
+    let name = arn.rsplit(':').next().unwrap();
+    for queue in [url.as_str(), name, arn.as_str()] {
+        let (code, stdout, stderr) = redeliver(&["audit", "--queue", queue, "--format", "json"]).await;
+        assert_eq!(code, Some(0), "{queue}: {stderr}");
+        assert!(stdout.starts_with(r#"{"schema":"redeliver.audit/1","total":0,"#), "{stdout}");
+        let (_, stdout, stderr) = redeliver(&["status", "--queue", queue, "--format", "json"]).await;
+        let status: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
+        assert_eq!((&status["queues"][0]["name"], &status["deployment"]), (&json!(name), &json!(null)));
+    }
+    let (code, _, stderr) = redeliver(&["audit", "--queue", "nobodys-queue"]).await;
+    assert_eq!(code, Some(2));
+    let expected = format!("error: there is no queue nobodys-queue in this account and region ({REGION}); ");
+    assert!(stderr.starts_with(&expected), "{stderr}");
+}
+
+#[tokio::test]
+async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
+    let topology = topology().await;
+    let (dlq, source) = (topology.final_dlq.url.as_str(), topology.source.url.as_str());
+    let request = topology.client.send_message().queue_url(dlq).message_body(message(1, &json!({})));
+    request.send().await.unwrap();
+    let audit = ["audit", "--queue", dlq];
+    let redrive = ["redrive", "--queue", dlq, "--to", source];
+    let purge = ["purge", "--queue", dlq, "--backup", "not-made"];
+    for (command, more, named) in [
+        (&audit[..], &["--show", "nope"][..], "with the id nope"),
+        (&audit, &["--group", "deadbeef"], "of the group deadbeef"),
+        (&redrive, &["--group", "deadbeef"], "of the group deadbeef"),
+        (&redrive, &["--ids", "nope,also"], "with the id nope"),
+        (&redrive, &["--ids", "nope,also"], "with the id also"),
+        (&purge, &["--ids", "nope"], "with the id nope"),
+    ] {
+        let (code, _, stderr) = redeliver(&[command, more].concat()).await;
+        assert_eq!(code, Some(1), "{command:?} {more:?}: {stderr}");
+        assert!(stderr.contains(&format!("error: no message {named} is in the queue\n")), "{stderr}");
+    }
+    let (code, _, stderr) = redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;
+    assert_eq!((code, stderr.as_str()), (Some(0), "nothing was done: add --apply\n"));
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [1, 0, 0]);
+}
+
+#[tokio::test]
+async fn an_emulator_without_sts_stops_nothing_and_the_queues_are_told_before_they_are_changed() {
+    let topology = topology().await;
+    let (dlq, source) = (&topology.final_dlq, &topology.source);
+    let journal =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(redeliver_tests::sqs::unique("language"));
+    let redrive = ["redrive", "--queue", &dlq.url, "--to", &source.arn, "--apply", "--journal"];
+    let (code, _, stderr) = redeliver(&[&redrive[..], &[journal.to_str().unwrap()]].concat()).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let first = stderr.lines().next().unwrap();
+    assert_eq!(first, format!("account unknown: sending back from {} to {}", dlq.arn, source.arn));
+}
