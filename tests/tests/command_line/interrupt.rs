@@ -8,10 +8,20 @@ use super::*;
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    let messages = Scratch::new(
-        "interrupt-virtual.jsonl",
-        br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#,
-    );
+    interrupt_in_the_first_call("interrupt-one.jsonl", 1, 1);
+}
+
+#[test]
+fn what_is_still_to_be_read_does_not_hold_up_the_end() {
+    interrupt_in_the_first_call("interrupt-many.jsonl", 10_001, 10_000);
+}
+
+/// So many lines, of which so many are sent before the target answers its first call.
+fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) {
+    let line =
+        |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
+    let input: Vec<_> = (0..lines).map(line).collect();
+    let messages = Scratch::new(name, input.join("\n").as_bytes());
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", target.local_addr().unwrap());
     let mut child = program(&["local", messages.name(), "--target", &url, "--format", "json"])
@@ -34,10 +44,8 @@ fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
     errors.read_to_string(&mut more).unwrap();
     let output = child.wait_with_output().unwrap();
     let report = report_with(1, &output);
-    assert_eq!(
-        (&report["sent"], &report["waiting"], &report["unaccounted"]),
-        (&1.into(), &1.into(), &0.into())
-    );
+    let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
+    assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
     assert_eq!(report["interrupted"], true);
-    assert!(more.contains("error: 0 unaccounted for, 1 still waiting\n"), "{more}");
+    assert!(more.contains(&format!("error: 0 unaccounted for, {sent} still waiting\n")), "{more}");
 }

@@ -28,13 +28,15 @@ const RECEIVES: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 /// Names and values.
 type Labels = Vec<(String, String)>;
+/// One histogram for each set of labels.
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// What all functions of a process have done so far.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
     counters: BTreeMap<Metric, Family<Labels, Counter>>,
-    histograms: BTreeMap<Metric, Family<Labels, Histogram, fn() -> Histogram>>,
+    histograms: BTreeMap<Metric, Histograms>,
     batches_in_flight: Family<Labels, Gauge>,
     seconds_since_poll: Family<Labels, Gauge<f64, AtomicU64>>,
 }

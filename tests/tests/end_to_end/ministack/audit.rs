@@ -6,7 +6,7 @@ use std::process::Stdio;
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::{target_dir, tested_program};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -146,6 +146,25 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
         "rubbish and foreign ones stay"
     );
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [all, 0, 0]);
+}
+
+/// The report of last night's incident, or the only copy of what was purged.
+#[tokio::test]
+async fn a_file_that_is_there_already_is_not_overwritten() {
+    let topology = topology().await;
+    let path = target_dir().join(format!("audit-{}.html", std::process::id()));
+    std::fs::write(&path, "precious").unwrap();
+    let name = path.to_str().unwrap();
+    for option in ["--output", "--archive"] {
+        let (code, said) = run(&["audit", "--queue-url", &topology.final_dlq.url, option, name]).await;
+        assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(2), true), "{said}");
+        assert!(
+            said.ends_with("it is there already; name another file, so that nothing is overwritten\n"),
+            "{said}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+    std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]
