@@ -35,7 +35,6 @@ pub(crate) use run::progress_bar;
 
 use crate::format::Format;
 use crate::output::document;
-use crate::people::grouped;
 use crate::tell;
 
 /// Runs the loop and prints what came of it.

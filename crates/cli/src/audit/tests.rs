@@ -21,6 +21,7 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         missing: Vec::new(),
         output_closed: false,
         still_hidden: 0,
+        remark: None,
     };
     let code = |report: &Report| format!("{:?}", exit_code(&audited(report)));
     let expected = |code: u8| format!("{:?}", ExitCode::from(code));

@@ -143,8 +143,8 @@ fn a_backup_is_never_overwritten() {
 #[test]
 fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
     let (clock, _, queue) = world();
-    let filter = Filter::new(".body.n < 2").unwrap();
-    let purged = clock.block_on(purge(&queue, &clock, &filter, None, &|| false)).unwrap();
+    let pick = picked(".body.n < 2");
+    let purged = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, None, &|| false)).unwrap();
     let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
     assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
     let expected = format!(
@@ -159,9 +159,11 @@ fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
 fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let (world, path) = (world(), file("assignment"));
     let mut backup = Archive::create(&path).unwrap();
-    let filter = Filter::new(r#".error_type = "MESSAGE_EXPIRED""#).unwrap();
-    let refused =
-        world.0.block_on(purge(&world.2, &world.0, &filter, Some(&mut backup), &|| false)).unwrap_err();
+    let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
+    let refused = world
+        .0
+        .block_on(purge(&world.2, &world.0, &pick, u64::MAX, Some(&mut backup), &|| false))
+        .unwrap_err();
     assert!(
         refused.to_string().ends_with("a single `=` changes the message: compare with `==`"),
         "{refused}"

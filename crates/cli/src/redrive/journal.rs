@@ -81,7 +81,7 @@ impl Journal {
     /// Whether no run has sent anything by this plan yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.sent.is_empty() && self.unsure.is_empty()
+        self.sent.is_empty() && self.intents.is_empty()
     }
 
     /// Whether a dead letter was sent back before: it only needs to be deleted.

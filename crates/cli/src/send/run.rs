@@ -10,7 +10,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
 use tokio::sync::mpsc;
 
-use super::reader::{Form, Rules, Step};
+use super::reader::{Checked, Form, Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::{Stopped, Summary};
 use super::{Arguments, Backup, journal};

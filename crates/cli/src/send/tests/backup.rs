@@ -16,7 +16,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::EmbeddedQueue;
 
 use super::*;
-use crate::dead_letters::{Archive, ArchivedMessage, Filter};
+use crate::dead_letters::{Archive, ArchivedMessage, Pick};
 use crate::purge::purge;
 use crate::redrive::{Limits, Plan, Redrive};
 
@@ -51,8 +51,8 @@ impl Purging {
     fn purge(&self) -> PathBuf {
         let path = self.directory.join("backup.jsonl");
         let mut backup = Archive::create(&path).unwrap();
-        let all = Filter::new("true").unwrap();
-        let purging = purge(&self.dlq, &self.world.clock, &all, Some(&mut backup), &|| false);
+        let all = Pick::default();
+        let purging = purge(&self.dlq, &self.world.clock, &all, u64::MAX, Some(&mut backup), &|| false);
         let purged = self.world.clock.block_on(purging).unwrap();
         assert_eq!(purged.deleted, purged.picked);
         path
@@ -75,7 +75,12 @@ impl Purging {
             source: &self.world.queue,
             clock: &self.world.clock,
             plan: &Plan { max_generation: 3, ..Plan::default() },
-            limits: Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20 },
+            limits: Limits {
+                rate: None,
+                max: u64::MAX,
+                stop_after_failures_percent: 20,
+                watch: Duration::ZERO,
+            },
             interrupted: &|| false,
             progress: &|_| {},
         };
