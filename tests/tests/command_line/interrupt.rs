@@ -8,44 +8,43 @@ use super::*;
 /// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
-    interrupt_in_the_first_call("interrupt-one.jsonl", 1, 1);
+    interrupt_in_the_first_call("interrupt-one.jsonl", 1, 1).unwrap();
 }
 
 #[test]
 fn what_is_still_to_be_read_does_not_hold_up_the_end() {
-    interrupt_in_the_first_call("interrupt-many.jsonl", 10_001, 10_000);
+    interrupt_in_the_first_call("interrupt-many.jsonl", 10_001, 10_000).unwrap();
 }
 
 /// So many lines, of which so many are sent before the target answers its first call.
-fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) {
+fn interrupt_in_the_first_call(name: &str, lines: u32, sent: u32) -> std::io::Result<()> {
     let line =
         |n| format!(r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012x}"}},"data":{{}}}}"#);
     let input: Vec<_> = (0..lines).map(line).collect();
     let messages = Scratch::new(name, input.join("\n").as_bytes());
-    let target = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", target.local_addr().unwrap());
+    let target = TcpListener::bind("127.0.0.1:0")?;
+    let url = format!("http://{}/", target.local_addr()?);
     let mut child = program(&["local", messages.name(), "--target", &url, "--format", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .spawn()?;
     // The message is being handled: the interrupt comes in the middle of it.
-    let (mut call, _) = target.accept().unwrap();
+    let (mut call, _) = target.accept()?;
     let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
-    assert!(kill.unwrap().success());
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    assert!(kill?.success());
+    let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut said = String::new();
-    errors.read_line(&mut said).unwrap();
+    errors.read_line(&mut said)?;
     assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
-    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        .unwrap();
+    call.write_all(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
     drop(target);
     let mut more = String::new();
-    errors.read_to_string(&mut more).unwrap();
-    let output = child.wait_with_output().unwrap();
+    errors.read_to_string(&mut more)?;
+    let output = child.wait_with_output()?;
     let report = report_with(1, &output);
     let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
     assert_eq!(counts, (&sent.into(), &sent.into(), &0.into()), "{report}");
     assert_eq!(report["interrupted"], true);
     assert!(more.contains(&format!("error: 0 unaccounted for, {sent} still waiting\n")), "{more}");
+    Ok(())
 }

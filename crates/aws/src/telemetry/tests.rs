@@ -1,16 +1,15 @@
+mod metrics;
+
 use redeliver_core::events::{
     ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped,
     NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetriedImmediately,
     RetryScheduled, UnreadableRecord,
 };
-use redeliver_core::failure::Kind;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
-use redeliver_core::reason::DeadLetterReason;
 use serde_json::{Value, json};
 
-use super::metrics::{Measured, Metric, Observed};
 use super::*;
 
 /// 2025-06-15T15:06:40.123456Z.
@@ -353,31 +352,6 @@ fn every_line_is_valid_embedded_metric_format() {
             {
                 assert!(line[name.as_str().unwrap()].is_string(), "{name} in {line}");
             }
-        }
-    }
-}
-
-/// What a name or a value of a dimension can be is known before the first message: a metric is paid for by those.
-#[test]
-fn every_metric_and_every_value_of_a_dimension_is_listed() {
-    let retries = [0, 1, 9, 10, 11, 100, 101, 1000].map(retry_scheduled);
-    let kinds = [Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted].map(|kind| {
-        let Event::HandedOff(event) = handed_off(&"Http.Timeout".into()) else { unreachable!() };
-        Event::HandedOff(HandedOff { kind: kind.as_str(), ..event })
-    });
-    let codes = DeadLetterReason::ALL.map(|reason| {
-        let Event::DeadLettered(event) = dead_lettered() else { unreachable!() };
-        Event::DeadLettered(DeadLettered { error_type: reason.as_str(), ..event })
-    });
-    for event in retries.into_iter().chain(kinds).chain(codes).chain(all()) {
-        let Observed { by, metrics, .. } = Observed::of(&event);
-        let dimension = metrics[0].metric.dimension();
-        assert_eq!(by.is_some(), dimension.is_some(), "{event:?}");
-        if let (Some(value), Some(dimension)) = (by, dimension) {
-            assert!(dimension.values.contains(&value), "{event:?}");
-        }
-        for Measured { metric, .. } in metrics {
-            assert!(Metric::ALL.contains(&metric), "{event:?}");
         }
     }
 }
