@@ -65,6 +65,9 @@ pub enum ConnectionError {
     /// The profile is not there.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// Nobody says which region is meant, and names are the same in all of them.
+    #[error("no region is set: add --region, or set AWS_REGION")]
+    NoRegion,
     /// SQS refuses or does not answer.
     #[error("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")]
     Queue {
@@ -214,9 +217,9 @@ impl Connection {
             let config = loader.profile_name(profile).load().await;
             let provider =
                 SharedCredentialsProvider::new(profile::credentials(profile, config.region().cloned()));
-            return Ok(in_some_region(config.into_builder().credentials_provider(provider).build()));
+            return in_some_region(config.into_builder().credentials_provider(provider).build());
         }
-        Ok(in_some_region(loader.load().await))
+        in_some_region(loader.load().await)
     }
 
     /// A client of SQS, in this region unless `--region` names one.
@@ -347,10 +350,12 @@ impl Stack {
     }
 }
 
-fn in_some_region(config: SdkConfig) -> SdkConfig {
-    match config.region() {
-        Some(_) => config,
-        None => config.into_builder().region(Region::from_static("us-east-1")).build(),
+/// AWS is asked in the region that somebody means; an endpoint of one's own is wherever it is.
+fn in_some_region(config: SdkConfig) -> Result<SdkConfig, ConnectionError> {
+    match (config.region(), config.endpoint_url()) {
+        (Some(_), _) => Ok(config),
+        (None, Some(_)) => Ok(config.into_builder().region(Region::from_static("us-east-1")).build()),
+        (None, None) => Err(ConnectionError::NoRegion),
     }
 }
 

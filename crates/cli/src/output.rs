@@ -86,10 +86,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("redeliver-output-{}", std::process::id()));
         std::fs::write(&path, "precious").unwrap();
         let output = Output { output: Some(path.clone()) };
-        let expected = format!(
-            "{}: is there already; name another file, so that nothing is overwritten",
-            path.display()
-        );
+        let expected = format!("{}: {IS_THERE}", path.display());
         assert_eq!(output.check().unwrap_err().to_string(), expected);
         assert_eq!(output.write("report").unwrap_err().to_string(), expected);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

@@ -202,7 +202,7 @@ fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {
     match purged {
         Purged { interrupted: true, .. } => 130,
         Purged { coverage: Some(coverage), picked, .. } if !coverage.complete && *picked < max => {
-            tell::warning(format_args!("{}: run it again", coverage.incompleteness()));
+            tell::warning(coverage.incompleteness());
             4
         }
         Purged { picked, deleted, .. } => u8::from(apply && deleted < picked),

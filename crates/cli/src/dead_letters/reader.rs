@@ -76,15 +76,23 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// What is missing: `12 of about 20 messages were seen`, and how many of them could not be understood.
+    /// What is missing, and what to do about it.
     #[must_use]
     pub fn incompleteness(&self) -> String {
         let Self { seen, approximate, unreadable, .. } = self;
         let seen = format!("{} of about {} messages were seen", grouped(*seen), grouped(*approximate));
-        match unreadable {
-            0 => seen,
-            _ => format!("{seen}, and {} more could not be understood and stay", grouped(*unreadable)),
-        }
+        let unreadable_too = match unreadable {
+            0 => String::new(),
+            _ => format!(
+                ", and {} more could not be understood: redeliver leaves them there, look at them in the console",
+                grouped(*unreadable)
+            ),
+        };
+        let again = match self.seen + unreadable < self.approximate {
+            true => ". Run it again for the rest",
+            false => "",
+        };
+        seen + &unreadable_too + again
     }
 }
 

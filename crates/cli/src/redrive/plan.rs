@@ -84,7 +84,6 @@ impl std::fmt::Display for Reason {
 /// `--edit`.
 #[derive(Debug)]
 pub struct Edit {
-    text: String,
     change: Filter,
     /// The same document through the same writer, unchanged.
     identity: Filter,
@@ -96,7 +95,7 @@ impl Edit {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { text: text.to_owned(), change: Filter::new(text)?, identity: Filter::new(".")? })
+        Ok(Self { change: Filter::new(text)?, identity: Filter::new(".")? })
     }
 }
 
@@ -123,7 +122,7 @@ impl Plan {
         if !self.new_id || body == record.message.body {
             return Ok(self.send_back(record, &body, None));
         }
-        let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1, &edit.text);
+        let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1);
         Ok(self.send_back(record, &body, Some(old_id)))
     }
 
@@ -201,22 +200,32 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
 /// The body with a new `message_id`, and the one that it had: SQS's where it had none that is a UUID.
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
-/// same: from the old id, the new generation and the edit.
-fn with_new_id(body: &str, sqs_message_id: &str, generation: u32, edit: &str) -> (String, String) {
+/// same: from the old id, the new generation and what the producer's part of the message is after the edit.
+fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
     let before = value::read(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
     let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
     let mut after = before.clone();
     if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
-        let new_id = derived_id(&old_id.to_ascii_lowercase(), generation, edit);
+        let new_id =
+            derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
         metadata.insert("message_id".to_owned(), new_id.to_string().into());
     }
     (splice(body, &before, &after), old_id)
 }
 
-fn derived_id(old_id: &str, generation: u32, edit: &str) -> Uuid {
+/// Without what redeliver writes: copies of a message differ in that.
+fn of_the_producer(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
+    }
+    body
+}
+
+fn derived_id(old_id: &str, generation: u32, content: &str) -> Uuid {
     let mut hash = Sha256::new();
-    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), edit] {
+    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), content] {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }

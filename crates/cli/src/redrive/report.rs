@@ -199,7 +199,7 @@ impl Report {
                 writeln!(text, "{} stay: {reason} (e.g. {})", grouped(*count), examples.join(", "));
         }
         if let Some(coverage) = self.coverage.filter(|coverage| !coverage.complete) {
-            let _infallible = writeln!(text, "{}: run it again for the rest", coverage.incompleteness());
+            let _infallible = writeln!(text, "{}", coverage.incompleteness());
         }
         text
     }

@@ -170,6 +170,13 @@ fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others(
     assert_eq!(world.depth(), (100, 0));
     assert_eq!(
         coverage.incompleteness(),
-        "10 of about 100 messages were seen, and 90 more could not be understood and stay"
+        "10 of about 100 messages were seen, and 90 more could not be understood: redeliver leaves them there, look at them in \
+         the console"
+    );
+    let others_too = Coverage { approximate: 101, ..coverage };
+    assert!(others_too.incompleteness().ends_with("in the console. Run it again for the rest"));
+    assert_eq!(
+        Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }.incompleteness(),
+        "12 of about 20 messages were seen. Run it again for the rest"
     );
 }

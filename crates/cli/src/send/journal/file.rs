@@ -21,7 +21,10 @@ pub enum JournalFileError {
         error: io::Error,
     },
     /// It is no journal.
-    #[error("{}: {error}; name another journal with --journal", .path.display())]
+    #[error(
+        "{}: {error}; mend it, or name another file with --journal: then every line is sent, those of this journal too",
+        .path.display()
+    )]
     NoJournal {
         /// The journal.
         path: PathBuf,

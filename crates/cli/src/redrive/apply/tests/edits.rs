@@ -30,8 +30,8 @@ fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
     let planned = world.clock.block_on(world.redrive(&edited_under_a_new_id()).dry_run()).unwrap();
     let report = world.apply(&edited_under_a_new_id()).unwrap();
     let [message] = world.take(&world.source).try_into().unwrap();
-    // SHA-256 of the old id, generation 1 and the edit, as a UUID of version 8.
-    let new_id = "3c76334d-9911-82d6-a424-54b8af9a9639";
+    // SHA-256 of the old id, generation 1 and the edited message, as a UUID of version 8.
+    let new_id = "13073b62-e742-8fcf-ad8f-78775534ec5e";
     let body = format!(
         r#"{{"metadata":{{"message_id":"{new_id}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50,"fixed":true}}}}"#
     );
