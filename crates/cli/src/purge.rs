@@ -36,8 +36,7 @@ Examples:
   redeliver purge --stack redeliver-prod --backup expired.jsonl --apply \\
     --where '.error_type == \"MESSAGE_EXPIRED\"'
 
-A line of the backup holds all that is needed to send its message again:
-  redeliver send --backup expired.jsonl --stack redeliver-prod --apply
+A line of the backup holds all that is needed to send its message again, as `redeliver send --backup expired.jsonl` does. \
 What is deleted must be picked by --group, --ids or --where; `--where true` picks all messages.
 
 Exit codes:

@@ -147,7 +147,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["redrive", "--queue", "q"], "--to <QUEUE>"),
         (&["purge", "--queue", "q", "--backup", "b"], "`--where true` is all of them"),
         (&["purge", "--queue", "q", "--backup", "b", "--apply", "--dry-run"], "cannot be used with"),
-        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: is there already"),
+        (&["audit", "--queue", "q", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
         (&["adit"], "a similar subcommand exists: 'audit'"),
         (&["local", "--fail-rat", "1"], "a similar argument exists: '--fail-rate'"),
         (&["status", "--stack", "s", "-v", "-q"], "cannot be used with"),

@@ -32,9 +32,9 @@ added at the end. If lines that were sent have changed, or the queue is another 
 Delivery is at least once. A crash between the send and its record, and an answer of SQS that is lost, make a copy with the \
 same message_id. Standard input has no journal.
 
-With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive`
-would have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new
-generation. What is still in the DLQ, as after `audit --archive`, is there twice then: redrive it instead.
+With --backup the file is what `audit --archive` or `purge --backup` wrote. Each message is sent as `redeliver redrive` would \
+have sent it: the producer's attributes with their types, redeliver's own removed, all its attempts again, a new generation. \
+What is still in the DLQ, as after `audit --archive`, is there twice then: redrive it instead.
 
 Ctrl-C waits for the batches that are on their way and records them; a second Ctrl-C does not wait.
 

@@ -26,10 +26,7 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
             r#"{"$schema":"http://json-schema.org/draft-04/schema#","exclusiveMinimum":1}"#,
             r#""minimum" is a required property"#,
         ),
-        (
-            r#"{"$recursiveRef":{"minItems":1},"multipleOf":[]}"#,
-            r#"/multipleOf: [] is not of type "number""#,
-        ),
+        (r#"{"$recursiveRef":{"minItems":1},"multipleOf":[]}"#, r#"/multipleOf: [] is not of type "number""#),
         (
             r#"{"$schema":"http://json-schema.org/draft-06/schema#","pattern":"["}"#,
             r#"/pattern: "[" is not a "regex""#,

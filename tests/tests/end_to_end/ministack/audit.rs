@@ -156,7 +156,7 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
     std::fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
     for option in ["--output", "--archive"] {
-        let (code, said) = run(&["audit", "--queue-url", &topology.final_dlq.url, option, name]).await;
+        let (code, said) = run(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
         assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(2), true), "{said}");
         assert!(
             said.ends_with("it is there already; name another file, so that nothing is overwritten\n"),
