@@ -163,3 +163,23 @@ fn what_is_wrong_is_named() {
     let many = [["--compare", policy.name()]; 6].concat();
     assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
 }
+
+/// Made anew by the command that the page names.
+#[test]
+fn the_policies_to_start_from_are_valid_and_the_page_shows_what_is_said_of_them() {
+    for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {
+        let policy = format!("examples/{name}.json");
+        assert_eq!(redeliver(&["check", "--policy", &policy]).status.code(), Some(0), "{policy}");
+        let stem = name.rsplit('/').next().unwrap();
+        let picture = Scratch::new(&format!("plan-of-{stem}.svg"), b"");
+        let plot = ["--outage", "10m", "--capacity", "50", "--plot", picture.name()];
+        let output = redeliver(&[&["simulate", "--policy", &policy][..], &plot].concat());
+        let shown = std::fs::read_to_string(root().join(format!("docs/plans/{stem}.svg"))).unwrap();
+        assert!(picture.text() == shown, "docs/plans/{stem}.svg is another picture");
+        if name == "policy" {
+            let tables = String::from_utf8(output.stdout).unwrap();
+            let page = std::fs::read_to_string(root().join("docs/plan.md")).unwrap();
+            assert!(page.contains(&tables), "docs/plan.md does not show:\n{tables}");
+        }
+    }
+}
