@@ -112,13 +112,19 @@ describe('the dashboard', () => {
 
 describe('what is watched is what the functions write', () => {
   const crates = new URL('../../crates/', import.meta.url);
-  const source = readFileSync(new URL('aws/src/telemetry/line.rs', crates), 'utf8');
-  /** By event: which metrics and which further dimension its line has. */
-  const shapes = source.split(/(?=Event::\w+\(event\) =>)/).slice(1).map((text) => ({
+  const source = readFileSync(new URL('aws/src/telemetry/metrics.rs', crates), 'utf8');
+  /** By event: which metrics its line has. */
+  const shapes = source.split(/(?=Event::\w+\(\w+\) =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
-    metrics: [...text.matchAll(/(?:count|several|seconds)\("(\w+)"|\("(\w+)", "\w+",/g)].map(([, counted, measured]) => counted ?? measured),
-    dimension: text.match(/Some\(\("(\w+)"/)?.[1],
+    metrics: [...text.matchAll(/\bM::(\w+)/g)].map(([, metric]) => metric ?? ''),
   }));
+  /** By metric: the name of its further dimension. */
+  const dimensions = new Map(
+    [...source.matchAll(/Self::(\w+) => Some\((\w+)\),/g)].map(([, metric, constant]) => [
+      metric,
+      source.match(new RegExp(`const ${constant}: Dimension = Dimension \\{\\s+name: "(\\w+)"`))?.[1],
+    ]),
+  );
   /** Which crates make an event; those that all functions share count for all. */
   const makers = (event: string): string[] =>
     readdirSync(crates).filter((crate) =>
@@ -155,7 +161,7 @@ describe('what is watched is what the functions write', () => {
     });
     assert.equal(searched.length, 3);
     for (const [metric, dimension] of searched) {
-      assert.ok(shapes.some((shape) => shape.metrics.includes(metric) && shape.dimension === dimension), `${metric} by ${dimension}`);
+      assert.equal(dimensions.get(metric), dimension, metric);
     }
   });
 });

@@ -139,12 +139,15 @@ describe('the dashboard', () => {
 
 test('every metric that is watched is one that the functions write', () => {
   const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
-  const writes = read('../../crates/aws/src/telemetry/line.rs');
+  const writes = read('../../crates/aws/src/telemetry/metrics.rs');
   const [, names = ''] = read('../lib/metrics.ts').match(/export type OwnMetric =([^;]+);/) ?? [];
   const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);
   assert.equal(watched.length, 14);
-  for (const name of [...watched, 'ErrorType', 'FailureKind', 'RetryAttempt']) {
-    assert.ok(writes.includes(`"${name}"`), `${name} is not written by the functions`);
+  for (const name of watched) {
+    assert.match(writes, new RegExp(`\\bM::${name}\\b`), `${name} is not written by the functions`);
+  }
+  for (const dimension of ['ErrorType', 'FailureKind', 'RetryAttempt']) {
+    assert.ok(writes.includes(`name: "${dimension}"`), `${dimension} is not written by the functions`);
   }
   assert.ok(writes.includes('const NAMESPACE: &str = "Redeliver";'));
 });
