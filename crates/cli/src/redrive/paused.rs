@@ -52,7 +52,7 @@ fn is_on(mapping: &Mapping) -> bool {
 pub(super) fn refusal(why: &str) -> String {
     format!(
         "{why}: what is sent back waits there, for as long as the queue keeps messages, and nothing of it can be watched. Run \
-         `redeliver resume` first, or add --into-paused"
+         `redeliver resume --apply` first, or add --into-paused"
     )
 }
 
