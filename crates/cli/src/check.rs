@@ -12,6 +12,7 @@ use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
 use crate::tell;
+use crate::text::escaped_lines;
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -49,7 +50,8 @@ pub fn main(arguments: &Arguments) -> ExitCode {
         }
         Ok(findings) => {
             for finding in findings {
-                println!("{finding}");
+                // Members of messages have names that others chose.
+                println!("{}", escaped_lines(&finding));
             }
             ExitCode::from(1)
         }

@@ -17,6 +17,7 @@ use super::{Arguments, Backup, journal};
 use crate::connection::{KnownQueue, QueueAddress};
 use crate::files::read_schema;
 use crate::people::grouped;
+use crate::text::escaped;
 use crate::{account, lines, tell};
 
 /// Lines that are read ahead: a megabyte each at most.
@@ -158,7 +159,7 @@ impl<'a> Terminal<'a> {
 
 impl Watcher for Terminal<'_> {
     fn problem(&self, line: usize, what: &str) {
-        self.bar.suspend(|| eprintln!("{}:{line}: {what}", self.input));
+        self.bar.suspend(|| eprintln!("{}:{line}: {}", self.input, escaped(what)));
     }
 
     fn progress(&self, bytes: u64, so_far: &Summary) {
