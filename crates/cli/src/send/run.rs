@@ -60,7 +60,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
         return Ok(preview(rules.steps(input), &terminal));
     }
     let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
-    account::announce(&arguments.connection, what).await;
+    account::announce(&arguments.connection, queue.arn(), what).await;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), interrupted()).await;
     terminal.bar.finish_and_clear();
