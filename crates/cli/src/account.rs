@@ -49,11 +49,13 @@ impl fmt::Display for Account {
     }
 }
 
-/// Says what is about to be changed, and whose it is.
-pub(crate) async fn announce(connection: &Connection, what: impl fmt::Display) {
-    if let Ok(config) = connection.sdk_config().await {
-        tell::remark(format_args!("{}: {what}", Account::of(&config).await));
-    }
+/// Says what is about to be changed, and whose it is; STS is asked in the queue's region, since none may be set.
+pub(crate) async fn announce(connection: &Connection, queue_arn: &str, what: impl fmt::Display) {
+    let account = match connection.sdk_config_in(queue_arn.split(':').nth(3)).await {
+        Ok(config) => Account::of(&config).await,
+        Err(_) => Account(None),
+    };
+    tell::remark(format_args!("{account}: {what}"));
 }
 
 #[cfg(test)]

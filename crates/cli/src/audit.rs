@@ -67,7 +67,7 @@ pub fn main(arguments: &Arguments) -> ExitCode {
             if *still_hidden > 0 {
                 let messages = counted(*still_hidden, "message");
                 tell::warning(format_args!(
-                    "{messages} stay hidden from other readers for up to ten minutes"
+                    "{messages} stay hidden from other readers for up to two minutes"
                 ));
             }
             exit_code(&audited)
@@ -136,7 +136,8 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
         };
         let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
         bar.finish_and_clear();
-        if let (Err(_), Some(ours)) = (&audited, arguments.output.file()) {
+        // A pipe or a device was there before.
+        if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
             let _nothing_is_in_it = std::fs::remove_file(ours);
         }
         audited

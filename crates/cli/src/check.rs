@@ -11,7 +11,9 @@ use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
+use crate::output::Output;
 use crate::tell;
+use crate::text::escaped_lines;
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -40,24 +42,24 @@ pub struct Arguments {
 
 /// Checks what is given and prints what is found.
 #[must_use]
-#[expect(clippy::print_stdout, reason = "the findings are this command's output")]
 pub fn main(arguments: &Arguments) -> ExitCode {
-    match check(arguments) {
-        Ok(findings) if findings.is_empty() => {
-            println!("valid");
-            ExitCode::SUCCESS
-        }
-        Ok(findings) => {
-            for finding in findings {
-                println!("{finding}");
-            }
-            ExitCode::from(1)
-        }
-        Err(error) => {
-            tell::error(error);
-            ExitCode::from(2)
-        }
+    let printed = check(arguments).and_then(|findings| {
+        Output::default().write(&told(&findings))?;
+        Ok(ExitCode::from(u8::from(!findings.is_empty())))
+    });
+    printed.unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
+}
+
+/// A line each.
+fn told(findings: &[String]) -> String {
+    if findings.is_empty() {
+        return "valid\n".to_owned();
     }
+    // Members of messages have names that others chose.
+    findings.iter().map(|finding| escaped_lines(finding) + "\n").collect()
 }
 
 fn check(arguments: &Arguments) -> Result<Vec<String>, FileError> {

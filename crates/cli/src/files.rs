@@ -47,13 +47,31 @@ pub(crate) fn create_output(path: &Path) -> io::Result<File> {
 /// # Errors
 /// If there is such a file already: it may be somebody's only copy.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+    let opened = for_its_owner(OpenOptions::new().write(true)).create_new(true).open(path);
+    opened.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
         _ => error,
     })
+}
+
+/// A file that is made so is for its owner's eyes only.
+pub(crate) fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// A new file's name is on the disk only when its directory is.
+pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(directory_of(path))?.sync_all() } else { Ok(()) }
+}
+
+/// Where a file is, or is to be.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    }
 }
 
 /// A policy file; what is absent from it, or all of it, is as in the document `defaults`.

@@ -52,7 +52,7 @@ fn write(directory: &Path, command: Command) -> io::Result<()> {
     Ok(())
 }
 
-/// `clap_mangen`'s page, but for the text after the options: it would fill and hyphenate the examples.
+/// `clap_mangen`'s page, except for the text after the options: it would fill and hyphenate the examples.
 fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use crate::files::{FileError, IS_THERE, create_output};
+use crate::files::{FileError, IS_THERE, create_output, directory_of};
 
 /// Where a report goes.
 #[derive(Clone, Debug, Default, Args)]
@@ -23,10 +23,14 @@ impl Output {
         self.output.as_deref()
     }
 
-    /// Before the work: a file that is there already is refused.
+    /// Before the work: what cannot be a new file is refused, so that nothing is done whose report would be lost.
     pub(crate) fn check(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) if path.is_file() => Err(FileError::new(path, IS_THERE)),
+            Some(path) if path.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
+            Some(path) if !directory_of(path).is_dir() => {
+                Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
+            }
             _ => Ok(()),
         }
     }
@@ -94,5 +98,15 @@ mod tests {
         assert!(output.check().is_ok() && output.write("report").is_ok());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "report");
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_report_that_could_not_be_written_is_found_out_before_the_work() {
+        let directory = std::env::temp_dir();
+        let refused = |path: PathBuf| Output { output: Some(path) }.check().unwrap_err().to_string();
+        assert!(refused(directory.clone()).ends_with("it is a directory; name a file in it"));
+        let nowhere = directory.join(format!("redeliver-nowhere-{}", std::process::id())).join("report.json");
+        assert!(refused(nowhere).ends_with("make that first, or name another file"));
+        assert!(Output { output: Some("report-that-is-not-there.json".into()) }.check().is_ok());
     }
 }

@@ -138,7 +138,8 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Box<dyn
     let outcomes = if applied {
         let mut queues: Vec<_> = readings.iter().map(|reading| reading.queue.as_str()).collect();
         queues.dedup();
-        account::announce(&which.connection, format_args!("{} {}", wanted.doing(), queues.join(", "))).await;
+        let what = format!("{} {}", wanted.doing(), queues.join(", "));
+        account::announce(&which.connection, queues.first().copied().unwrap_or_default(), what).await;
         if !is_there {
             tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
         }

@@ -89,7 +89,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     };
     let (from, to) = (from.queue.arn(), to.queue.arn());
     let (report, is_first_run) = if arguments.applying.is_wanted() {
-        account::announce(connection, format_args!("sending back from {from} to {to}")).await;
+        account::announce(connection, from, format_args!("sending back from {from} to {to}")).await;
         let id = id_of(arguments, from, to);
         let path = arguments
             .journal
@@ -117,7 +117,8 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
-    let sources = EventSources::new(&arguments.from.connection().sdk_config().await?);
+    let region = source_arn.split(':').nth(3);
+    let sources = EventSources::new(&arguments.from.connection().sdk_config_in(region).await?);
     let why = match Consumer::of(&sources, source_arn, is_stack).await {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use redeliver_core::message::ReceivedMessage;
 use thiserror::Error;
 
-use crate::files::create_new;
+use crate::files::{create_new, sync_directory_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 
 /// A new file of dead letters, for its owner's eyes only: it holds whole messages.
@@ -72,15 +72,6 @@ impl Archive {
 
 fn at(path: &Path, error: &io::Error) -> ArchiveError {
     ArchiveError { path: path.to_owned(), reason: error.to_string() }
-}
-
-/// A new file's name is on the disk only when its directory is.
-fn sync_directory_of(path: &Path) -> io::Result<()> {
-    let directory = match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
-    };
-    if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub struct Coverage {
     pub approximate: u64,
     /// Messages that came out and could not be understood: they stay, and nothing else is known of them.
     pub unreadable: u64,
-    /// Whether they were all: the rest is unreadable, or in flight elsewhere, or there are more than can be in flight.
+    /// Whether these are all. If not, the others are unreadable, in flight elsewhere, or more than can be in flight.
     #[serde(skip)]
     pub complete: bool,
     /// Messages that could not be made visible again; they come back by themselves within two minutes.

@@ -41,8 +41,7 @@ pub(super) async fn run(
         hold: None,
         prefix: format!("redeliver-local-{:08x}", random_suffix()),
         wait: Duration::from_secs(2),
-        // Real queues hold it all.
-        // All of the input is sent at once.
+        // Real queues hold it all, so all of the input is sent at once.
         visible: &|_| 0,
         requests: &requests,
     };

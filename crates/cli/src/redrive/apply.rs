@@ -30,7 +30,7 @@ pub struct Limits {
     pub watch: Duration,
 }
 
-/// Why a redrive ends early. What was sent is in the journal.
+/// Why a redrive ends early. What was sent, or may have been, is in the journal: a second run goes on from there.
 #[derive(Debug, Error)]
 pub enum RedriveError {
     /// The DLQ.

@@ -1,6 +1,6 @@
 //! How a redrive ends: an exit code, and a sentence where something is left to do.
 
-use crate::people::counted;
+use crate::people::{counted, grouped};
 
 use super::report::Report;
 
@@ -57,8 +57,8 @@ impl Ending {
 }
 
 fn stopped(report: &Report) -> String {
-    let (back, sent) = (report.came_back_count(), counted(report.sent, "message"));
-    let waiting = report.watched.and_then(|watched| watched.waiting).unwrap_or(0);
+    let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
+    let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
     format!(
         "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the cause is \
          not gone. Mend it and run the same command again, or go on all the same with --stop-after-failures 100"

@@ -9,6 +9,8 @@ use redeliver_core::delivery::SENDS_PERHAPS_DONE_MAX;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::files::{for_its_owner, sync_directory_of};
+
 mod entry;
 
 pub use entry::Entry;
@@ -50,7 +52,8 @@ impl Journal {
     /// If it is another plan's, cannot be read or written, or is damaged elsewhere than at its very end.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let failed = |reason: String| JournalError { path: path.to_owned(), reason };
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+        // `--edit` puts whole messages into it.
+        let file = for_its_owner(OpenOptions::new().read(true).append(true)).create(true).open(path);
         let file = file.map_err(|error| failed(error.to_string()))?;
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
@@ -66,7 +69,10 @@ impl Journal {
         };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match journal.replay()? {
-            None => journal.write(&[plan])?,
+            None => {
+                journal.write(&[plan])?;
+                sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
+            }
             Some(first) if first == plan => {}
             Some(_) => {
                 return Err(failed(

@@ -17,6 +17,7 @@ use super::{Arguments, Backup, journal};
 use crate::connection::{KnownQueue, QueueAddress};
 use crate::files::read_schema;
 use crate::people::grouped;
+use crate::text::escaped;
 use crate::{account, lines, tell};
 
 /// Lines that are read ahead: a megabyte each at most.
@@ -59,7 +60,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
         return Ok(preview(rules.steps(input), &terminal));
     }
     let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
-    account::announce(&arguments.connection, what).await;
+    account::announce(&arguments.connection, queue.arn(), what).await;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), interrupted()).await;
     terminal.bar.finish_and_clear();
@@ -158,7 +159,7 @@ impl<'a> Terminal<'a> {
 
 impl Watcher for Terminal<'_> {
     fn problem(&self, line: usize, what: &str) {
-        self.bar.suspend(|| eprintln!("{}:{line}: {what}", self.input));
+        self.bar.suspend(|| eprintln!("{}:{line}: {}", self.input, escaped(what)));
     }
 
     fn progress(&self, bytes: u64, so_far: &Summary) {

@@ -88,9 +88,7 @@ impl FunctionName {
             Self::FinalDlqAnnotator => redeliver_final_dlq_annotator::NAME,
         }
     }
-}
 
-impl FunctionName {
     /// The queue that it polls.
     pub(super) const fn polls(self) -> Role {
         match self {

@@ -23,7 +23,7 @@ const SECONDS: [f64; 20] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
     10_800.0, 43_200.0, 86_400.0, 604_800.0,
 ];
-/// Up to the annotation queue's `maxReceiveCount`.
+/// Up to the intermediate DLQ's `maxReceiveCount`; the annotation queue's is ten more.
 const RECEIVES: [f64; 7] = [1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 /// Names and values.

@@ -74,7 +74,7 @@ impl ArchivedMessage {
         }
     }
 
-    /// The message as it was received, but for its receipt handle; `None` where the line was changed since, so that a time or
+    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a time or
     /// an attribute cannot be read.
     #[must_use]
     pub fn restored(self) -> Option<ReceivedMessage> {
@@ -97,7 +97,7 @@ impl ArchivedMessage {
         })
     }
 
-    /// The message attributes as they were; `None` where the line was changed since, so that one of them cannot be read.
+    /// The message attributes as they were; `None` if the line was changed since, so that one of them cannot be read.
     #[must_use]
     pub fn restored_attributes(&self) -> Option<Attributes> {
         let attributes = self.attributes.iter();

@@ -189,7 +189,10 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             self.report.interrupted = true;
         } else if self.has_failed_too_often(0) {
             self.report.stopped = true;
-        } else if self.phase == Phase::Pilot && sent >= PILOT && sent < self.redrive.limits.max {
+        } else if self.phase == Phase::Pilot
+            && !self.deletes_nothing()
+            && (PILOT..self.redrive.limits.max).contains(&sent)
+        {
             return Some(Pass::PilotIsOut);
         }
         let Report { interrupted, stopped, .. } = self.report;

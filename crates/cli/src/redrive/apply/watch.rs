@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::run::Run;
 use super::{Progress, RedriveError};
 use crate::dead_letters::{DeadLetterRecord, HIDDEN, Reader};
+use crate::people::{grouped, span};
 
 /// A permanent failure needs a few seconds.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
@@ -38,10 +39,12 @@ pub struct Watched {
 impl std::fmt::Display for Watched {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { seconds, sent, came_back, waiting } = self;
-        let span = humantime::format_duration(Duration::from_secs(*seconds));
+        let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
         write!(formatter, "the first {sent} were watched for {span}: {came_back} came straight back, ")?;
         match waiting {
-            Some(waiting) => write!(formatter, "about {waiting} more messages wait for a retry than before"),
+            Some(waiting) => {
+                write!(formatter, "about {} more messages wait for a retry than before", grouped(*waiting))
+            }
             None => write!(formatter, "and SQS did not say how many wait for a retry"),
         }
     }

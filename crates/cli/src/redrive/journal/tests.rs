@@ -78,3 +78,12 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
         assert_eq!(left, foreign);
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let scratch = Scratch::new("mode");
+    scratch.open().unwrap();
+    assert_eq!(scratch.0.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}

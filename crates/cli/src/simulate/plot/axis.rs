@@ -55,7 +55,7 @@ impl Unit {
     }
 }
 
-/// `7.5`, `20`: marks are round numbers, but for what adding them up left.
+/// `7.5`, `20`: marks are round numbers, except for what adding them up left.
 pub(super) fn short(mark: f64) -> String {
     format!("{}", (mark * 100.0).round() / 100.0)
 }
