@@ -21,7 +21,7 @@ use crate::dead_letters::{
 use crate::format::Format;
 use crate::interrupt::Interrupt;
 use crate::output::{Output, document};
-use crate::people::grouped;
+use crate::people::{counted, grouped};
 use crate::{account, tell};
 use preview::preview;
 
@@ -72,6 +72,10 @@ pub struct Purged {
     pub groups: Vec<Group>,
     /// Messages that are gone.
     pub deleted: u64,
+    /// SQS's last word on those that are not.
+    pub why_not_deleted: Option<String>,
+    /// Why it could not go on.
+    pub failed: Option<String>,
     /// How much of the queue was seen.
     pub coverage: Option<Coverage>,
     /// Ctrl-C.
@@ -91,6 +95,9 @@ pub enum PurgeError {
     #[error(transparent)]
     Filter(#[from] FilterError),
 }
+
+/// So many deletions in a row without one that is confirmed: the next would not fare better.
+const DELETIONS_FAILED_MAX: u64 = 10;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -135,12 +142,22 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     arguments.output.write(&match (arguments.format, applied) {
         (Format::Json, _) => document("purge", purged),
         (Format::Table, true) => {
-            format!("{deleted} of {picked} deleted; they are in {}\n", arguments.backup.display())
+            format!("{deleted} of {picked} deleted; all of them are in {}\n", arguments.backup.display())
         }
         (Format::Table, false) => preview(purged, console::colors_enabled()),
     })?;
     if !applied && purged.picked > 0 {
         arguments.applying.remark_that_nothing_was_done();
+    }
+    if let Some(error) = &purged.failed {
+        tell::error(format_args!("{error}; run it again for the rest, with another backup file"));
+    }
+    if let Some(why) = purged.why_not_deleted.as_ref().filter(|_| purged.deleted < purged.picked) {
+        let stay = counted(purged.picked - purged.deleted, "message");
+        tell::error(format_args!(
+            "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
+             backup. Allow sqs:DeleteMessage, then run it again with another backup file"
+        ));
     }
     for sentence in missing {
         tell::error(sentence);
@@ -163,6 +180,7 @@ pub async fn purge<Q: Queue, C: Clock>(
 ) -> Result<Purged, PurgeError> {
     let mut purged = Purged::default();
     let mut groups = GroupTable::default();
+    let mut deletions_failed = 0;
     let mut reader = Reader::new(queue, clock).await?;
     let outcome = async {
         while let Some(messages) = reader.next().await? {
@@ -178,8 +196,21 @@ pub async fn purge<Q: Queue, C: Clock>(
             purged.picked += picked.len() as u64;
             if let Some(backup) = &mut backup {
                 backup.write(&picked)?;
-                let deleted = reader.delete(&picked.iter().collect::<Vec<_>>()).await;
-                purged.deleted += deleted.into_iter().filter(Result::is_ok).count() as u64;
+                for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
+                    match outcome {
+                        Ok(()) => {
+                            deletions_failed = 0;
+                            purged.deleted += 1;
+                        }
+                        Err(error) => {
+                            deletions_failed += 1;
+                            purged.why_not_deleted = Some(error.to_string());
+                        }
+                    }
+                }
+            }
+            if deletions_failed >= DELETIONS_FAILED_MAX {
+                break;
             }
             if interrupted() {
                 purged.interrupted = true;
@@ -194,12 +225,18 @@ pub async fn purge<Q: Queue, C: Clock>(
     let outcome: Result<(), PurgeError> = outcome.await;
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
-    outcome.map(|()| purged)
+    match outcome {
+        // What was done until then must be told all the same.
+        Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
+        outcome => outcome.map(|()| purged),
+    }
 }
 
 fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {
     match purged {
+        Purged { failed: Some(_), .. } => 2,
         Purged { interrupted: true, .. } => 130,
+        Purged { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => 1,
         Purged { coverage: Some(coverage), picked, .. } if !coverage.complete && *picked < max => {
             tell::warning(coverage.incompleteness());
             4

@@ -198,6 +198,9 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
     for sentence in missing {
         tell::error(sentence);
     }
+    if let Some(error) = &report.failed {
+        tell::error(error);
+    }
     let ending = report.ending(arguments.picking.max());
     if let Some(sentence) = ending.sentence(report) {
         tell::warning(sentence);

@@ -15,6 +15,8 @@ pub enum Ending {
     NotSeen,
     /// Too much of what was sent has failed again.
     Stopped,
+    /// It could not go on; what was done until then is in the report.
+    Failed,
     /// Something is in both queues.
     NotDeleted,
     /// Ctrl-C.
@@ -28,6 +30,7 @@ impl Ending {
         match self {
             Self::Done => 0,
             Self::Left => 1,
+            Self::Failed => 2,
             Self::NotSeen => 4,
             Self::Stopped => 5,
             Self::NotDeleted => 6,
@@ -49,6 +52,7 @@ impl Ending {
             Self::Left => (report.came_back_count() > 0).then(|| {
                 format!("{} came straight back and stay", counted(report.came_back_count(), "message"))
             }),
+            Self::Failed => Some("run the same command again: it goes on where this one ended".to_owned()),
             Self::Stopped => Some(stopped(report)),
             Self::NotDeleted => Some(not_deleted(report)),
             Self::Interrupted => Some("interrupted: run it again to finish".to_owned()),

@@ -47,6 +47,8 @@ pub struct Report {
     pub stopped: bool,
     /// Ctrl-C.
     pub interrupted: bool,
+    /// Why it could not go on.
+    pub failed: Option<String>,
     /// To be sent, and visible to others before its turn came.
     pub(super) no_longer_hidden: u64,
     by_error_type: BTreeMap<String, u64>,
@@ -121,6 +123,7 @@ impl Report {
         match self {
             // First: whoever does not know it makes copies.
             Self { not_deleted: 1.., .. } => Ending::NotDeleted,
+            Self { failed: Some(_), .. } => Ending::Failed,
             Self { interrupted: true, .. } => Ending::Interrupted,
             Self { stopped: true, .. } => Ending::Stopped,
             _ if !self.is_covered() && self.sent < max => Ending::NotSeen,
@@ -222,6 +225,7 @@ impl Report {
             "possible_copies": self.possible_copies,
             "deleted_only": self.deleted_only,
             "not_deleted": self.not_deleted,
+            "failed": self.failed,
             "watched": self.watched,
             "came_back": self.came_back_count(),
             "staying": staying.collect::<Vec<_>>(),

@@ -24,7 +24,7 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
         ),
         (
             r#"{"$schema":"http://json-schema.org/draft-04/schema#","exclusiveMinimum":1}"#,
-            r#""minimum" is a required property"#,
+            r#"/exclusiveMinimum: 1 is not of type "boolean""#,
         ),
         (r#"{"$recursiveRef":{"minItems":1},"multipleOf":[]}"#, r#"/multipleOf: [] is not of type "number""#),
         (

@@ -14,6 +14,9 @@ use crate::redrive::plan::SendBack;
 /// For one round's sends.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// So many sends in a row without one that is confirmed: the next would not fare better.
+const SENDS_FAILED_MAX: u64 = 100;
+
 /// One dead letter that is to go back.
 pub(super) struct Going {
     pub(super) record: DeadLetterRecord,
@@ -48,10 +51,17 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
             match delivered.outcome {
                 Ok(sent_as) => {
                     entries.push(Entry::Sent { sqs_message_id, sent_as, sends });
+                    self.sends_failed = 0;
                     self.report.sent(&going.record, &going.send_back);
                     confirmed.push(going.record);
                 }
                 Err(error) => {
+                    self.sends_failed += 1;
+                    if self.sends_failed >= SENDS_FAILED_MAX {
+                        self.report.failed = Some(format!(
+                            "{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}"
+                        ));
+                    }
                     self.report.not_sent(&sqs_message_id, &error);
                     entries.push(Entry::NotSent { sqs_message_id, code: error.code, sends });
                 }

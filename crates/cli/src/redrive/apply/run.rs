@@ -29,6 +29,8 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     pub(super) not_deleted: BTreeMap<String, u32>,
     /// Deletions that failed since the last one that did not.
     pub(super) deletions_failed: u64,
+    /// Sends that failed since the last one that did not.
+    pub(super) sends_failed: u64,
     /// Something was to be sent and could not be kept hidden until then.
     pub(super) comes_out_again: bool,
     /// Messages that waited with a delay in the source queue before the first was sent, where SQS says it.
@@ -74,6 +76,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             pass: 0,
             not_deleted: BTreeMap::new(),
             deletions_failed: 0,
+            sends_failed: 0,
             comes_out_again: false,
             delayed_before: None,
         }
@@ -83,39 +86,52 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
         self.journal.write(&[Entry::Run { at }])?;
         self.delayed_before = self.delayed().await;
-        loop {
-            let before = self.report.done();
-            match self.pass().await? {
-                Pass::Ended => break,
-                Pass::PilotIsOut => {
-                    self.phase = Phase::Rest;
-                    self.watch().await?;
-                    if self.report.stopped || self.report.interrupted {
-                        break;
-                    }
-                }
-                Pass::AllSeen if self.phase == Phase::Finish => {
-                    self.phase = Phase::of_sending(self.redrive.limits)
-                }
-                Pass::AllSeen if self.is_done() => break,
-                // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
-                Pass::AllSeen if self.report.done() > before => {}
-                Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
-                    self.wait_for_what_is_hidden().await;
-                }
-                Pass::AllSeen => break,
-            }
-        }
+        let worked = self.work().await;
         self.report.not_deleted = match self.phase {
             // It has tried some of them only.
             Phase::Finish if self.deletes_nothing() => self.journal.not_deleted().count() as u64,
             _ => self.not_deleted.len() as u64,
         };
         self.report.possible_copies = self.journal.possible_copies();
+        if let Err(error) = worked {
+            if self.report.done() == 0 {
+                return Err(error);
+            }
+            // What was done until then must be told all the same. To the journal it is a run that was killed.
+            self.report.failed = Some(error.to_string());
+            return Ok(self.report);
+        }
         let Report { sent, not_deleted, .. } = self.report;
         let exit_code = self.report.ending(self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
+    }
+
+    /// Passes, until there is nothing left to do.
+    async fn work(&mut self) -> Result<(), RedriveError> {
+        loop {
+            let before = self.report.done();
+            match self.pass().await? {
+                Pass::Ended => return Ok(()),
+                Pass::PilotIsOut => {
+                    self.phase = Phase::Rest;
+                    self.watch().await?;
+                    if self.report.stopped || self.report.interrupted {
+                        return Ok(());
+                    }
+                }
+                Pass::AllSeen if self.phase == Phase::Finish => {
+                    self.phase = Phase::of_sending(self.redrive.limits)
+                }
+                Pass::AllSeen if self.is_done() => return Ok(()),
+                // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
+                Pass::AllSeen if self.report.done() > before => {}
+                Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
+                    self.wait_for_what_is_hidden().await;
+                }
+                Pass::AllSeen => return Ok(()),
+            }
+        }
     }
 
     fn is_done(&self) -> bool {
@@ -196,7 +212,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             return Some(Pass::PilotIsOut);
         }
         let Report { interrupted, stopped, .. } = self.report;
-        let is_over = interrupted || stopped || self.deletes_nothing() || sent >= self.redrive.limits.max;
+        let is_useless = self.deletes_nothing() || self.report.failed.is_some();
+        let is_over = interrupted || stopped || is_useless || sent >= self.redrive.limits.max;
         is_over.then_some(Pass::Ended)
     }
 
