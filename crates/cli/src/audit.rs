@@ -39,7 +39,7 @@ pub use groups::{Group, OTHER};
 pub use over_time::{OverTime, Span};
 pub use report::{Context, Report, Tally};
 
-use auditor::{Audited, Auditor};
+use auditor::{Audited, Auditor, Progress};
 pub(crate) use table::groups_for_people;
 use view::View;
 
@@ -122,9 +122,12 @@ fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
         let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
         let mut output = output(arguments)?;
         let bar = progress_bar();
-        let progress = |seen, approximate: u64| {
-            bar.set_length(approximate.max(seen));
-            bar.set_position(seen);
+        let progress = |progress| match progress {
+            Progress::Read { seen, approximate } => {
+                bar.set_length(approximate.max(seen));
+                bar.set_position(seen);
+            }
+            Progress::Over => bar.finish_and_clear(),
         };
         let auditor = Auditor {
             pick,

@@ -129,7 +129,9 @@ async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Fa
         }
         Consumer::Nobody(why) => why,
     };
-    if !arguments.applying.is_wanted() || arguments.into_paused {
+    if !arguments.applying.is_wanted() && !arguments.into_paused {
+        tell::warning(paused::refusal(&why));
+    } else if arguments.into_paused {
         tell::remark(&why);
     } else if !paused::is_wanted(&why)? {
         return Err(paused::refusal(&why).into());

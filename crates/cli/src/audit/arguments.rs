@@ -39,7 +39,7 @@ Exit codes:
   1  a message or a group that was named is not in the queue
   2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
-  4  not all of the queue was seen, whatever was found")]
+  4  not all of the queue was seen, unless --max ended it")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,

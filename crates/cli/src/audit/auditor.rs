@@ -35,6 +35,16 @@ pub(super) struct Audited {
     pub(super) remark: Option<String>,
 }
 
+/// How far it is.
+pub(super) enum Progress {
+    Read {
+        seen: u64,
+        approximate: u64,
+    },
+    /// What comes now is the report.
+    Over,
+}
+
 /// Why reading ends before the queue does.
 enum End {
     Interrupted,
@@ -52,7 +62,7 @@ impl Auditor<'_> {
         queue: &Q,
         clock: &C,
         stop: impl Future<Output = ()>,
-        progress: impl Fn(u64, u64),
+        progress: impl Fn(Progress),
     ) -> Result<Audited, AuditError> {
         let mut reader = Reader::new(queue, clock).await?;
         let begun = self.view.begin(self.output);
@@ -75,7 +85,7 @@ impl Auditor<'_> {
                 }
             };
             seen += messages.len() as u64;
-            progress(seen, reader.approximate());
+            progress(Progress::Read { seen, approximate: reader.approximate() });
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
         let coverage = reader.finish().await;
@@ -84,6 +94,7 @@ impl Auditor<'_> {
             return Err(error);
         }
         archived?;
+        progress(Progress::Over);
         // What came out of the queue after the end was seen by nobody.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));

@@ -171,3 +171,19 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let depth = world.0.block_on(world.2.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight), (60, 0));
 }
+
+#[test]
+fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
+    let (world, path) = (world(), file("refused"));
+    let rule = FaultRule {
+        action: Action::DeleteMessageBatch,
+        queue: None,
+        scope: Scope::Entry,
+        when: When::Chance(1.0),
+        injection: Injection::Sender,
+    };
+    world.1.set_faults(FaultPlan::new(1).with(rule));
+    let purged = apply(&world, "true", &path);
+    assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, u64::MAX)), (10, 0, 1), "{purged:?}");
+    assert!(purged.why_not_deleted.is_some());
+}

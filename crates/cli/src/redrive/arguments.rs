@@ -18,7 +18,7 @@ use crate::people::parse_span;
 /// written to the journal; a second run with the same options finishes what an interrupted one began.
 ///
 /// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ again, and
-/// whether more messages than before wait for a retry in the source queue. 50 or fewer are sent without being watched.
+/// whether more messages than before wait for a retry in the source queue. If fewer are sent, they are not watched.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

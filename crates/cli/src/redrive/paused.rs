@@ -24,12 +24,12 @@ impl Consumer {
     fn judged(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
         match mappings {
             // A container or a program of somebody's own may read it.
-            Ok(mappings) if mappings.is_empty() && !is_stack => Self::There,
+            Ok(mappings) if mappings.is_empty() && is_stack => {
+                Self::Unknown("no event source mapping reads it, but containers may".to_owned())
+            }
+            Ok(mappings) if mappings.is_empty() => Self::There,
             Err(_) if !is_stack => Self::There,
             Err(error) => Self::Unknown(error.to_string()),
-            Ok(mappings) if mappings.is_empty() => {
-                Self::Nobody("no event source mapping reads the source queue".to_owned())
-            }
             Ok(mappings) if mappings.iter().any(is_on) => Self::There,
             Ok(mappings) => {
                 let functions: Vec<_> = mappings
@@ -88,14 +88,14 @@ mod tests {
     fn a_paused_stack_is_told_and_a_queue_of_somebody_elses_is_not_judged() {
         let off =
             "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
-        let nobody = Consumer::Nobody("no event source mapping reads the source queue".to_owned());
+        let containers = Consumer::Unknown("no event source mapping reads it, but containers may".to_owned());
         for (mappings, is_stack, expected) in [
             (vec![mapping("Enabled")], true, Consumer::There),
             (vec![mapping("Enabling")], true, Consumer::There),
             (vec![mapping("Disabled"), mapping("Enabled")], true, Consumer::There),
             (vec![mapping("Disabled")], true, Consumer::Nobody(off.to_owned())),
             (vec![mapping("Disabled")], false, Consumer::Nobody(off.to_owned())),
-            (vec![], true, nobody),
+            (vec![], true, containers),
             (vec![], false, Consumer::There),
         ] {
             assert_eq!(Consumer::judged(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");

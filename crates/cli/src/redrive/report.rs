@@ -132,6 +132,12 @@ impl Report {
         }
     }
 
+    /// Whether it looked at all of the DLQ, and was not ended before.
+    fn is_complete(&self) -> bool {
+        let was_ended = self.stopped || self.interrupted || self.failed.is_some() || self.not_deleted > 0;
+        self.is_covered() && !was_ended
+    }
+
     pub(super) fn is_covered(&self) -> bool {
         self.coverage.is_some_and(|coverage| coverage.complete)
     }
@@ -189,8 +195,13 @@ impl Report {
                 line(name, count);
             }
         }
-        line("stay", self.staying_count());
-        line("not selected", self.not_selected);
+        // Who has not looked at all of them does not know how many there are.
+        let [stay, not_selected] = match self.is_complete() {
+            true => ["stay", "not selected"],
+            false => ["stay, as far as seen", "not selected, as far as seen"],
+        };
+        line(stay, self.staying_count());
+        line(not_selected, self.not_selected);
         if let Some(watched) = &self.watched {
             let _infallible = writeln!(text, "{watched}");
         }
@@ -231,7 +242,7 @@ impl Report {
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,
             "coverage": self.coverage,
-            "complete": self.is_covered(),
+            "complete": self.is_complete(),
             "stopped": self.stopped,
             "interrupted": self.interrupted,
         })

@@ -26,7 +26,10 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
             r#"{"$schema":"http://json-schema.org/draft-04/schema#","exclusiveMinimum":1}"#,
             r#"/exclusiveMinimum: 1 is not of type "boolean""#,
         ),
-        (r#"{"$recursiveRef":{"minItems":1},"multipleOf":[]}"#, r#"/multipleOf: [] is not of type "number""#),
+        (
+            r#"{"$recursiveRef":{"minItems":1},"multipleOf":[]}"#,
+            r#"/$recursiveRef: {"minItems":1} is not of type "string""#,
+        ),
         (
             r#"{"$schema":"http://json-schema.org/draft-06/schema#","pattern":"["}"#,
             r#"/pattern: "[" is not a "regex""#,

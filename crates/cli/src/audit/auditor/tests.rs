@@ -54,7 +54,7 @@ impl World {
         let archive = archive.map(|path| Archive::create(path).unwrap());
         let auditor =
             Auditor { pick, max: u64::MAX, tally: Tally::new(context()), archive, view, output: &mut output };
-        let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_, _| {}));
+        let audited = self.clock.block_on(auditor.audit(&self.queue, &self.clock, stop, |_| {}));
         (audited, String::from_utf8(output).unwrap())
     }
 
@@ -193,7 +193,7 @@ fn an_audit_of_a_few_ends_with_them_and_gives_everything_back() {
         view: Box::new(JsonLines),
         output: &mut output,
     };
-    let audited = world.clock.block_on(auditor.audit(&world.queue, &world.clock, pending(), |_, _| {}));
+    let audited = world.clock.block_on(auditor.audit(&world.queue, &world.clock, pending(), |_| {}));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.max_reached, report.interrupted), (7, true, false));
     assert_eq!(String::from_utf8(output).unwrap().lines().count(), 7);

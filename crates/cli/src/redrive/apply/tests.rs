@@ -1,6 +1,7 @@
 mod copies;
 mod deletions;
 mod edits;
+mod failing;
 mod runs;
 mod slow;
 mod stopped;

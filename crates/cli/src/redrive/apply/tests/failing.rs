@@ -1,0 +1,46 @@
+//! What cannot go on tells what it has done until then.
+
+use super::*;
+
+#[test]
+fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into_no_grave() {
+    let world = World::new((0..400).map(dead).collect());
+    // The first pass is under way, and then the credentials expire.
+    world.fail(
+        Action::ReceiveMessage,
+        Scope::Request,
+        When::Numbers((12..=5000).collect()),
+        Injection::Sender,
+    );
+    let report = world.apply(&everything()).unwrap();
+    assert!(report.sent > 0, "{report:?}");
+    assert!(report.failed.as_ref().is_some_and(|error| error.contains("dlq")), "{report:?}");
+    assert_eq!((report.ending(u64::MAX).code(), report.json()["complete"].as_bool()), (2, Some(false)));
+    world.sqs.set_faults(FaultPlan::new(3));
+    world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+    let rest = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent + rest.sent, rest.ending(u64::MAX).code()), (400, 0), "{rest:?}");
+    assert_eq!(world.depths(), (0, 400));
+}
+
+#[test]
+fn what_fails_before_anything_is_done_is_an_error_and_nothing_else() {
+    let world = World::new((0..3).map(dead).collect());
+    world.fail(Action::ReceiveMessage, Scope::Request, When::Chance(1.0), Injection::Sender);
+    assert!(matches!(world.apply(&everything()), Err(RedriveError::Reader(_))));
+}
+
+#[test]
+fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
+    let mut world = World::new((0..500).map(dead).collect());
+    world.limits.watch = Duration::ZERO;
+    world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!(
+        (report.sent, report.staying_count(), report.ending(u64::MAX).code()),
+        (0, 100, 2),
+        "{report:?}"
+    );
+    assert!(report.failed.unwrap().starts_with("100 sends in a row failed, the last one with "));
+    assert_eq!(world.depths(), (500, 0));
+}
