@@ -134,3 +134,30 @@ fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_a
     assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
     assert_eq!((world.depths(), report.ending(u64::MAX).code()), ((0, 160), 0), "what was sent is gone");
 }
+
+#[test]
+fn what_somebody_else_has_taken_out_meanwhile_is_not_sent_too() {
+    let mut world = World::new((0..160).map(dead).collect());
+    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is visible.
+    fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
+    let plan = everything();
+    let (redrive, mut journal) = (world.redrive(&plan), world.journal());
+    let console = async {
+        world.clock.sleep(Duration::from_secs(125)).await;
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let mut taken = 0;
+        while let messages = world.dlq.receive(request).await.unwrap()
+            && !messages.is_empty()
+        {
+            taken += messages.len() as u64;
+            let handles: Vec<_> = messages.iter().map(|message| message.receipt_handle.clone()).collect();
+            world.dlq.delete_batch(&handles).await;
+        }
+        taken
+    };
+    let (report, taken) =
+        world.clock.block_on(async { futures_util::join!(redrive.apply(&mut journal), console) });
+    assert!(taken > 0, "it shows nothing");
+    assert_eq!((report.unwrap().sent + taken, world.depths().0), (160, 0), "{taken} were taken");
+}

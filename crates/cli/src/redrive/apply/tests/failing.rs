@@ -32,15 +32,24 @@ fn what_fails_before_anything_is_done_is_an_error_and_nothing_else() {
 
 #[test]
 fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
-    let mut world = World::new((0..500).map(dead).collect());
+    for count in [100, 500] {
+        let mut world = World::new((0..count).map(dead).collect());
+        world.limits.watch = Duration::ZERO;
+        world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
+        let report = world.apply(&everything()).unwrap();
+        assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
+        assert_eq!((report.ending(u64::MAX).code(), &report.json()["complete"]), (2, &false.into()));
+        assert!(report.failed.unwrap().starts_with("100 sends in a row failed, the last one with "));
+        assert_eq!(world.depths(), (count as u64, 0));
+    }
+}
+
+#[test]
+fn refusals_between_sends_that_are_taken_end_nothing() {
+    let mut world = World::new((0..300).map(dead).collect());
     world.limits.watch = Duration::ZERO;
-    world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
+    let refused = When::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
+    world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
-    assert_eq!(
-        (report.sent, report.staying_count(), report.ending(u64::MAX).code()),
-        (0, 100, 2),
-        "{report:?}"
-    );
-    assert!(report.failed.unwrap().starts_with("100 sends in a row failed, the last one with "));
-    assert_eq!(world.depths(), (500, 0));
+    assert_eq!((report.sent, report.failed, world.depths()), (6, None, (294, 6)));
 }

@@ -1,5 +1,7 @@
 //! The pilot: what is seen of it, and for how long.
 
+use redeliver_core::limits::DelaySeconds;
+
 use super::*;
 use crate::redrive::Ending;
 
@@ -85,4 +87,29 @@ fn an_interrupt_ends_the_watch_within_a_second() {
     assert_eq!((report.sent, report.ending(u64::MAX)), (50, Ending::Interrupted));
     let watched = world.clock.now() - began.get().unwrap();
     assert!((20..=22).contains(&watched.num_seconds()), "{watched}");
+}
+
+#[test]
+fn what_waited_before_is_no_failure_of_the_pilot() {
+    let world = World::new((0..500).map(dead).collect());
+    let delay = DelaySeconds::new(900).unwrap();
+    world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
+    let plan = everything();
+    let report = world.apply_while(&plan, async |_| ());
+    assert_eq!((report.sent, report.ending(u64::MAX).code()), (500, 0), "{report:?}");
+}
+
+#[test]
+fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
+    let world = World::new((0..500).map(dead).collect());
+    let plan = everything();
+    // More than 20 % wait at the first look, after 15 seconds, and are done when it ends.
+    let mut retried = 0;
+    let report = world.apply_while(&plan, async |messages| {
+        if retried < 20 {
+            retried += messages.len();
+            world.again(&world.source, messages, 30).await;
+        }
+    });
+    assert_eq!((retried, report.sent, report.ending(u64::MAX).code()), (20, 500, 0), "{report:?}");
 }
