@@ -181,7 +181,7 @@ describe("redeliver's own inner queues are no source queue: messages would go ro
   for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
     test(name, () => {
       assert.deepEqual(refused({ existingSourceQueue: { queueArn: `arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}` } }), [
-        "existingSourceQueue.queueArn names one of redeliver's own inner queues; name the source queue.",
+        `existingSourceQueue.queueArn has the name redeliver-prod-${name}, which one of redeliver's own inner queues is to have; change it, or prefix or stage.`,
       ]);
     });
   }
