@@ -5,6 +5,7 @@ mod endpoint;
 mod profile;
 mod queue_address;
 mod requests;
+mod stack;
 mod which;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub(crate) use endpoint::is_on_this_machine;
 pub use profile::ProfileError;
 pub use queue_address::{NoQueueAddress, QueueAddress};
 pub(crate) use requests::Requests;
+pub use stack::Stack;
 pub(crate) use which::{FINAL_DLQ, SOURCE};
 pub use which::{OneQueue, Queues, Role};
 
@@ -302,51 +304,6 @@ impl Connection {
         let outputs = stack.outputs.unwrap_or_default().into_iter();
         let outputs = outputs.filter_map(|output| Some((output.output_key?, output.output_value?))).collect();
         Ok(Stack { name: name.to_owned(), outputs })
-    }
-}
-
-/// A stack of ours.
-#[derive(Clone, Debug)]
-pub struct Stack {
-    name: String,
-    outputs: BTreeMap<String, String>,
-}
-
-impl Stack {
-    /// The URL of the queue that producers send to.
-    ///
-    /// # Errors
-    /// If the stack has no such output.
-    pub fn source_queue_url(&self) -> Result<&str, ConnectionError> {
-        self.output("SourceQueueUrl")
-    }
-
-    /// The URL of the queue where failed messages wait for their retry to be scheduled; with the strategy `visibility` there
-    /// is none.
-    #[must_use]
-    pub fn intermediate_dlq_url(&self) -> Option<&str> {
-        self.output("IntermediateDlqUrl").ok()
-    }
-
-    /// The URL of the queue where given-up messages wait for their annotation.
-    ///
-    /// # Errors
-    /// If the stack has no such output.
-    pub fn annotation_queue_url(&self) -> Result<&str, ConnectionError> {
-        self.output("AnnotationQueueUrl")
-    }
-
-    /// The URL of the queue of what was given up.
-    ///
-    /// # Errors
-    /// If the stack has no such output.
-    pub fn final_dlq_url(&self) -> Result<&str, ConnectionError> {
-        self.output("FinalDlqUrl")
-    }
-
-    fn output(&self, output: &'static str) -> Result<&str, ConnectionError> {
-        let missing = || ConnectionError::Output { name: self.name.clone(), output };
-        self.outputs.get(output).map(String::as_str).ok_or_else(missing)
     }
 }
 
