@@ -39,37 +39,27 @@ use view::View;
 use crate::connection::KnownQueue;
 use crate::dead_letters::{Archive, Pick};
 use crate::people::counted;
-use crate::tell;
+use crate::{Failure, signals, tell};
 
 /// Reads the queue and prints what is in it.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    match run(arguments) {
-        Ok(audited) => {
-            let Audited { report, missing, output_closed, still_hidden, remark } = &audited;
-            if let Some(remark) = remark {
-                tell::warning(remark);
-            }
-            let told = says_it_itself(arguments) || *output_closed;
-            if let Some(sentence) = report.incompleteness().filter(|_| !told) {
-                tell::warning(sentence);
-            }
-            for sentence in missing {
-                tell::error(sentence);
-            }
-            if *still_hidden > 0 {
-                let messages = counted(*still_hidden, "message");
-                tell::warning(format_args!(
-                    "{messages} stay hidden from other readers for up to two minutes"
-                ));
-            }
-            exit_code(&audited)
-        }
-        Err(error) => {
-            tell::error(error);
-            ExitCode::from(2)
-        }
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let audited = run(arguments).await?;
+    let Audited { report, missing, output_closed, still_hidden, remark } = &audited;
+    if let Some(remark) = remark {
+        tell::warning(remark);
     }
+    let told = says_it_itself(arguments) || *output_closed;
+    if let Some(sentence) = report.incompleteness().filter(|_| !told) {
+        tell::warning(sentence);
+    }
+    for sentence in missing {
+        tell::error(sentence);
+    }
+    if *still_hidden > 0 {
+        let messages = counted(*still_hidden, "message");
+        tell::warning(format_args!("{messages} stay hidden from other readers for up to two minutes"));
+    }
+    Ok(exit_code(&audited))
 }
 
 /// As documented in `--help`.
@@ -89,55 +79,53 @@ fn says_it_itself(arguments: &Arguments) -> bool {
     arguments.format == Format::Table && arguments.output.file().is_none() && arguments.show.is_none()
 }
 
-fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
+async fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
     arguments.output.check()?;
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),
         None => arguments.picking.pick()?,
     };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(AuditError::Start)?;
-    runtime.block_on(async {
-        let mut stop = Box::pin(interrupted());
-        let KnownQueue { queue, attributes } =
-            match select(stop.as_mut(), Box::pin(arguments.queue.open())).await {
-                Either::Left(_) => return Err(AuditError::Interrupted),
-                Either::Right((queue, _)) => queue?,
-            };
-        let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
-        let arn = attributes.get("QueueArn").map(String::as_str).unwrap_or_default();
-        let context = Context {
-            queue: arn.rsplit(':').next().unwrap_or_default().to_owned(),
-            retention: retention.map(Duration::from_secs),
-            now: SystemClock.now(),
-            filter: arguments.picking.filter.clone(),
-        };
-        let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
-        let mut output = output(arguments)?;
-        let bar = progress_bar();
-        let progress = |progress| match progress {
-            Progress::Read { seen, approximate } => {
-                bar.set_length(approximate.max(seen));
-                bar.set_position(seen);
-            }
-            Progress::Over => bar.finish_and_clear(),
-        };
-        let auditor = Auditor {
-            pick,
-            max: arguments.picking.max(),
-            tally: Tally::new(context),
-            archive,
-            view: view(arguments),
-            output: &mut output,
-        };
-        let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
-        bar.finish_and_clear();
-        // A pipe or a device was there before.
-        if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
-            let _nothing_is_in_it = std::fs::remove_file(ours);
+    let interrupt =
+        signals::interrupted("interrupted: giving the messages back").map_err(AuditError::Start)?;
+    let mut stop = Box::pin(interrupt.requested());
+    let KnownQueue { queue, attributes } = match select(stop.as_mut(), Box::pin(arguments.queue.open())).await
+    {
+        Either::Left(_) => return Err(AuditError::Interrupted),
+        Either::Right((queue, _)) => queue?,
+    };
+    let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
+    let arn = attributes.get("QueueArn").map(String::as_str).unwrap_or_default();
+    let context = Context {
+        queue: arn.rsplit(':').next().unwrap_or_default().to_owned(),
+        retention: retention.map(Duration::from_secs),
+        now: SystemClock.now(),
+        filter: arguments.picking.filter.clone(),
+    };
+    let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
+    let mut output = output(arguments)?;
+    let bar = progress_bar();
+    let progress = |progress| match progress {
+        Progress::Read { seen, approximate } => {
+            bar.set_length(approximate.max(seen));
+            bar.set_position(seen);
         }
-        audited
-    })
+        Progress::Over => bar.finish_and_clear(),
+    };
+    let auditor = Auditor {
+        pick,
+        max: arguments.picking.max(),
+        tally: Tally::new(context),
+        archive,
+        view: view(arguments),
+        output: &mut output,
+    };
+    let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
+    bar.finish_and_clear();
+    // A pipe or a device was there before.
+    if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
+        let _nothing_is_in_it = std::fs::remove_file(ours);
+    }
+    audited
 }
 
 fn view(arguments: &Arguments) -> Box<dyn View> {
@@ -161,26 +149,6 @@ fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, AuditError
         None => Box::new(io::stdout().lock()),
     };
     Ok(BufWriter::new(output))
-}
-
-/// Ctrl-C, or a request to end, from now on: what was read is given back all the same.
-async fn interrupted() {
-    let ctrl_c = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    let asked = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => signal.recv().await,
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let asked = std::future::pending::<()>();
-    select(Box::pin(ctrl_c), Box::pin(asked)).await;
-    tell::remark("interrupted: giving the messages back");
 }
 
 /// On standard error, and only where that is a terminal.

@@ -9,10 +9,10 @@ use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::{Policy, PolicyError};
 use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
+use crate::Failure;
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
 use crate::output::Output;
-use crate::tell;
 use crate::text::escaped_lines;
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
@@ -41,16 +41,10 @@ pub struct Arguments {
 }
 
 /// Checks what is given and prints what is found.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let printed = check(arguments).and_then(|findings| {
-        Output::default().write(&told(&findings))?;
-        Ok(ExitCode::from(u8::from(!findings.is_empty())))
-    });
-    printed.unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let findings = check(arguments)?;
+    Output::default().write(&told(&findings))?;
+    Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }
 
 /// A line each.

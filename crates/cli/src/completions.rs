@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use crate::tell;
+use crate::Failure;
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
@@ -29,15 +29,13 @@ pub struct Arguments {
 }
 
 /// Prints the script for `command`, which is the whole program's.
-#[must_use]
-pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
+pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
     match io::stdout().write_all(&script(arguments.shell, command)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            tell::error(format_args!("standard output: {error}"));
-            ExitCode::from(2)
+            Err(format!("standard output: {error}").into())
         }
         // Whoever has read enough, as `head` does, has got what they wanted.
-        _ => ExitCode::SUCCESS,
+        _ => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -4,7 +4,6 @@ mod arguments;
 mod embedded;
 mod endpoint;
 mod input;
-mod interrupt;
 mod report;
 mod run;
 mod target;
@@ -22,29 +21,21 @@ pub(crate) use run::progress_bar;
 
 use crate::format::Format;
 use crate::output::document;
-use crate::tell;
+use crate::{Failure, tell};
 
 /// Runs the loop and prints what came of it.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let plan = arguments.output.check().and_then(|()| Plan::new(arguments)).map_err(Into::into);
-    let report = plan.and_then(|plan| run(arguments, plan));
-    report.and_then(|report| print(arguments, &report)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
-}
-
-fn run(arguments: &Arguments, mut plan: Plan) -> Result<Report, Box<dyn std::error::Error>> {
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.output.check()?;
+    let mut plan = Plan::new(arguments)?;
     let mut output = plan.take_output();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match &arguments.endpoint_url {
-        None => runtime.block_on(embedded::run(plan, &mut *output)),
-        Some(url) => runtime.block_on(endpoint::run(plan, url, &mut *output)),
-    }
+    let report = match &arguments.endpoint_url {
+        None => embedded::run(plan, &mut *output).await?,
+        Some(url) => endpoint::run(plan, url, &mut *output).await?,
+    };
+    print(arguments, &report)
 }
 
-fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     arguments.output.write(&match arguments.format {
         Format::Table => report.table(),
         Format::Json => document("local", report),

@@ -17,7 +17,6 @@ mod coverage;
 mod event_sources;
 mod files;
 mod format;
-mod interrupt;
 mod lines;
 mod local;
 #[cfg(test)]
@@ -80,19 +79,34 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     arguments.voice.apply();
-    match arguments.command {
-        Command::Local(arguments) => local::main(&arguments),
+    run(arguments.command).unwrap_or_else(|error| {
+        tell::error(error);
+        ExitCode::from(2)
+    })
+}
+
+/// Why a command has no outcome, in words.
+type Failure = Box<dyn std::error::Error>;
+
+fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Local(arguments) => block_on(local::main(&arguments)),
         Command::Simulate(arguments) => simulate::main(&arguments),
         Command::Check(arguments) => check::main(&arguments),
-        Command::Audit(arguments) => audit::main(&arguments),
-        Command::Redrive(arguments) => redrive::main(&arguments),
-        Command::Purge(arguments) => purge::main(&arguments),
-        Command::Send(arguments) => send::main(&arguments),
-        Command::Status(arguments) => status::main(&arguments),
-        Command::Pause(arguments) => pause::pause(&arguments),
-        Command::Resume(arguments) => pause::resume(&arguments),
-        Command::Work(arguments) => work::main(&arguments),
+        Command::Audit(arguments) => block_on(audit::main(&arguments)),
+        Command::Redrive(arguments) => block_on(redrive::main(&arguments)),
+        Command::Purge(arguments) => block_on(purge::main(&arguments)),
+        Command::Send(arguments) => block_on(send::main(&arguments)),
+        Command::Status(arguments) => block_on(status::main(&arguments)),
+        Command::Pause(arguments) => block_on(pause::pause(&arguments)),
+        Command::Resume(arguments) => block_on(pause::resume(&arguments)),
+        // Its errors are lines of its log.
+        Command::Work(arguments) => Ok(work::main(&arguments)),
         Command::Completions(arguments) => completions::main(&arguments, Arguments::command()),
         Command::Man(arguments) => man::main(&arguments, Arguments::command()),
     }
+}
+
+fn block_on(command: impl Future<Output = Result<ExitCode, Failure>>) -> Result<ExitCode, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(command)
 }

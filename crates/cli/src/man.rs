@@ -8,7 +8,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use crate::tell;
+use crate::Failure;
 
 /// Write the manual pages, one a command, into a directory.
 #[derive(Debug, Args)]
@@ -29,15 +29,10 @@ pub struct Arguments {
 }
 
 /// Writes the pages of `command`, which is the whole program's.
-#[must_use]
-pub fn main(arguments: &Arguments, command: Command) -> ExitCode {
-    match write(&arguments.directory, command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tell::error(format_args!("{}: {error}", arguments.directory.display()));
-            ExitCode::from(2)
-        }
-    }
+pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
+    let written = write(&arguments.directory, command);
+    written.map_err(|error| format!("{}: {error}", arguments.directory.display()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write(directory: &Path, command: Command) -> io::Result<()> {

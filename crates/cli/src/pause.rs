@@ -16,7 +16,7 @@ use crate::connection::{Connection, Queues, Role, SOURCE};
 use crate::event_sources::{EventSources, Mapping};
 use crate::format::Format;
 use crate::output::{Output, document};
-use crate::{account, tell};
+use crate::{Failure, account, tell};
 pub use switch::{Outcome, Wanted, switch};
 
 /// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
@@ -85,15 +85,13 @@ struct Which {
 }
 
 /// Pauses and prints what changed.
-#[must_use]
-pub fn pause(arguments: &PauseArguments) -> ExitCode {
-    bring(&arguments.which, arguments.all, Wanted::Disabled)
+pub async fn pause(arguments: &PauseArguments) -> Result<ExitCode, Failure> {
+    bring(&arguments.which, arguments.all, Wanted::Disabled).await
 }
 
 /// Resumes and prints what changed: all, since nobody knows how much was paused.
-#[must_use]
-pub fn resume(arguments: &ResumeArguments) -> ExitCode {
-    bring(&arguments.which, true, Wanted::Enabled)
+pub async fn resume(arguments: &ResumeArguments) -> Result<ExitCode, Failure> {
+    bring(&arguments.which, true, Wanted::Enabled).await
 }
 
 /// A mapping, the queue that it reads, and where it can be changed.
@@ -121,16 +119,11 @@ struct Report {
     mappings: Vec<Changed>,
 }
 
-fn bring(which: &Which, all: bool, wanted: Wanted) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let report = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(which, all, wanted)));
-    report.and_then(|report| print(which, &report, wanted)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Failure> {
+    print(which, &run(which, all, wanted).await?, wanted)
 }
 
-async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Box<dyn std::error::Error>> {
+async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
     which.output.check()?;
     let readings = readings(which, all).await?;
     let applied = which.applying.is_wanted();
@@ -158,7 +151,7 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Box<dyn
     Ok(Report { applied, mappings: mappings.collect() })
 }
 
-async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Box<dyn std::error::Error>> {
+async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
     let (mut readings, mut unread) = (Vec::new(), Vec::new());
     for role in which.queues.open(&which.connection).await? {
         // Queues that were named are all meant; people read the final DLQ.
@@ -194,7 +187,7 @@ fn last_part(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
 
-fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Failure> {
     let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
     which.output.write(&match which.format {
         Format::Table => report.lines(),

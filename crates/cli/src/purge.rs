@@ -15,11 +15,11 @@ use crate::applying::Applying;
 use crate::connection::DeadLetterQueue;
 use crate::coverage::incompleteness;
 use crate::format::Format;
-use crate::interrupt::Interrupt;
 use crate::output::{Output, document};
 use crate::people::{counted, grouped};
 use crate::picking::{Picking, remark};
-use crate::{account, tell};
+use crate::signals::interrupted;
+use crate::{Failure, account, tell};
 use preview::preview;
 
 /// Delete dead letters that you pick, each after it is written to a backup file.
@@ -60,17 +60,10 @@ pub struct Arguments {
     output: Output,
 }
 
-type Failure = Box<dyn std::error::Error>;
-
 /// Counts, and with `--apply` deletes.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(run(arguments)));
-    outcome.and_then(|(purged, missing)| print(arguments, &purged, &missing)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (purged, missing) = run(arguments).await?;
+    print(arguments, &purged, &missing)
 }
 
 /// What came of it, and what was named and is not there.
@@ -81,7 +74,7 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     arguments.output.check()?;
     let pick = arguments.picking.pick()?;
     let queue = arguments.queue.open().await?.queue;
-    let interrupt = Interrupt::listen();
+    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let mut backup = None;
     if arguments.applying.is_wanted() {
         let what = format_args!("deleting from {}", queue.arn()).to_string();
@@ -89,7 +82,7 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
         backup = Some(Archive::create(&arguments.backup)?);
     }
     let max = arguments.picking.max();
-    let purged = purge(&queue, &SystemClock, &pick, max, backup.as_mut(), &|| interrupt.came()).await?;
+    let purged = purge(&queue, &SystemClock, &pick, max, backup.as_mut(), &|| stop.is_requested()).await?;
     if let Some(remark) = remark(&pick) {
         tell::warning(remark);
     }

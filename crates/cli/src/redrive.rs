@@ -21,28 +21,17 @@ use crate::connection::QueueAddress;
 use crate::event_sources::EventSources;
 use crate::files::read_schema;
 use crate::format::Format;
-use crate::interrupt::Interrupt;
 use crate::output::document;
 use crate::people::span;
+use crate::signals::interrupted;
 use crate::text::escaped_lines;
-use crate::{account, picking, tell};
+use crate::{Failure, account, picking, tell};
 use paused::Consumer;
 
-type Failure = Box<dyn std::error::Error>;
-
 /// Plans, and with `--apply` does it.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let outcome = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::from)
-        .and_then(|runtime| runtime.block_on(run(arguments)))
-        .and_then(|(report, missing)| print(arguments, &report, &missing));
-    outcome.unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let (report, missing) = run(arguments).await?;
+    print(arguments, &report, &missing)
 }
 
 /// What came of it, and what was named and is not there.
@@ -64,7 +53,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         return Err("--to names the DLQ itself; name the source queue".into());
     }
     let watch = if is_consumed(arguments, to.queue.arn()).await? { arguments.watch } else { Duration::ZERO };
-    let interrupt = Interrupt::listen();
+    let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let bar = progress_bar();
     let redrive = Redrive {
         dlq: &from.queue,
@@ -77,7 +66,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
             stop_after_failures_percent: arguments.stop_after_failures,
             watch,
         },
-        interrupted: &|| interrupt.came(),
+        interrupted: &|| stop.is_requested(),
         progress: &|progress| show(&bar, progress),
     };
     let (from, to) = (from.queue.arn(), to.queue.arn());

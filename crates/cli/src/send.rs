@@ -16,22 +16,16 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 use summary::Summary;
 
+use crate::Failure;
 use crate::format::Format;
 use crate::output::document;
-use crate::tell;
 
 /// Sends the file and prints what came of it.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let sent = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run::run(arguments)));
-    sent.and_then(|summary| print(arguments, &summary)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    print(arguments, &run::run(arguments).await?)
 }
 
-fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
     arguments.output.write(&match arguments.format {
         Format::Table => summary.table(applied),

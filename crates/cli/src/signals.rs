@@ -1,6 +1,13 @@
 //! What asks the process to stop: SIGTERM from whoever runs containers, Ctrl-C from a person.
 
 use std::io;
+use std::sync::mpsc;
+use std::thread;
+
+use redeliver_loop::Stop;
+use tokio::runtime::Builder;
+
+use crate::tell;
 
 /// The signals of this process, from [`Signals::listen`] on.
 #[derive(Debug)]
@@ -41,4 +48,33 @@ impl Signals {
             Err(_) => std::future::pending().await,
         }
     }
+}
+
+/// A wish to stop, from the first signal on, which is answered with `remark`; at the second one the program ends.
+///
+/// Another thread listens: a run in virtual time that waits for nothing real never gives its own back to the runtime.
+///
+/// # Errors
+/// If signals cannot be listened for.
+pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    let stop = Stop::default();
+    let told = stop.clone();
+    let (listening, listens) = mpsc::channel();
+    thread::spawn(move || {
+        runtime.block_on(async {
+            let mut signals = match Signals::listen() {
+                Ok(signals) => signals,
+                Err(error) => return drop(listening.send(Err(error))),
+            };
+            let _ = listening.send(Ok(()));
+            signals.next().await;
+            tell::remark(remark);
+            told.request();
+            signals.next().await;
+            std::process::exit(130);
+        });
+    });
+    listens.recv().map_err(io::Error::other)??;
+    Ok(stop)
 }

@@ -34,18 +34,14 @@ use crate::format::Format;
 use crate::local::progress_bar;
 use crate::output::document;
 use crate::people::counted;
-use crate::tell;
+use crate::{Failure, tell};
 use error::SimulateError;
 use plot::{POLICIES_MAX, Picture};
 
 /// Runs the scenario with each policy and prints what came of it.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let report = arguments.output.check().map_err(SimulateError::from).and_then(|()| simulate(arguments));
-    report.and_then(|report| print(arguments, &report)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments.output.check()?;
+    Ok(print(arguments, &simulate(arguments)?)?)
 }
 
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, SimulateError> {

@@ -12,7 +12,7 @@ use crate::connection::{Connection, Queues, Role};
 use crate::event_sources::mappings_of;
 use crate::format::Format;
 use crate::output::{Output, document};
-use crate::tell;
+use crate::{Failure, tell};
 pub use report::{QueueStatus, Status};
 
 /// Show how many messages wait in each queue of a deployment, and whether its functions read them.
@@ -44,17 +44,11 @@ pub struct Arguments {
 }
 
 /// Looks and prints what is seen.
-#[must_use]
-pub fn main(arguments: &Arguments) -> ExitCode {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let looked = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(look(arguments)));
-    looked.and_then(|status| print(arguments, &status)).unwrap_or_else(|error| {
-        tell::error(error);
-        ExitCode::from(2)
-    })
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    print(arguments, &look(arguments).await?)
 }
 
-async fn look(arguments: &Arguments) -> Result<Status, Box<dyn std::error::Error>> {
+async fn look(arguments: &Arguments) -> Result<Status, Failure> {
     arguments.output.check()?;
     let connection = &arguments.connection;
     let roles = arguments.queues.open(connection).await?;
@@ -73,7 +67,7 @@ async fn look(arguments: &Arguments) -> Result<Status, Box<dyn std::error::Error
     Ok(Status { deployment: arguments.queues.name(), queues, problems })
 }
 
-fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
     arguments.output.write(&match arguments.format {
         Format::Table => status.table(),
         Format::Json => document("status", status),

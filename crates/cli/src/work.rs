@@ -21,7 +21,7 @@ use futures_util::pin_mut;
 use redeliver_aws::start::StartError;
 use redeliver_aws::{SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
-use redeliver_loop::work::Stop;
+use redeliver_loop::Stop;
 use serde_json::json;
 
 pub use arguments::{Arguments, FunctionName};

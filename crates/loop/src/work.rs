@@ -2,9 +2,7 @@
 
 mod guarded;
 mod health;
-mod stop;
 mod worker;
 
 pub use health::{FunctionReport, Health, Report, Vitals};
-pub use stop::Stop;
 pub use worker::{Limits, Worker};

@@ -7,11 +7,12 @@ use std::time::Duration;
 use redeliver_embedded::EmbeddedSqs;
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 
-use super::interrupt::interrupted;
 use super::run::{self, Plan, World};
 use super::{Report, Target};
+use crate::Failure;
+use crate::signals::interrupted;
 
-pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
+pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
     if plan.paces() {
@@ -34,5 +35,7 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Bo
         visible: &|arn| sqs.visible(arn),
         requests: &requests,
     };
-    Ok(clock.run(run::run(plan, world, output, interrupted()?)).await??)
+    let stop =
+        interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
+    Ok(clock.run(run::run(plan, world, output, stop.requested())).await??)
 }

@@ -14,13 +14,11 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 
 use super::Report;
 use super::run::{self, Plan, World};
+use crate::Failure;
 use crate::connection::{emulator_credentials, is_on_this_machine};
+use crate::signals::interrupted;
 
-pub(super) async fn run(
-    plan: Plan,
-    url: &str,
-    output: &mut dyn Write,
-) -> Result<Report, Box<dyn std::error::Error>> {
+pub(super) async fn run(plan: Plan, url: &str, output: &mut dyn Write) -> Result<Report, Failure> {
     let counter = RequestCounter::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
     if is_on_this_machine(url)? {
@@ -45,18 +43,8 @@ pub(super) async fn run(
         visible: &|_| 0,
         requests: &requests,
     };
-    Ok(run::run(plan, world, output, interrupted()).await?)
-}
-
-/// Ctrl-C from now on: the run ends, and its queues are deleted all the same.
-fn interrupted() -> impl Future<Output = ()> {
-    // A task listens from the run's first wait on, so before there is a queue; a future nobody polls would not listen.
-    let ctrl_c = tokio::spawn(tokio::signal::ctrl_c());
-    async {
-        if !matches!(ctrl_c.await, Ok(Ok(()))) {
-            std::future::pending::<()>().await;
-        }
-    }
+    let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
+    Ok(run::run(plan, world, output, stop.requested()).await?)
 }
 
 /// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.

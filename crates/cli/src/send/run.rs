@@ -1,6 +1,5 @@
 //! `redeliver send` at the edge: file, queue, journal, terminal, Ctrl-C.
 
-use std::error::Error;
 use std::path::Path;
 
 use futures_util::{Stream, stream};
@@ -18,13 +17,14 @@ use super::{Arguments, journal};
 use crate::connection::{KnownQueue, QueueAddress};
 use crate::files::read_schema;
 use crate::people::grouped;
+use crate::signals::interrupted;
 use crate::text::escaped;
-use crate::{account, lines, tell};
+use crate::{Failure, account, lines, tell};
 
 /// Lines that are read ahead: a megabyte each at most.
 const READ_AHEAD: usize = 32;
 
-pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>> {
+pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref())?;
     let journal_path = arguments.journal()?;
     let input = lines::open(&arguments.file)?;
@@ -64,8 +64,9 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     }
     let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
     account::announce(&arguments.connection, queue.arn(), what).await;
+    let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
-    let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), interrupted()).await;
+    let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), stop.requested()).await;
     terminal.bar.finish_and_clear();
     if let Some(why) = &summary.stopped {
         tell::error(why);
@@ -79,7 +80,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     Ok(summary)
 }
 
-async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Box<dyn Error>> {
+async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Failure> {
     let connection = &arguments.connection;
     let address = match (&arguments.queue.queue, arguments.queue.stack(connection).await?) {
         (Some(address), _) => address.clone(),
@@ -119,26 +120,6 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
         }
     });
     stream::poll_fn(move |context| receiver.poll_recv(context))
-}
-
-/// Completes at Ctrl-C; at the second one the program ends.
-fn interrupted() -> impl Future<Output = ()> {
-    let (sender, receiver) = tokio::sync::oneshot::channel();
-    tokio::spawn(async move {
-        if tokio::signal::ctrl_c().await.is_err() {
-            return std::future::pending().await;
-        }
-        tell::warning("interrupted: waiting for the batches on their way; Ctrl-C again does not wait");
-        let _ = sender.send(());
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(130);
-        }
-    });
-    async {
-        if receiver.await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    }
 }
 
 /// Standard error: problems, and a bar where it is a terminal.

@@ -11,7 +11,8 @@ use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_loop::work::{Health, Stop, Vitals, Worker};
+use redeliver_loop::Stop;
+use redeliver_loop::work::{Health, Vitals, Worker};
 use redeliver_message_processor::MessageProcessor;
 
 use super::metrics::{Counted, Metrics};

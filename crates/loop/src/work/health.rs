@@ -8,7 +8,7 @@ use redeliver_core::delivery::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use super::Stop;
+use crate::Stop;
 
 /// Without a successful poll for longer than this, a worker is not healthy: a long poll and a pause are over by then.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);

@@ -11,8 +11,9 @@ use redeliver_core::events::{Event, NotDeleted, ReceiveFailed, UnreadableRecord}
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
 
+use super::Vitals;
 use super::guarded::Guarded;
-use super::{Stop, Vitals};
+use crate::Stop;
 use crate::polling::{handle, receive};
 
 /// After the first receive that fails; it doubles.

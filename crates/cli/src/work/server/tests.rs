@@ -3,7 +3,7 @@ use redeliver_embedded::VirtualClock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use redeliver_loop::work::{Stop, Vitals};
+use redeliver_loop::{Stop, work::Vitals};
 
 struct Served {
     address: SocketAddr,
