@@ -12,6 +12,7 @@ use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::strategy;
 
 use crate::targets::TargetAddress;
 use reader::Reader;
@@ -179,12 +180,9 @@ impl MessageProcessorSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = StrategySettings::read(reader);
-        let policy = policy(reader).and_then(|policy| {
-            if strategy.as_ref().is_some_and(StrategySettings::hides) {
-                unpaced(reader, policy)
-            } else {
-                Some(policy)
-            }
+        let policy = policy(reader).and_then(|policy| match &strategy {
+            Some(settings) if !settings.strategy().paces() => unpaced(reader, policy),
+            _ => Some(policy),
         });
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
@@ -200,17 +198,35 @@ impl MessageProcessorSettings {
 }
 
 impl StrategySettings {
-    fn hides(&self) -> bool {
-        matches!(self, Self::Visibility { .. })
+    /// Its name.
+    #[must_use]
+    pub const fn strategy(&self) -> strategy::Strategy {
+        match self {
+            Self::DelayedResend { .. } => strategy::Strategy::DelayedResend,
+            Self::Visibility { .. } => strategy::Strategy::Visibility,
+        }
+    }
+
+    /// The queue on which failed messages stay, if they do.
+    #[must_use]
+    pub const fn hiding(&self) -> Option<HidingQueue> {
+        match self {
+            Self::DelayedResend { .. } => None,
+            Self::Visibility { queue, .. } => Some(*queue),
+        }
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        match reader.optional("STRATEGY").as_deref() {
-            None | Some("delayed-resend") => {
+        let strategy = match reader.optional("STRATEGY") {
+            None => Some(strategy::Strategy::default()),
+            Some(name) => strategy::Strategy::named(&name),
+        };
+        match strategy {
+            Some(strategy::Strategy::DelayedResend) => {
                 let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL")?;
                 Some(Self::DelayedResend { intermediate_dlq_url })
             }
-            Some("visibility") => {
+            Some(strategy::Strategy::Visibility) => {
                 let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
                 const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
                 let timeout = reader
@@ -224,7 +240,7 @@ impl StrategySettings {
                 let queue = HidingQueue { visibility_timeout, retention: Duration::from_secs(retention?) };
                 Some(Self::Visibility { source_queue_url: source_queue_url?, queue })
             }
-            Some(_) => reader
+            Some(strategy::Strategy::AsyncRetry) | None => reader
                 .check("STRATEGY", Err("is neither delayed-resend nor visibility; set it to one of them")),
         }
     }

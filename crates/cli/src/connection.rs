@@ -28,8 +28,7 @@ pub use profile::ProfileError;
 pub use queue_address::QueueAddress;
 pub(crate) use requests::Requests;
 pub use stack::Stack;
-pub(crate) use which::{FINAL_DLQ, SOURCE};
-pub use which::{OneQueue, Queues, Role};
+pub use which::{OneQueue, OpenQueue, Queues};
 
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]

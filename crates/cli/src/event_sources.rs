@@ -11,7 +11,7 @@ use redeliver_core::ports::Queue as _;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::connection::{Connection, ConnectionError, Requests, Role, said};
+use crate::connection::{Connection, ConnectionError, OpenQueue, Requests, said};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl LambdaError {
 /// If there is no connection, or Lambda refuses or does not answer.
 pub async fn mappings_of(
     connection: &Connection,
-    queue: &Role,
+    queue: &OpenQueue,
 ) -> Result<Vec<Mapping>, Box<dyn std::error::Error>> {
     Ok(EventSources::beside(connection, queue).await?.of(queue.known.queue.arn()).await?)
 }
@@ -72,7 +72,7 @@ impl EventSources {
     ///
     /// # Errors
     /// If there is no connection.
-    pub async fn beside(connection: &Connection, queue: &Role) -> Result<Self, ConnectionError> {
+    pub async fn beside(connection: &Connection, queue: &OpenQueue) -> Result<Self, ConnectionError> {
         let region = queue.known.queue.arn().split(':').nth(3);
         Ok(Self::new(&connection.sdk_config_in(region).await?))
     }

@@ -10,8 +10,8 @@ mod target;
 
 use std::process::ExitCode;
 
+pub use arguments::Arguments;
 pub(crate) use arguments::probability;
-pub use arguments::{Arguments, StrategyName};
 pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};

@@ -9,10 +9,11 @@ use clap::Args;
 use futures_util::future::join_all;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::applying::Applying;
-use crate::connection::{Connection, Queues, Role, SOURCE};
+use crate::connection::{Connection, OpenQueue, Queues};
 use crate::event_sources::{EventSources, Mapping};
 use crate::format::Format;
 use crate::output::{Output, document};
@@ -153,16 +154,16 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
 
 async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
     let (mut readings, mut unread) = (Vec::new(), Vec::new());
-    for role in which.queues.open(&which.connection).await? {
+    for open in which.queues.open(&which.connection).await? {
         // Queues that were named are all meant; people read the final DLQ.
         let is_meant =
-            matches!(role.role, SOURCE | "queue") || (all && role.role != crate::connection::FINAL_DLQ);
+            matches!(open.role, Some(Role::Source) | None) || (all && open.role != Some(Role::FinalDlq));
         if !is_meant {
             continue;
         }
-        let Role { known, .. } = &role;
+        let OpenQueue { known, .. } = &open;
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::beside(&which.connection, &role).await?;
+        let sources = EventSources::beside(&which.connection, &open).await?;
         let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
             unread.push(format!("no event source mapping reads {}", last_part(&queue)));

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 use futures_util::future::join_all;
 use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
 
-use crate::connection::{Connection, Queues, Role};
+use crate::connection::{Connection, OpenQueue, Queues};
 use crate::event_sources::mappings_of;
 use crate::format::Format;
 use crate::output::{Output, document};
@@ -51,12 +52,14 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 async fn look(arguments: &Arguments) -> Result<Status, Failure> {
     arguments.output.check()?;
     let connection = &arguments.connection;
-    let roles = arguments.queues.open(connection).await?;
-    let mut queues: Vec<_> = roles
+    let open = arguments.queues.open(connection).await?;
+    let mut queues: Vec<_> = open
         .iter()
-        .map(|Role { role, known }| QueueStatus::new(role, known.queue.arn(), &known.attributes))
+        .map(|OpenQueue { role, known }| {
+            QueueStatus::new(role.map_or("queue", Role::in_words), known.queue.arn(), &known.attributes)
+        })
         .collect();
-    let mappings = join_all(roles.iter().map(|role| mappings_of(connection, role))).await;
+    let mappings = join_all(open.iter().map(|queue| mappings_of(connection, queue))).await;
     let mut problems = Vec::new();
     for (queue, found) in queues.iter_mut().zip(mappings) {
         match found {

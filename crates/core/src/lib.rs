@@ -26,6 +26,7 @@ pub mod policy;
 pub mod ports;
 pub mod reason;
 pub mod schema;
+pub mod strategy;
 pub mod text;
 pub mod value;
 

@@ -5,12 +5,13 @@ use std::num::NonZeroUsize;
 use redeliver_core::decision::HidingQueue;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::strategy::SOURCE_RETENTION;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use crate::Topology;
-use crate::topology::{source_retention, visibility_timeout};
+use crate::topology::visibility_timeout;
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
 const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
@@ -28,7 +29,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
         Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
         None => Strategy::Visibility {
             source_queue: topology.source.clone(),
-            settings: HidingQueue { visibility_timeout: visibility_timeout(), retention: source_retention() },
+            settings: HidingQueue { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION },
         },
     };
     MessageProcessor {

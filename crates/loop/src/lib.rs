@@ -23,4 +23,4 @@ pub use lambda::{FUNCTION_ARN, LocalLambda, check_payload, payload_of};
 pub use ledger::Ledger;
 pub use stop::Stop;
 pub use tally::{Counts, Tally};
-pub use topology::{Layout, Topology};
+pub use topology::Topology;

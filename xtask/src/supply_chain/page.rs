@@ -117,6 +117,13 @@ fn reasons() -> Result<Reasons, Failure> {
 }
 
 fn is_in_a_program(member: &str) -> bool {
-    !["xtask", "redeliver-tests", "redeliver-simulation", "redeliver-fuzz", "redeliver-floor"]
-        .contains(&member)
+    ![
+        "xtask",
+        "redeliver-tests",
+        "redeliver-simulation",
+        "redeliver-fuzz",
+        "redeliver-floor",
+        "redeliver-testing",
+    ]
+    .contains(&member)
 }

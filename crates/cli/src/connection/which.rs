@@ -1,6 +1,7 @@
 //! Which queue, or which queues: by a stack's name, by the names that a deployment has, or one by one.
 
 use clap::Args;
+use redeliver_core::strategy::Role;
 
 use super::{Connection, ConnectionError, KnownQueue, QueueAddress, Stack};
 
@@ -42,16 +43,12 @@ pub struct Queues {
 
 /// A queue and what it is for.
 #[derive(Clone, Debug)]
-pub struct Role {
-    /// In words; `queue` where nobody says.
-    pub role: &'static str,
+pub struct OpenQueue {
+    /// `None` if the queue was named, and nobody says what it is for.
+    pub role: Option<Role>,
     /// The queue.
     pub known: KnownQueue,
 }
-
-/// What a queue is to a deployment.
-pub(crate) const SOURCE: &str = "source";
-pub(crate) const FINAL_DLQ: &str = "final DLQ";
 
 impl OneQueue {
     /// The deployment, if one is named.
@@ -76,20 +73,22 @@ impl Queues {
     ///
     /// # Errors
     /// If one cannot be found, or may not be read.
-    pub async fn open(&self, connection: &Connection) -> Result<Vec<Role>, ConnectionError> {
+    pub async fn open(&self, connection: &Connection) -> Result<Vec<OpenQueue>, ConnectionError> {
         let (stack, prefix, stage) = (self.stack.as_deref(), self.prefix.as_deref(), self.stage.as_deref());
         let Some(stack) = deployment(connection, stack, prefix, stage).await? else {
             let found = self
                 .queues
                 .iter()
-                .map(async |address| Ok(Role { role: "queue", known: connection.find(address).await? }));
+                .map(async |address| Ok(OpenQueue { role: None, known: connection.find(address).await? }));
             return futures_util::future::try_join_all(found).await;
         };
-        let mut urls: Vec<_> = stack.source_queue_url().map(|url| (SOURCE, url)).into_iter().collect();
-        urls.extend(stack.intermediate_dlq_url().map(|url| ("intermediate DLQ", url)));
-        urls.extend([("annotation", stack.annotation_queue_url()?), (FINAL_DLQ, stack.final_dlq_url()?)]);
-        let found =
-            urls.into_iter().map(async |(role, url)| Ok(Role { role, known: connection.queue(url).await? }));
+        let mut urls: Vec<_> = stack.source_queue_url().map(|url| (Role::Source, url)).into_iter().collect();
+        urls.extend(stack.intermediate_dlq_url().map(|url| (Role::IntermediateDlq, url)));
+        urls.push((Role::Annotation, stack.annotation_queue_url()?));
+        urls.push((Role::FinalDlq, stack.final_dlq_url()?));
+        let found = urls
+            .into_iter()
+            .map(async |(role, url)| Ok(OpenQueue { role: Some(role), known: connection.queue(url).await? }));
         futures_util::future::try_join_all(found).await
     }
 }

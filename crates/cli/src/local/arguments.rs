@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use redeliver_core::strategy::Strategy;
 
 use crate::format::Format;
 use crate::output::Output;
@@ -35,8 +37,8 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// What becomes of a message that failed
-    #[arg(long, value_enum, default_value_t = StrategyName::DelayedResend)]
-    pub strategy: StrategyName,
+    #[arg(long, value_parser = strategies(), default_value_t)]
+    pub strategy: Strategy,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
@@ -70,15 +72,11 @@ pub struct Arguments {
     pub endpoint_url: Option<String>,
 }
 
-/// The strategies of the stack, by the same names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StrategyName {
-    /// It is handed off to the intermediate DLQ and sent again with a delay
-    DelayedResend,
-    /// It stays on the source queue, hidden for the delay
-    Visibility,
-    /// Each line is the payload of an asynchronous invocation; of a failure Lambda's record goes to the retry queue
-    AsyncRetry,
+/// By name, each with its line in `--help`.
+fn strategies() -> impl TypedValueParser<Value = Strategy> {
+    let values = Strategy::ALL.map(|strategy| PossibleValue::new(strategy.name()).help(strategy.summary()));
+    PossibleValuesParser::new(values)
+        .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
 }
 
 pub(crate) fn probability(text: &str) -> Result<f64, String> {

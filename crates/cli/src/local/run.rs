@@ -15,21 +15,21 @@ use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_aws::targets::{
     DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress, TargetError,
 };
-use redeliver_core::async_retry::DEFAULT_POLICY;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{
-    Counts, Engine, FUNCTION_ARN, Failing, Functions, Layout, Ledger, LocalLambda, LoopError, Tally,
-    Topology, check_payload, failed_message_processor, final_dlq_annotator, message_processor, payload_of,
+    Counts, Engine, FUNCTION_ARN, Failing, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
+    check_payload, failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
 use thiserror::Error;
 
 use super::input::{Portion, Portions};
-use super::{Arguments, Input, Recorded, RefusedLine, Report, StrategyName, Target, histogram};
+use super::{Arguments, Input, Recorded, RefusedLine, Report, Target, histogram};
 use crate::files::{FileError, create_output, read_policy, read_schema};
 use crate::tell;
 
@@ -37,7 +37,7 @@ use crate::tell;
 pub(super) struct Plan {
     input: Portions,
     pub(super) seed: u64,
-    strategy: StrategyName,
+    strategy: Strategy,
     policy: Policy,
     schema: MessageSchema,
     target: Target,
@@ -46,10 +46,10 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
-        let defaults = if arguments.strategy == StrategyName::AsyncRetry { DEFAULT_POLICY } else { "{}" };
-        let policy = read_policy(arguments.policy.as_deref(), defaults)?;
+        let strategy = arguments.strategy;
+        let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
         if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
-            && arguments.strategy != StrategyName::DelayedResend
+            && !strategy.paces()
         {
             let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
             return Err(FileError::new(path, reason));
@@ -64,8 +64,7 @@ impl Plan {
                 seed: arguments.seed,
             }),
         };
-        let check =
-            if arguments.strategy == StrategyName::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
+        let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
         // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
         let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
         let input = Portions::open(&arguments.file, check, portion)?;
@@ -77,7 +76,7 @@ impl Plan {
             }
             None => Box::new(std::io::sink()),
         };
-        Ok(Self { input, seed: arguments.seed, strategy: arguments.strategy, policy, schema, target, output })
+        Ok(Self { input, seed: arguments.seed, strategy, policy, schema, target, output })
     }
 
     /// Whether the policy paces re-sends.
@@ -152,12 +151,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, RunError> {
-    let layout = match plan.strategy {
-        StrategyName::DelayedResend => Layout::DelayedResend,
-        StrategyName::AsyncRetry => Layout::AsyncRetry,
-        StrategyName::Visibility => Layout::Visibility { max_attempts: plan.policy.max_attempts },
-    };
-    let topology = Topology::create(world.service, &world.prefix, layout)
+    let topology = Topology::create(world.service, &world.prefix, plan.strategy, plan.policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, plan, &world, output, stop).await;
@@ -190,11 +184,11 @@ async fn run_on<S: QueueService, C: Clock>(
         progress: &progress,
         wait: world.wait,
         pollers: 1,
-        what_went_in: if strategy == StrategyName::AsyncRetry { payload_of } else { |body| body },
+        what_went_in: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
     };
     let failed_message_processor =
         failed_message_processor(topology, world.clock, &tally, schema.clone(), policy.clone());
-    if strategy == StrategyName::AsyncRetry {
+    if strategy == Strategy::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
             engine.invoke(portion.messages, &invoker, stop.clone()).await?;

@@ -12,10 +12,11 @@ use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
-    Engine, Functions, Layout, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
+    Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
     message_processor,
 };
 use thiserror::Error;
@@ -131,7 +132,7 @@ async fn measure(
 ) -> Result<Measured, LoopError> {
     let clock = sqs.clock();
     let start = clock.now();
-    let topology = Topology::create(sqs, "simulated", Layout::DelayedResend)
+    let topology = Topology::create(sqs, "simulated", Strategy::DelayedResend, policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let mut expected = Ledger::default();

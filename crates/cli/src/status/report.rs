@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use redeliver_core::strategy::Role;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::connection::FINAL_DLQ;
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span};
 
@@ -140,7 +140,7 @@ impl Status {
             let unread = match &queue.mappings {
                 None => "?",
                 // The final DLQ is for people.
-                Some(found) if found.is_empty() && queue.role != FINAL_DLQ => "nobody",
+                Some(found) if found.is_empty() && queue.role != Role::FinalDlq.in_words() => "nobody",
                 Some(_) => continue,
             };
             table.add_row([queue.role, unread]);

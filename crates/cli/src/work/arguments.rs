@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use redeliver_core::strategy::Role;
 use redeliver_loop::work::Limits;
 
-use super::queues::Role;
 use crate::connection::Connection;
 use crate::people::parse_span;
 

@@ -9,6 +9,7 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::start::{self, StartError};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::{Clock as _, Function, Observer};
+use redeliver_core::strategy::Role;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_loop::Stop;
@@ -16,7 +17,7 @@ use redeliver_loop::work::{Health, Vitals, Worker};
 use redeliver_message_processor::MessageProcessor;
 
 use super::metrics::{Counted, Metrics};
-use super::queues::{Queues, Role};
+use super::queues::Wiring;
 use super::settings::{Settings, target_timeout};
 use super::{Arguments, FunctionName, log};
 use crate::connection::KnownQueue;
@@ -76,7 +77,7 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
 }
 
 /// The queues that the functions poll, each there and fit for it.
-async fn polled(arguments: &Arguments, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+async fn polled(arguments: &Arguments, named: &Wiring) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
         let role = function.polls();

@@ -3,59 +3,30 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::decision::HidingQueue;
+use redeliver_core::strategy::{Redrive, Role, Strategy};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-/// `maxReceiveCount` is 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation queue has ten more than this.
-const RECEIVES_MAX: u64 = 990;
-/// A broken failed-message-processor must not end all retries within the hour.
-const RECEIVES_OF_INTERMEDIATE_DLQ: u64 = 100;
-
-/// A queue of the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
-    /// Where producers send.
-    Source,
-    /// Where failed messages wait for their retry to be scheduled.
-    IntermediateDlq,
-    /// Where verdicts wait for the annotator.
-    Annotation,
-    /// Where final records are read.
-    FinalDlq,
+/// What becomes of a message that failed, as far as a process knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failed {
+    pub(super) strategy: Strategy,
+    /// Of the policy.
+    pub(super) max_attempts: u32,
+    /// What the settings say of the source queue, if failed messages stay on it.
+    pub(super) told: Option<HidingQueue>,
 }
 
-impl Role {
-    /// In the order of the loop.
-    pub(super) const ALL: [Self; 4] = [Self::Source, Self::IntermediateDlq, Self::Annotation, Self::FinalDlq];
-
-    /// The variable that names the queue.
-    pub(super) const fn variable(self) -> &'static str {
-        match self {
-            Self::Source => "SOURCE_QUEUE_URL",
-            Self::IntermediateDlq => "INTERMEDIATE_DLQ_URL",
-            Self::Annotation => "ANNOTATION_QUEUE_URL",
-            Self::FinalDlq => "FINAL_DLQ_URL",
-        }
-    }
-}
-
-/// What the message-processor does with a message that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
-    /// It is handed off.
-    HandedOff,
-    /// It stays on the source queue, of which this is told; each retry is a receive.
-    Hidden { told: HidingQueue, max_attempts: u32 },
-    /// Nobody here knows: another process has the message-processor.
-    Elsewhere,
-}
+/// It is handed off; also what is assumed if another process has the message-processor.
+pub(super) const ASSUMED: Failed = Failed { strategy: Strategy::DelayedResend, max_attempts: 0, told: None };
 
 /// The queues that the environment names, and what is done with them.
 #[derive(Clone, Debug)]
-pub(super) struct Queues {
+pub(super) struct Wiring {
     pub(super) urls: BTreeMap<Role, String>,
-    pub(super) failed: Failed,
+    /// `None`: nobody here knows, another process has the message-processor.
+    pub(super) failed: Option<Failed>,
     /// What a batch may take, in seconds.
     pub(super) invocation: u64,
 }
@@ -72,7 +43,7 @@ struct Findings {
     warnings: Vec<String>,
 }
 
-impl Queues {
+impl Wiring {
     /// Checks that each queue is one of its own.
     ///
     /// # Errors
@@ -84,8 +55,8 @@ impl Queues {
                 if Name::of_url(its_url) == Name::of_url(url) {
                     same.push(format!(
                         "{} and {} name the same queue ({url}): set each to a queue of its own",
-                        other.variable(),
-                        role.variable()
+                        other.setting(),
+                        role.setting()
                     ));
                 }
             }
@@ -104,7 +75,7 @@ impl Queues {
         let mut findings = Findings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
-            if let (Role::Source, Failed::Hidden { told, .. }) = (role, &self.failed) {
+            if let (Role::Source, Some(Failed { told: Some(told), .. })) = (role, &self.failed) {
                 self.check_hiding(attributes, told, &mut findings);
             }
             self.check_redrive(*role, attributes, &mut findings);
@@ -169,7 +140,7 @@ impl Queues {
             findings.errors.push(format!(
                 "{url}: SQS moves messages out of it to {arn}, which is not the queue of {variable} ({next}); name that queue in its \
                  redrive policy, or set {variable} to the queue that the policy names",
-                variable = to.variable()
+                variable = to.setting()
             ));
         }
         let Some(count) = policy.receives() else { return };
@@ -178,7 +149,7 @@ impl Queues {
             let problem =
                 format!("{url}: SQS moves a message out of it after {count} receives, and {why}; {remedy}");
             // With the strategy visibility fewer may do, and whether it is that one is not known here.
-            let is_sure = !(role == Role::Annotation && self.failed == Failed::Elsewhere);
+            let is_sure = !(role == Role::Annotation && self.failed.is_none());
             if is_sure {
                 findings.errors.push(problem);
             } else {
@@ -186,7 +157,11 @@ impl Queues {
                     "{problem}, or with STRATEGY=visibility to twenty more than the policy's max_attempts"
                 ));
             }
-        } else if role == Role::Source && self.failed == Failed::HandedOff && count > receives {
+        } else if role == Role::Source
+            && to == Role::IntermediateDlq
+            && self.failed.is_some()
+            && count > receives
+        {
             findings.warnings.push(format!(
                 "{url}: SQS hands a message out {count} times before it moves it, so one that the message-processor could not hand off \
                  calls the target again without the policy's delay; {remedy}"
@@ -194,35 +169,30 @@ impl Queues {
         }
     }
 
-    /// `None` where nothing is known, and for the final DLQ, which nobody polls.
+    /// `None` of a queue that the strategy does not need, and of the final DLQ, out of which nothing is moved.
     fn rule(&self, role: Role) -> Option<Rule> {
-        let hidden = match &self.failed {
-            Failed::Hidden { max_attempts, .. } => Some((u64::from(*max_attempts) + 10).min(RECEIVES_MAX)),
-            Failed::HandedOff | Failed::Elsewhere => None,
+        let Failed { strategy, max_attempts, .. } = self.failed.unwrap_or(ASSUMED);
+        let queues = strategy.queues(max_attempts);
+        let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
+        let why = match (role, to) {
+            (Role::Source, Role::IntermediateDlq) => String::new(),
+            (Role::Source, _) => {
+                "each retry is one, and ten more than the policy's max_attempts are for what goes wrong"
+                    .to_owned()
+            }
+            (Role::IntermediateDlq, _) => {
+                "a failed-message-processor that is broken for a while would end its retries".to_owned()
+            }
+            (Role::Annotation | Role::FinalDlq, _) => {
+                let before =
+                    queues.iter().filter_map(|queue| queue.redrive.filter(|redrive| redrive.to == role));
+                let brought = before.map(|redrive| redrive.receives).max().unwrap_or(0);
+                format!(
+                    "a moved message brings up to {brought} along, so it would reach the final DLQ without its reason"
+                )
+            }
         };
-        let before_annotation = hidden.unwrap_or(RECEIVES_OF_INTERMEDIATE_DLQ);
-        Some(match (role, hidden) {
-            (Role::Source, None) => Rule { to: Role::IntermediateDlq, receives: 1, why: String::new() },
-            (Role::Source, Some(receives)) => Rule {
-                to: Role::Annotation,
-                receives,
-                why: "each retry is one, and ten more than the policy's max_attempts are for what goes wrong"
-                    .to_owned(),
-            },
-            (Role::IntermediateDlq, _) => Rule {
-                to: Role::Annotation,
-                receives: before_annotation,
-                why: "a failed-message-processor that is broken for a while would end its retries".to_owned(),
-            },
-            (Role::Annotation, _) => Rule {
-                to: Role::FinalDlq,
-                receives: before_annotation + 10,
-                why: format!(
-                    "a moved message brings up to {before_annotation} along, so it would reach the final DLQ without its reason"
-                ),
-            },
-            (Role::FinalDlq, _) => return None,
-        })
+        Some(Rule { to, receives: receives.into(), why })
     }
 }
 

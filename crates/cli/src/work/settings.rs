@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use redeliver_aws::settings::{
     FailedMessageProcessorSettings, FinalDlqAnnotatorSettings, MessageProcessorSettings, SettingsError,
-    StrategySettings, TargetSettings, polled_queue_url, queue_url_if_set,
+    TargetSettings, polled_queue_url, queue_url_if_set,
 };
 use redeliver_aws::targets::DEFAULT_TIMEOUT;
+use redeliver_core::strategy::Role;
 use thiserror::Error;
 
 use super::FunctionName;
-use super::queues::{Failed, Queues, Role};
+use super::queues::{ASSUMED, Failed, Wiring};
 
 /// A function that is not run has none.
 #[derive(Debug, Default)]
@@ -54,20 +55,19 @@ impl Settings {
     }
 
     /// The queues that the environment names, also those that are not used here.
-    pub(super) fn queues(&self, invocation: Duration) -> Queues {
-        let named = |role: Role| Some((role, queue_url_if_set(role.variable())?));
+    pub(super) fn queues(&self, invocation: Duration) -> Wiring {
+        let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
         let failed = match &self.message_processor {
-            Some((settings, ..)) => match &settings.strategy {
-                StrategySettings::DelayedResend { .. } => Failed::HandedOff,
-                StrategySettings::Visibility { queue, .. } => {
-                    Failed::Hidden { told: *queue, max_attempts: settings.policy.max_attempts }
-                }
-            },
-            None if self.failed_message_processor.is_some() => Failed::HandedOff,
-            None => Failed::Elsewhere,
+            Some((settings, ..)) => Some(Failed {
+                strategy: settings.strategy.strategy(),
+                max_attempts: settings.policy.max_attempts,
+                told: settings.strategy.hiding(),
+            }),
+            // Where it runs, messages are handed off.
+            None => self.failed_message_processor.is_some().then_some(ASSUMED),
         };
         let urls = Role::ALL.into_iter().filter_map(named).collect();
-        Queues { urls, failed, invocation: invocation.as_secs() }
+        Wiring { urls, failed, invocation: invocation.as_secs() }
     }
 }
 

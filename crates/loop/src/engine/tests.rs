@@ -4,17 +4,17 @@ use std::io::BufWriter;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::QueueSender as _;
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
 use super::*;
-use crate::Layout;
 
 /// What the engine does on queues of its own, and how many messages are left in them.
 fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
-        let topology = Topology::create(&sqs, "engine", Layout::DelayedResend).await.unwrap();
+        let topology = Topology::create(&sqs, "engine", Strategy::DelayedResend, 5).await.unwrap();
         let engine = Engine {
             topology: &topology,
             clock: &clock,

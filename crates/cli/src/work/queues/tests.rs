@@ -12,18 +12,21 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-fn named(failed: Failed) -> Queues {
+const HANDED_OFF: Option<Failed> = Some(ASSUMED);
+const ELSEWHERE: Option<Failed> = None;
+
+fn named(failed: Option<Failed>) -> Wiring {
     let names = ["source", "intermediate", "annotation", "final"];
     let urls = Role::ALL.into_iter().zip(names.map(url)).collect();
-    Queues { urls, failed, invocation: 30 }
+    Wiring { urls, failed, invocation: 30 }
 }
 
-fn hidden(max_attempts: u32) -> Failed {
+fn hidden(max_attempts: u32) -> Option<Failed> {
     let told = HidingQueue {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    Failed::Hidden { told, max_attempts }
+    Some(Failed { strategy: Strategy::Visibility, max_attempts, told: Some(told) })
 }
 
 /// What SQS says of a queue whose messages are moved to another.
@@ -41,7 +44,11 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
 }
 
 /// What is said of a queue with these attributes: an error, or warnings.
-fn said(failed: Failed, role: Role, attributes: BTreeMap<String, String>) -> Result<Vec<String>, String> {
+fn said(
+    failed: Option<Failed>,
+    role: Role,
+    attributes: BTreeMap<String, String>,
+) -> Result<Vec<String>, String> {
     named(failed).check(&[(role, attributes)].into()).map_err(|error| error.to_string())
 }
 
@@ -53,7 +60,7 @@ fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
         (Role::IntermediateDlq, "annotation", 1000),
         (Role::Annotation, "final", 110),
     ] {
-        assert_eq!(said(Failed::HandedOff, role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
+        assert_eq!(said(HANDED_OFF, role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
     }
     for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
         assert_eq!(said(hidden(5), role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
@@ -69,11 +76,11 @@ fn queues_that_are_wired_as_in_the_stack_are_taken_without_a_word() {
 
 #[test]
 fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it() {
-    assert_eq!(named(Failed::HandedOff).check_distinct(), Ok(()));
+    assert_eq!(named(HANDED_OFF).check_distinct(), Ok(()));
     for again in
         [url("source"), "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/source".to_owned()]
     {
-        let mut queues = named(Failed::HandedOff);
+        let mut queues = named(HANDED_OFF);
         queues.urls.insert(Role::FinalDlq, again.clone());
         assert_eq!(
             queues.check_distinct().unwrap_err().to_string(),
@@ -82,7 +89,7 @@ fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it
             )
         );
     }
-    let mut queues = named(Failed::HandedOff);
+    let mut queues = named(HANDED_OFF);
     queues
         .urls
         .insert(Role::FinalDlq, "https://sqs.eu-central-1.amazonaws.com/210987654321/source".to_owned());
@@ -92,7 +99,7 @@ fn a_queue_that_is_the_next_one_too_is_refused_before_a_message_is_taken_from_it
 #[test]
 fn a_redrive_to_another_queue_is_refused_since_messages_would_go_round_the_annotator() {
     assert_eq!(
-        said(Failed::HandedOff, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
+        said(HANDED_OFF, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
         format!(
             "- {}: SQS moves messages out of it to {}, which is not the queue of INTERMEDIATE_DLQ_URL ({}); name that queue in its \
              redrive policy, or set INTERMEDIATE_DLQ_URL to the queue that the policy names",
@@ -103,19 +110,19 @@ fn a_redrive_to_another_queue_is_refused_since_messages_would_go_round_the_annot
     );
     for (failed, role, right) in [
         (hidden(5), Role::Source, "ANNOTATION_QUEUE_URL"),
-        (Failed::HandedOff, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
-        (Failed::Elsewhere, Role::Annotation, "FINAL_DLQ_URL"),
+        (HANDED_OFF, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
+        (ELSEWHERE, Role::Annotation, "FINAL_DLQ_URL"),
     ] {
         let error = said(failed, role, moved_to(&arn("another"), 1000)).unwrap_err();
         assert!(error.contains(&format!("is not the queue of {right} (")), "{error}");
     }
     let elsewhere = "arn:aws:sqs:eu-central-1:210987654321:intermediate";
-    assert!(said(Failed::HandedOff, Role::Source, moved_to(elsewhere, 1)).is_err(), "another account's");
+    assert!(said(HANDED_OFF, Role::Source, moved_to(elsewhere, 1)).is_err(), "another account's");
 }
 
 #[test]
 fn an_emulator_whose_urls_have_no_account_is_believed() {
-    let mut queues = named(Failed::HandedOff);
+    let mut queues = named(HANDED_OFF);
     queues.urls.insert(Role::IntermediateDlq, "http://127.0.0.1:9324/queue/intermediate".to_owned());
     let polled = [(Role::Source, moved_to("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
     assert_eq!(queues.check(&polled), Ok(vec![]));
@@ -125,7 +132,7 @@ fn an_emulator_whose_urls_have_no_account_is_believed() {
 fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set() {
     for (failed, role, next, count, said_of_it) in [
         (
-            Failed::HandedOff,
+            HANDED_OFF,
             Role::IntermediateDlq,
             "annotation",
             5,
@@ -133,7 +140,7 @@ fn a_count_that_would_lose_reasons_or_end_retries_is_refused_with_the_one_to_set
              maxReceiveCount of its redrive policy to 100",
         ),
         (
-            Failed::HandedOff,
+            HANDED_OFF,
             Role::Annotation,
             "final",
             100,
@@ -168,15 +175,15 @@ fn what_only_costs_something_or_cannot_be_known_is_a_warning() {
         let [warning] = <[String; 1]>::try_from(said(failed, role, attributes).unwrap()).unwrap();
         warning
     };
-    let several = warning(Failed::HandedOff, Role::Source, moved_to(&arn("intermediate"), 5));
+    let several = warning(HANDED_OFF, Role::Source, moved_to(&arn("intermediate"), 5));
     assert!(several.contains("hands a message out 5 times before it moves it"), "{several}");
     assert!(several.ends_with("set the maxReceiveCount of its redrive policy to 1"), "{several}");
-    let alone = warning(Failed::Elsewhere, Role::Annotation, moved_to(&arn("final"), 25));
+    let alone = warning(ELSEWHERE, Role::Annotation, moved_to(&arn("final"), 25));
     assert!(
         alone.ends_with("or with STRATEGY=visibility to twenty more than the policy's max_attempts"),
         "{alone}"
     );
-    let none = warning(Failed::HandedOff, Role::Source, with(&[("VisibilityTimeout", "180")]));
+    let none = warning(HANDED_OFF, Role::Source, with(&[("VisibilityTimeout", "180")]));
     assert!(none.contains("has no redrive policy"), "{none}");
 }
 
@@ -204,7 +211,7 @@ fn everything_that_is_wrong_is_told_at_once() {
         (Role::IntermediateDlq, with(&[("VisibilityTimeout", "29")])),
         (Role::Annotation, moved_to(&arn("final"), 5)),
     ];
-    let error = named(Failed::HandedOff).check(&polled.into()).unwrap_err().to_string();
+    let error = named(HANDED_OFF).check(&polled.into()).unwrap_err().to_string();
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[1].contains("its visibility timeout is 29 s, and a batch may take 30 s"), "{error}");

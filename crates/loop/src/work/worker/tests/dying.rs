@@ -7,12 +7,13 @@ use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::schema::MessageSchema;
+use redeliver_core::strategy;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::*;
-use crate::{Layout, Topology};
+use crate::Topology;
 use redeliver_testing::Killed;
 use redeliver_testing::altered::{Altered, Slow};
 
@@ -121,9 +122,10 @@ struct Ends {
     died: bool,
 }
 
-fn ends_after_death(layout: Layout, policy: &Policy, polls: u32) -> Ends {
+fn ends_after_death(strategy: strategy::Strategy, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
-    let topology = world.clock.block_on(Topology::create(&world.sqs, "work", layout)).unwrap();
+    let topology =
+        world.clock.block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts)).unwrap();
     let on_source = World { queue: topology.source.clone(), ..world };
     let run = |polls: u32, minutes: u64| {
         let (world, topology) = (&on_source, &topology);
@@ -165,12 +167,12 @@ fn ends_after_death(layout: Layout, policy: &Policy, polls: u32) -> Ends {
 }
 
 /// The successes of each run in which a message had more than one, by message: generation and attempt of each.
-fn loses_nothing(layout: Layout, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
+fn loses_nothing(strategy: strategy::Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
     let mut deaths = 0;
     for polls in 0.. {
-        let Ends { processed, dead, successes, died } = ends_after_death(layout, &policy, polls);
+        let Ends { processed, dead, successes, died } = ends_after_death(strategy, &policy, polls);
         let mut by_message: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for (message_id, generation, attempt) in successes {
             by_message.entry(message_id).or_default().push((generation, attempt));
@@ -196,13 +198,13 @@ fn loses_nothing(layout: Layout, policy: &str) -> BTreeMap<String, BTreeSet<Vec<
 
 #[test]
 fn a_process_that_dies_at_any_moment_loses_nothing() {
-    loses_nothing(Layout::DelayedResend, FIXED);
+    loses_nothing(strategy::Strategy::DelayedResend, FIXED);
 }
 
 /// Whoever deduplicates by id and attempt would handle these twice: the key is the id alone.
 #[test]
 fn a_message_that_succeeds_twice_has_one_id_and_may_have_two_attempts() {
-    let copies = loses_nothing(Layout::DelayedResend, FIXED);
+    let copies = loses_nothing(strategy::Strategy::DelayedResend, FIXED);
     let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
     // The target's success was not acknowledged: SQS's redrive spends an attempt.
     assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 1)]])));
@@ -214,12 +216,12 @@ fn a_message_that_succeeds_twice_has_one_id_and_may_have_two_attempts() {
 #[test]
 fn nor_does_one_whose_messages_hop() {
     loses_nothing(
-        Layout::DelayedResend,
+        strategy::Strategy::DelayedResend,
         r#"{"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[5,1000],"jitter":"none"}}"#,
     );
 }
 
 #[test]
 fn nor_does_one_whose_messages_stay_on_their_queue() {
-    loses_nothing(Layout::Visibility { max_attempts: 5 }, FIXED);
+    loses_nothing(strategy::Strategy::Visibility, FIXED);
 }
