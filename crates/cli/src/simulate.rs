@@ -1,7 +1,5 @@
 //! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a target
 //! that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
-//!
-//! Not to be confused with `cargo xtask simulate`, which looks for bugs with faults.
 
 mod arguments;
 mod counted;
