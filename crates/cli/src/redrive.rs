@@ -14,7 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::redrive::{
-    Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
+    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
 };
 
 use crate::connection::QueueAddress;
@@ -193,10 +193,10 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
     for sentence in missing {
         tell::error(sentence);
     }
-    if let Some(error) = &report.failed {
+    if let Some(Early::Failed(error)) = &report.early {
         tell::error(error);
     }
-    let ending = report.ending(arguments.picking.max());
+    let ending = Ending::of(report, arguments.picking.max());
     if let Some(sentence) = words::sentence(ending, report) {
         tell::warning(sentence);
     }

@@ -2,7 +2,7 @@
 //!
 //! A [`Topology`] is the queues of the deployed stack. The functions are put together on it as the stack does, and an
 //! [`Engine`] feeds the source queue and [`polling`] does what event source mappings do, until the [`Ledger`] says that each
-//! message that went in has come out.
+//! message that went in has come out; or a [`work::Worker`] polls one queue until it is told to stop.
 
 mod engine;
 mod failing;
@@ -13,6 +13,7 @@ pub mod polling;
 mod tally;
 mod topology;
 pub mod virtual_time;
+pub mod work;
 
 pub use engine::{Engine, Functions, LoopError};
 pub use failing::Failing;

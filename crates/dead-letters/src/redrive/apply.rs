@@ -1,77 +1,13 @@
-//! Sends back: journal → send → journal → delete. Nothing is deleted before its send is confirmed and on disk.
-
-mod deletions;
-mod round;
-mod run;
-mod watch;
-
-use std::time::Duration;
+//! What a redrive does: nothing but look, or a whole run.
 
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
-use thiserror::Error;
 
-use super::journal::{Journal, JournalError};
-use super::plan::Plan;
-use super::report::Report;
-use crate::{DeadLetterRecord, FilterError, Reader, ReaderError};
-
-pub use watch::Watched;
-
-/// How fast, how much, and how carefully.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Messages a second; none: as fast as it goes.
-    pub rate: Option<u32>,
-    /// Messages in all.
-    pub max: u64,
-    /// Ends the run when more than so many percent of what it sent has failed again.
-    pub stop_after_failures_percent: u8,
-    /// How long the pilot is watched before the rest is sent; zero: not at all.
-    pub watch: Duration,
-}
-
-/// Why a redrive ends early. What was sent, or may have been, is in the journal: a second run goes on from there.
-#[derive(Debug, Error)]
-pub enum RedriveError {
-    /// The DLQ.
-    #[error(transparent)]
-    Reader(#[from] ReaderError),
-    /// The disk.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// A filter.
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-}
-
-/// How far a redrive is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    /// So many were sent back.
-    Sent(u64),
-    /// The pilot is watched for so long yet.
-    Watching(Duration),
-    /// For so long yet, what was to be sent may be hidden from it, too.
-    Waiting(Duration),
-}
-
-/// A redrive and all that it needs.
-pub struct Redrive<'a, D, S, C> {
-    /// Where dead letters are.
-    pub dlq: &'a D,
-    /// Where they are sent back to.
-    pub source: &'a S,
-    /// The clock.
-    pub clock: &'a C,
-    /// Which ones.
-    pub plan: &'a Plan,
-    /// How fast, how much, and how carefully.
-    pub limits: Limits,
-    /// Whether to end as soon as possible: Ctrl-C.
-    pub interrupted: &'a dyn Fn() -> bool,
-    /// Told how far it is.
-    pub progress: &'a dyn Fn(Progress),
-}
+use super::journal::Journal;
+use super::plan::Verdict;
+use super::report::{Early, Report};
+use super::run::Run;
+use super::task::{Redrive, RedriveError};
+use crate::{DeadLetterRecord, Reader};
 
 impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// What would be done; nothing is.
@@ -92,13 +28,17 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
         report: &mut Report,
     ) -> Result<(), RedriveError> {
         while let Some(messages) = reader.next().await? {
-            for message in messages {
-                let record = DeadLetterRecord::new(message);
-                let verdict = self.plan.decide(&record)?;
-                report.planned(&record, &verdict, self.limits.max);
+            for record in messages.into_iter().map(DeadLetterRecord::new) {
+                match self.plan.decide(&record)? {
+                    Verdict::Send(send_back) if report.planned < self.limits.max => {
+                        report.would_send(&record, &send_back);
+                    }
+                    Verdict::Send(_) | Verdict::NotSelected => report.not_selected += 1,
+                    Verdict::Stays(reason) => report.stays(&record, &reason),
+                }
             }
             if (self.interrupted)() {
-                report.interrupted = true;
+                report.early = Some(Early::Interrupted);
                 break;
             }
         }
@@ -110,7 +50,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// # Errors
     /// If the DLQ, the disk or a filter fails; a second run with the same journal goes on where this one ended.
     pub async fn apply(&self, journal: &mut Journal) -> Result<Report, RedriveError> {
-        run::Run::new(self, journal).finish().await
+        Run::new(self, journal).finish().await
     }
 }
 

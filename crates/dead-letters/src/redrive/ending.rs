@@ -1,5 +1,7 @@
 //! How a redrive ends.
 
+use super::report::{Early, Report};
+
 /// How a redrive ended, as `redeliver redrive --help` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
@@ -20,6 +22,21 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Of a run with this report, if at most so many were to be sent.
+    #[must_use]
+    pub fn of(report: &Report, max: u64) -> Self {
+        match report.early {
+            // First: whoever does not know it makes copies.
+            _ if report.not_deleted > 0 => Self::NotDeleted,
+            Some(Early::Failed(_)) => Self::Failed,
+            Some(Early::Interrupted) => Self::Interrupted,
+            Some(Early::Stopped) => Self::Stopped,
+            None if !report.is_covered() && report.sent < max => Self::NotSeen,
+            None if report.staying_count() + report.came_back_count() > 0 => Self::Left,
+            None => Self::Done,
+        }
+    }
+
     /// The exit code.
     #[must_use]
     pub const fn code(self) -> u8 {

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use redeliver_core::ports::EntryError;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::apply::Watched;
-use super::ending::Ending;
-use super::plan::{Reason, SendBack, Verdict};
+use super::plan::{Reason, SendBack};
 use crate::{Coverage, DeadLetterRecord};
 
 /// Examples that are shown of each reason.
@@ -41,14 +40,8 @@ pub struct Report {
     pub not_selected: u64,
     /// How much of the DLQ was seen.
     pub coverage: Option<Coverage>,
-    /// Too much of what was sent has failed again.
-    pub stopped: bool,
-    /// Ctrl-C.
-    pub interrupted: bool,
-    /// Why it could not go on.
-    pub failed: Option<String>,
-    /// To be sent, and visible to others before its turn came.
-    pub no_longer_hidden: u64,
+    /// Why it ended before it was done, if it did.
+    pub early: Option<Early>,
     /// Of what was sent back, or would be.
     pub by_error_type: BTreeMap<String, u64>,
     /// Some ids that messages had, and those that they got.
@@ -59,27 +52,44 @@ pub struct Report {
     pub came_back: BTreeSet<String>,
 }
 
+/// Why a redrive ended before it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// Ctrl-C.
+    Interrupted,
+    /// Too much of what was sent has failed again.
+    Stopped,
+    /// It could not go on, for this reason.
+    Failed(String),
+}
+
+/// What was seen of the pilot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Watched {
+    /// For so long.
+    pub seconds: u64,
+    /// Messages of the pilot.
+    pub sent: u64,
+    /// Of these, in the DLQ again.
+    pub came_back: u64,
+    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so many of
+    /// the pilot have failed and wait for a retry. `None`: SQS did not say.
+    pub waiting: Option<u64>,
+}
+
 impl Report {
-    pub(super) fn planned(&mut self, record: &DeadLetterRecord, verdict: &Verdict, max: u64) {
-        match verdict {
-            Verdict::NotSelected => self.not_selected += 1,
-            Verdict::Send(send_back) if self.planned < max => {
-                self.planned += 1;
-                self.edited(send_back);
-                *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
-            }
-            Verdict::Send(_) => self.not_selected += 1,
-            Verdict::Stays(reason) => self.stays(&record.message.sqs_message_id, reason),
-        }
+    pub(super) fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+        self.planned += 1;
+        self.counted(record, send_back);
     }
 
     pub(super) fn sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
         self.sent += 1;
-        self.edited(send_back);
-        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        self.counted(record, send_back);
     }
 
-    fn edited(&mut self, send_back: &SendBack) {
+    fn counted(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {
             self.new_ids += 1;
@@ -94,7 +104,6 @@ impl Report {
     }
 
     pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {
-        self.no_longer_hidden += 1;
         self.stay(
             sqs_message_id,
             "could not be kept hidden from others until its turn: run it again".to_owned(),
@@ -108,7 +117,6 @@ impl Report {
     /// What stays is counted by the last pass: it sees all of it again.
     pub(super) fn start_pass(&mut self) {
         self.not_selected = 0;
-        self.no_longer_hidden = 0;
         self.staying.clear();
     }
 
@@ -117,26 +125,10 @@ impl Report {
         self.sent + self.deleted_only
     }
 
-    /// How it ended, if at most so many were to be sent.
-    #[must_use]
-    pub fn ending(&self, max: u64) -> Ending {
-        match self {
-            // First: whoever does not know it makes copies.
-            Self { not_deleted: 1.., .. } => Ending::NotDeleted,
-            Self { failed: Some(_), .. } => Ending::Failed,
-            Self { interrupted: true, .. } => Ending::Interrupted,
-            Self { stopped: true, .. } => Ending::Stopped,
-            _ if !self.is_covered() && self.sent < max => Ending::NotSeen,
-            _ if self.staying_count() + self.came_back_count() > 0 => Ending::Left,
-            _ => Ending::Done,
-        }
-    }
-
     /// Whether it looked at all of the DLQ, and was not ended before.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let was_ended = self.stopped || self.interrupted || self.failed.is_some() || self.not_deleted > 0;
-        self.is_covered() && !was_ended
+        self.is_covered() && self.early.is_none() && self.not_deleted == 0
     }
 
     /// Whether all of the DLQ was seen.
@@ -157,8 +149,8 @@ impl Report {
         self.staying.values().map(|(count, _)| count).sum()
     }
 
-    fn stays(&mut self, sqs_message_id: &str, reason: &Reason) {
-        self.stay(sqs_message_id, reason.to_string());
+    pub(super) fn stays(&mut self, record: &DeadLetterRecord, reason: &Reason) {
+        self.stay(&record.message.sqs_message_id, reason.to_string());
     }
 
     fn stay(&mut self, sqs_message_id: &str, reason: String) {
@@ -177,6 +169,7 @@ impl Report {
         let staying = self.staying.iter().map(
             |(reason, (count, examples))| json!({ "reason": reason, "count": count, "examples": examples }),
         );
+        let failed = if let Some(Early::Failed(why)) = &self.early { Some(why) } else { None };
         json!({
             "planned": self.planned,
             "sent": self.sent,
@@ -189,15 +182,15 @@ impl Report {
             "possible_copies": self.possible_copies,
             "deleted_only": self.deleted_only,
             "not_deleted": self.not_deleted,
-            "failed": self.failed,
+            "failed": failed,
             "watched": self.watched,
             "came_back": self.came_back_count(),
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,
             "coverage": self.coverage,
             "complete": self.is_complete(),
-            "stopped": self.stopped,
-            "interrupted": self.interrupted,
+            "stopped": self.early == Some(Early::Stopped),
+            "interrupted": self.early == Some(Early::Interrupted),
         })
     }
 }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
@@ -31,6 +32,7 @@ use redeliver_testing::altered::{Altered, Slow};
 use serde_json::Value;
 
 use super::*;
+use crate::redrive::{Edit, Ending, Limits, Plan, Progress};
 use crate::{Filter, Pick};
 
 struct World {
@@ -371,7 +373,7 @@ fn it_stops_when_too_many_come_straight_back() {
             futures_util::future::Either::Right(_) => unreachable!("it never ends"),
         }
     });
-    assert!(report.stopped, "{report:?}");
+    assert_eq!(report.early, Some(Early::Stopped), "{report:?}");
     assert_eq!((report.sent, report.came_back_count()), (50, 50), "only the pilot");
     assert_eq!(world.depths(), (500, 0));
 }

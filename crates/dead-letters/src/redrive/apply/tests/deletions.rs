@@ -17,7 +17,12 @@ impl World {
 
 /// Sent, only deleted, sent and not deleted, and the exit code.
 fn told(report: &Report) -> (u64, u64, Option<u64>, u8) {
-    (report.sent, report.deleted_only, report.json()["not_deleted"].as_u64(), report.ending(u64::MAX).code())
+    (
+        report.sent,
+        report.deleted_only,
+        report.json()["not_deleted"].as_u64(),
+        Ending::of(&report, u64::MAX).code(),
+    )
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::redrive::Edit;
 
 #[test]
 fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
@@ -55,7 +54,7 @@ fn what_comes_straight_back_under_its_new_id_is_known_again() {
     let (interrupted, progress) = (|| sent.get() > 0, |_| sent.set(1));
     let interrupted = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
-    assert_eq!((report.sent, report.interrupted), (1, true));
+    assert_eq!((report.sent, report.early), (1, Some(Early::Interrupted)));
     let [message] = world.take(&world.source).try_into().unwrap();
     let sent = DeadLetterRecord::new(message).metadata.unwrap();
     assert!(journal.came_back(&sent.message_id, sent.generation));

@@ -14,12 +14,12 @@ fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into
     );
     let report = world.apply(&everything()).unwrap();
     assert!(report.sent > 0, "{report:?}");
-    assert!(report.failed.as_ref().is_some_and(|error| error.contains("dlq")), "{report:?}");
-    assert_eq!((report.ending(u64::MAX).code(), report.json()["complete"].as_bool()), (2, Some(false)));
+    assert!(matches!(&report.early, Some(Early::Failed(error)) if error.contains("dlq")), "{report:?}");
+    assert_eq!((Ending::of(&report, u64::MAX).code(), report.json()["complete"].as_bool()), (2, Some(false)));
     world.sqs.set_faults(FaultPlan::new(3));
     world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
     let rest = world.apply(&everything()).unwrap();
-    assert_eq!((report.sent + rest.sent, rest.ending(u64::MAX).code()), (400, 0), "{rest:?}");
+    assert_eq!((report.sent + rest.sent, Ending::of(&rest, u64::MAX).code()), (400, 0), "{rest:?}");
     assert_eq!(world.depths(), (0, 400));
 }
 
@@ -38,8 +38,9 @@ fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
         world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
         let report = world.apply(&everything()).unwrap();
         assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
-        assert_eq!((report.ending(u64::MAX).code(), &report.json()["complete"]), (2, &false.into()));
-        assert!(report.failed.unwrap().starts_with("100 sends in a row failed, the last one with "));
+        assert_eq!((Ending::of(&report, u64::MAX).code(), &report.json()["complete"]), (2, &false.into()));
+        let Some(Early::Failed(why)) = report.early else { panic!("{report:?}") };
+        assert!(why.starts_with("100 sends in a row failed, the last one with "), "{why}");
         assert_eq!(world.depths(), (count as u64, 0));
     }
 }
@@ -51,5 +52,5 @@ fn refusals_between_sends_that_are_taken_end_nothing() {
     let refused = When::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
     world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
     let report = world.apply(&everything()).unwrap();
-    assert_eq!((report.sent, report.failed, world.depths()), (6, None, (294, 6)));
+    assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
 }

@@ -30,7 +30,7 @@ fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_di
         };
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         let second = world.apply(&everything()).unwrap();
-        assert_eq!(second.ending(u64::MAX).code(), 0, "killed after {polls} polls: {second:?}");
+        assert_eq!(Ending::of(&second, u64::MAX).code(), 0, "killed after {polls} polls: {second:?}");
 
         let lines = lines(&world);
         let begun: Vec<_> =
@@ -64,11 +64,11 @@ fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_nex
         let redrive = Redrive { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
         world.clock.block_on(redrive.apply(&mut journal)).unwrap()
     };
-    assert_eq!((killed.sent, killed.interrupted), (50, true));
+    assert_eq!((killed.sent, killed.early), (50, Some(Early::Interrupted)));
     // All of them fail for good, and nobody has counted that.
     let failed = world.take(&world.source);
     world.clock.block_on(world.again(&world.dlq, failed, 0));
     let next = world.apply(&plan).unwrap();
-    assert_eq!((next.sent, next.came_back_count(), next.stopped), (60, 0, false));
+    assert_eq!((next.sent, next.came_back_count(), next.early), (60, 0, None));
     assert_eq!(world.depths(), (0, 60));
 }

@@ -3,7 +3,6 @@
 use redeliver_core::limits::DelaySeconds;
 
 use super::*;
-use crate::redrive::Ending;
 
 #[test]
 fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_yet() {
@@ -11,7 +10,7 @@ fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_y
     let plan = everything();
     // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
     let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
-    assert_eq!((report.sent, report.ending(u64::MAX).code()), (50, 5), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (50, 5), "{report:?}");
     assert_eq!(world.depths(), (450, 50));
 }
 
@@ -20,7 +19,7 @@ fn messages_that_are_done_do_not_stop_it() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, report.ending(u64::MAX).code()), (500, 0), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
 }
 
 #[test]
@@ -38,7 +37,7 @@ fn the_report_tells_what_was_watched_and_what_was_seen() {
     });
     let told = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
     assert_eq!((report.sent, report.json()["watched"].clone()), (100, told));
-    assert_eq!(report.ending(u64::MAX), Ending::Left);
+    assert_eq!(Ending::of(&report, u64::MAX), Ending::Left);
 }
 
 #[test]
@@ -82,7 +81,7 @@ fn an_interrupt_ends_the_watch_within_a_second() {
     };
     let redrive = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.ending(u64::MAX)), (50, Ending::Interrupted));
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (50, Ending::Interrupted));
     let watched = world.clock.now() - began.get().unwrap();
     assert!((20..=22).contains(&watched.num_seconds()), "{watched}");
 }
@@ -94,7 +93,7 @@ fn what_waited_before_is_no_failure_of_the_pilot() {
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
     let plan = everything();
     let report = world.apply_while(&plan, async |_| ());
-    assert_eq!((report.sent, report.ending(u64::MAX).code()), (500, 0), "{report:?}");
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
 }
 
 #[test]
@@ -109,5 +108,5 @@ fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
             world.again(&world.source, messages, 30).await;
         }
     });
-    assert_eq!((retried, report.sent, report.ending(u64::MAX).code()), (20, 500, 0), "{report:?}");
+    assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX).code()), (20, 500, 0), "{report:?}");
 }

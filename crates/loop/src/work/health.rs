@@ -1,4 +1,4 @@
-//! Whether the workers live: what `/healthz`, `/readyz` and `/metrics` say.
+//! Whether the workers live.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use redeliver_core::delivery::until;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use super::{Metrics, Stop};
+use super::Stop;
 
 /// Without a successful poll for longer than this, a worker is not healthy: a long poll and a pause are over by then.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
@@ -69,8 +69,6 @@ pub struct Health {
     pub workers: Vec<Arc<Vitals>>,
     /// Whether it is stopping.
     pub stop: Stop,
-    /// What they have done so far.
-    pub metrics: Arc<Metrics>,
 }
 
 /// What `/healthz` answers.
@@ -102,12 +100,6 @@ impl Health {
         let functions: Vec<_> = self.workers.iter().map(|vitals| vitals.report(now)).collect();
         let healthy = !self.is_ready() || functions.iter().all(|function| function.healthy);
         Report { healthy, functions }
-    }
-
-    /// What `/metrics` answers.
-    #[must_use]
-    pub fn metrics(&self, now: Timestamp) -> String {
-        self.metrics.text(&self.report(now))
     }
 
     /// Whether it takes on work: until it is to stop.

@@ -18,7 +18,7 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::work::{Health, Metrics};
+use crate::work::Health;
 use redeliver_testing::altered::{GARBLED, Garbled};
 
 const VISIBILITY_SECONDS: u64 = 40;
@@ -93,8 +93,7 @@ impl World {
         };
         let stop = Stop::default();
         let vitals = Arc::new(Vitals::new("function", clock.now()));
-        let health =
-            Health { workers: vec![vitals], stop: stop.clone(), metrics: Arc::new(Metrics::new([])) };
+        let health = Health { workers: vec![vitals], stop: stop.clone() };
         Self { clock, sqs, queue, seen, stop, health }
     }
 

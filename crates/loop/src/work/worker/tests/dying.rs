@@ -12,7 +12,7 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::*;
-use redeliver_loop::{Layout, Topology};
+use crate::{Layout, Topology};
 use redeliver_testing::Killed;
 use redeliver_testing::altered::{Altered, Slow};
 

@@ -1,40 +1,47 @@
-//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest.
+//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send → journal →
+//! delete: nothing is deleted before its send is confirmed and on disk.
 
-use std::collections::BTreeMap;
+mod deletions;
+mod round;
+mod watch;
+
+use std::time::Duration;
 
 use chrono::SecondsFormat;
+use redeliver_core::delivery::until;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use super::round::Going;
-use super::{Limits, Redrive, RedriveError};
-use crate::redrive::journal::{Entry, Journal};
-use crate::redrive::plan::Verdict;
-use crate::redrive::report::Report;
+use super::ending::Ending;
+use super::journal::{Entry, Journal};
+use super::plan::Verdict;
+use super::report::{Early, Report};
+use super::task::{Limits, Progress, Redrive, RedriveError};
 use crate::{DeadLetterRecord, Reader};
+use deletions::Deletions;
+use round::Going;
 
 /// Messages of one round: some requests at once, and not much to do again after a crash.
 const ROUND: u64 = 100;
 /// Sent before the rest, to see what becomes of them.
-pub(super) const PILOT: u64 = 50;
+const PILOT: u64 = 50;
+/// So many sends in a row without one that is confirmed: the next would not fare better.
+const SENDS_FAILED_MAX: u64 = 100;
 
 /// A run at work.
 pub(super) struct Run<'r, 'a, D, S, C> {
-    pub(super) redrive: &'r Redrive<'a, D, S, C>,
-    pub(super) journal: &'r mut Journal,
-    pub(super) report: Report,
+    redrive: &'r Redrive<'a, D, S, C>,
+    journal: &'r mut Journal,
+    report: Report,
     phase: Phase,
-    /// The number of the present one.
-    pub(super) pass: u32,
-    /// Sent, by whichever run, and not deleted by this one; with the pass that tried it last.
-    pub(super) not_deleted: BTreeMap<String, u32>,
-    /// Deletions that failed since the last one that did not.
-    pub(super) deletions_failed: u64,
+    deletions: Deletions,
     /// Sends that failed since the last one that did not.
-    pub(super) sends_failed: u64,
-    /// Something was to be sent and could not be kept hidden until then.
-    pub(super) comes_out_again: bool,
-    /// Messages that waited with a delay in the source queue before the first was sent, where SQS says it.
-    pub(super) delayed_before: Option<u64>,
+    sends_failed: u64,
+    /// In this pass: to be sent, and visible to others before its turn came.
+    no_longer_hidden: u64,
+    /// The same in any pass since it was last waited for.
+    comes_out_again: bool,
+    /// Messages that waited with a delay in the source queue before the first was sent, if SQS says it.
+    delayed_before: Option<u64>,
 }
 
 /// What a run is at.
@@ -73,10 +80,9 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             journal,
             report: Report::default(),
             phase,
-            pass: 0,
-            not_deleted: BTreeMap::new(),
-            deletions_failed: 0,
+            deletions: Deletions::default(),
             sends_failed: 0,
+            no_longer_hidden: 0,
             comes_out_again: false,
             delayed_before: None,
         }
@@ -85,24 +91,25 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
         let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
         self.journal.write(&[Entry::Run { at }])?;
-        self.delayed_before = self.delayed().await;
+        self.delayed_before = watch::delayed(self.redrive.source).await;
         let worked = self.work().await;
         self.report.not_deleted = match self.phase {
             // It has tried some of them only.
-            Phase::Finish if self.deletes_nothing() => self.journal.not_deleted().count() as u64,
-            _ => self.not_deleted.len() as u64,
+            Phase::Finish if self.deletions.are_useless() => self.journal.not_deleted().count() as u64,
+            _ => self.deletions.left(),
         };
+        self.report.why_not_deleted = self.deletions.why_not.take();
         self.report.possible_copies = self.journal.possible_copies();
         if let Err(error) = worked {
             if self.report.done() == 0 {
                 return Err(error);
             }
             // What was done until then must be told all the same. To the journal it is a run that was killed.
-            self.report.failed = Some(error.to_string());
+            self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
         let Report { sent, not_deleted, .. } = self.report;
-        let exit_code = self.report.ending(self.redrive.limits.max).code();
+        let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
     }
@@ -110,43 +117,46 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     /// Passes, until there is nothing left to do.
     async fn work(&mut self) -> Result<(), RedriveError> {
         loop {
-            let before = self.report.done();
+            let done_before = self.report.done();
             match self.pass().await? {
                 Pass::Ended => return Ok(()),
                 Pass::PilotIsOut => {
                     self.phase = Phase::Rest;
-                    self.watch().await?;
-                    if self.report.stopped || self.report.interrupted {
-                        return Ok(());
-                    }
+                    self.report.early =
+                        watch::watch(self.redrive, self.journal, &mut self.report, self.delayed_before)
+                            .await?;
                 }
                 Pass::AllSeen if self.phase == Phase::Finish => {
-                    self.phase = Phase::of_sending(self.redrive.limits)
+                    self.phase = Phase::of_sending(self.redrive.limits);
                 }
                 Pass::AllSeen if self.is_done() => return Ok(()),
                 // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
-                Pass::AllSeen if self.report.done() > before => {}
+                Pass::AllSeen if self.report.done() > done_before => {}
                 Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
-                    self.wait_for_what_is_hidden().await;
+                    self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
                 }
                 Pass::AllSeen => return Ok(()),
+            }
+            if self.report.early.is_some() {
+                return Ok(());
             }
         }
     }
 
     fn is_done(&self) -> bool {
-        self.report.is_covered() && self.not_deleted.is_empty() && self.report.no_longer_hidden == 0
+        self.report.is_covered() && self.deletions.left() == 0 && self.no_longer_hidden == 0
     }
 
-    /// Once through the DLQ.
+    /// Once through the DLQ. What stays is counted by the last pass: it sees all of it again.
     async fn pass(&mut self) -> Result<Pass, RedriveError> {
-        self.pass += 1;
+        self.deletions.start_pass();
         self.report.start_pass();
+        self.no_longer_hidden = 0;
         let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
         let outcome = self.go_through(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
-        if outcome.as_ref().is_ok_and(|pass| *pass == Pass::AllSeen) && self.report.is_covered() {
-            self.forget_what_is_gone()?;
+        if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
+            self.deletions.forget_what_is_gone(self.journal)?;
         }
         outcome
     }
@@ -167,7 +177,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                     going.extend(self.sorted(record)?);
                 }
             }
-            self.report.deleted_only += self.delete(sent_before, reader).await?;
+            self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
             while going.len() >= self.round() || (is_last && !going.is_empty()) {
                 if let Some(over) = self.over() {
                     return Ok(over);
@@ -190,37 +200,69 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             return Ok(None);
         }
         match self.redrive.plan.decide(&record)? {
-            Verdict::Send(send_back) => Ok(Some(Going { record, send_back: *send_back })),
-            verdict => {
-                self.report.planned(&record, &verdict, self.redrive.limits.max);
-                Ok(None)
+            Verdict::Send(send_back) => return Ok(Some(Going { record, send_back: *send_back })),
+            Verdict::NotSelected => self.report.not_selected += 1,
+            Verdict::Stays(reason) => self.report.stays(&record, &reason),
+        }
+        Ok(None)
+    }
+
+    /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
+    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), RedriveError> {
+        let Redrive { source, clock, limits, progress, .. } = self.redrive;
+        let started = clock.now();
+        // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
+        let (going, visible): (Vec<_>, Vec<_>) =
+            going.into_iter().partition(|going| reader.is_hidden(&going.record.message));
+        self.no_longer_hidden += visible.len() as u64;
+        self.comes_out_again |= !visible.is_empty();
+        visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
+
+        let count = going.len();
+        let mut confirmed = Vec::with_capacity(count);
+        for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
+            match outcome {
+                Ok(_) => {
+                    self.sends_failed = 0;
+                    self.report.sent(&going.record, &going.send_back);
+                    confirmed.push(going.record);
+                }
+                Err(error) => {
+                    self.sends_failed += 1;
+                    self.report.not_sent(going.id(), &error);
+                    if self.sends_failed >= SENDS_FAILED_MAX {
+                        let why =
+                            format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
+                        self.report.early = Some(Early::Failed(why));
+                    }
+                }
             }
         }
+        self.deletions.delete(confirmed, reader, self.journal).await?;
+        progress(Progress::Sent(self.report.sent));
+        if let Some(rate) = limits.rate {
+            let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
+            reader.during(clock.sleep(until(clock.now(), due))).await;
+        }
+        Ok(())
     }
 
     /// Whether this is the time to end, or to look.
     fn over(&mut self) -> Option<Pass> {
+        let limits = self.redrive.limits;
         let sent = self.report.sent;
-        if (self.redrive.interrupted)() {
-            self.report.interrupted = true;
-        } else if self.has_failed_too_often(0) {
-            self.report.stopped = true;
-        } else if self.phase == Phase::Pilot
-            && !self.deletes_nothing()
-            && (PILOT..self.redrive.limits.max).contains(&sent)
-        {
-            return Some(Pass::PilotIsOut);
+        // Whoever cannot send any more has ended for that, whatever else there is.
+        if self.report.early.is_none() {
+            self.report.early = if (self.redrive.interrupted)() {
+                Some(Early::Interrupted)
+            } else {
+                limits.are_exceeded(self.report.came_back_count(), sent).then_some(Early::Stopped)
+            };
         }
-        let Report { interrupted, stopped, .. } = self.report;
-        let is_useless = self.deletes_nothing() || self.report.failed.is_some();
-        let is_over = interrupted || stopped || is_useless || sent >= self.redrive.limits.max;
-        is_over.then_some(Pass::Ended)
-    }
-
-    /// Whether more of what this run has sent is in the DLQ again, or waits for a retry, than may be.
-    pub(super) fn has_failed_too_often(&self, waiting: u64) -> bool {
-        let failed = (self.report.came_back_count() + waiting).min(self.report.sent);
-        failed * 100 > u64::from(self.redrive.limits.stop_after_failures_percent) * self.report.sent
+        if self.report.early.is_some() || self.deletions.are_useless() || sent >= limits.max {
+            return Some(Pass::Ended);
+        }
+        (self.phase == Phase::Pilot && sent >= PILOT).then_some(Pass::PilotIsOut)
     }
 
     /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
