@@ -22,8 +22,8 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 #[cfg(test)]
 pub(crate) use events::line_bytes;
-pub use load::{AfterReturn, Load, Second};
-pub use report::{PolicyReport, Report};
+pub use load::Second;
+pub use report::Report;
 pub use run::{Measured, RunError, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;

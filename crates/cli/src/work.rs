@@ -1,6 +1,6 @@
 //! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of Lambda.
 //!
-//! What runs is the functions' own code; [`crate::polling`] is the event source mapping that a container has not. To stop
+//! What runs is the functions' own code; [`redeliver_loop::polling`] is the event source mapping that a container has not. To stop
 //! means to receive no more and to finish what was received. A receive that is under way when the stop comes is not broken off,
 //! since SQS may be handing out messages in that moment, and what it brings is handled, not given back: a message's only receive
 //! on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it to the intermediate DLQ as if it had failed.

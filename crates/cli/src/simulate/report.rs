@@ -62,51 +62,6 @@ pub struct Span {
     pub fits: bool,
 }
 
-/// What a million such messages need.
-    pub per_million: PerMillion,
-    #[serde(skip)]
-    pub(super) distribution: Schedule,
-}
-
-/// The worst case against the retention, as the stack checks it when it is deployed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Span {
-    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the function's
-    /// default timeout of 60 s; at most `max_age_seconds`.
-    pub worst_case_seconds: u64,
-    /// How long the source queue keeps a message.
-    pub retention_seconds: u64,
-    /// Whether the stack takes it: within 80 % of the retention, or with long delays, where more is meant.
-    pub fits: bool,
-}
-
-/// See [`Measured`].
-#[derive(Clone, Debug, Serialize)]
-pub struct MeasuredReport {
-    /// Messages sent.
-    pub sent: u64,
-    /// Successes of the target.
-    pub processed: u64,
-    /// Final records by `ErrorType`.
-    pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages that are still in a queue.
-    pub waiting: u64,
-    /// Messages that are nowhere: their queue's retention ended.
-    pub unaccounted: u64,
-    /// Re-sends with a delay.
-    pub retries: u64,
-    /// Hops of delays above 900 s.
-    pub hops: u64,
-    /// Calls of the target.
-    pub calls: u64,
-    /// Calls that failed.
-    pub wasted: Wasted,
-    /// The load after the target's return.
-    pub after_return: AfterReturn,
-    /// From the return, or from the last message's sending where that is later, to the last message's end.
-    pub drain_seconds: u64,
-}
-
 /// What a million such messages need, and what it costs in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerMillion {
@@ -127,14 +82,20 @@ pub struct PerMillion {
 impl Report {
     /// Without a policy yet.
     #[must_use]
-    pub fn new(scenario: Scenario, retention_seconds: u64, architecture: Architecture, prices: Prices) -> Self {
+    pub fn new(
+        scenario: Scenario,
+        retention_seconds: u64,
+        architecture: Architecture,
+        prices: Prices,
+    ) -> Self {
         Self { scenario, prices, policies: Vec::new(), architecture, retention_seconds }
     }
 
     /// Adds what a policy came to.
     pub fn add(&mut self, name: String, policy: &Policy, measured: Measured) {
         let distribution = Schedule::of(policy);
-        let lengths: BTreeSet<_> = LENGTHS.into_iter().chain(self.scenario.trouble.outage_seconds()).collect();
+        let lengths: BTreeSet<_> =
+            LENGTHS.into_iter().chain(self.scenario.trouble.outage_seconds()).collect();
         let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
         let dollars = usage.bill(&self.prices.prices, self.architecture);
         self.policies.push(PolicyReport {

@@ -13,6 +13,11 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
+use redeliver_loop::virtual_time::{self, COUNTS_LAG};
+use redeliver_loop::{
+    Engine, Functions, Layout, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
+    message_processor,
+};
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -23,10 +28,6 @@ use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
 use super::target::SimulatedTarget;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
-use crate::local::{
-    COUNTS_LAG, Engine, Functions, Input, Layout, Ledger, LoopError, START_SECONDS, Topology,
-    failed_message_processor, final_dlq_annotator, message_processor,
-};
 use crate::people::float;
 
 /// What happens to the policy.
@@ -148,7 +149,7 @@ impl Scenario {
 /// # Errors
 /// See [`RunError`].
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
-    let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
+    let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     sqs.set_counts_lag(COUNTS_LAG);
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -248,11 +249,11 @@ async fn feed(
     let mut numbers = (0..scenario.messages).peekable();
     while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
         engine.clock.sleep_until(start + Duration::from_secs(second)).await;
-        let mut input = Input::default();
+        let mut messages = Vec::new();
         while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
-            input.messages.push(message(number, &mut ids));
+            messages.push(message(number, &mut ids));
         }
-        engine.feed(input, pending()).await?;
+        engine.feed(messages, pending()).await?;
     }
     Ok(())
 }

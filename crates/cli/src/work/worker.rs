@@ -13,7 +13,7 @@ use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unread
 
 use super::guarded::Guarded;
 use super::{Stop, Vitals};
-use crate::polling::{handle, receive};
+use redeliver_loop::polling::{handle, receive};
 
 /// After the first receive that fails; it doubles.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);

@@ -6,7 +6,7 @@ use super::time;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
 use crate::simulate::Second;
-use crate::simulate::report::Report;
+use crate::simulate::report::{PolicyReport, Report};
 
 const HEIGHT: f64 = 150.0;
 /// Columns at most; of the seconds in a column the busiest is drawn.
@@ -23,8 +23,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
     let width = end.div_ceil(COLUMNS);
     let outage = report.scenario.trouble.outage_seconds();
-    let capacity =
-        report.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
+    let capacity = report.scenario.capacity.map(f64::from).filter(|capacity| *capacity <= plot.y.to);
     let mut legend = vec![
         (Key::Area(FAILED, ""), "failed".to_owned()),
         (Key::Area(SUCCEEDED, ""), "succeeded".to_owned()),
@@ -39,9 +38,11 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         1 => "calls per second".to_owned(),
         _ => format!("calls per second, the busiest of each {width}"),
     };
-    let figure = |policy: &crate::simulate::PolicyReport| {
+    let figure = |policy: &PolicyReport| {
         let columns: Vec<_> = (0..end.div_ceil(width))
-            .map(|column| (column * width, policy.measured.load.busiest(column * width..(column + 1) * width)))
+            .map(|column| {
+                (column * width, policy.measured.load.busiest(column * width..(column + 1) * width))
+            })
             .collect();
         let stairs = |height: fn(&Second) -> u64| {
             let columns = columns.iter().flat_map(|(from, second)| {

@@ -31,7 +31,8 @@ pub(super) fn figure(report: &Report) -> Figure {
         y: Axis { from: 0.0, to: 104.0, marks: percents.to_vec(), has_lines: true },
         height: HEIGHT,
     };
-    let outage = report.scenario.trouble.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
+    let outage =
+        report.scenario.trouble.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
     let places: Vec<_> =
         (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
     let mut legend = vec![

@@ -18,8 +18,8 @@ use redeliver_embedded::{
 };
 
 use super::*;
-use crate::altered::{GARBLED, Garbled};
 use crate::work::{Health, Metrics};
+use redeliver_testing::altered::{GARBLED, Garbled};
 
 const VISIBILITY_SECONDS: u64 = 40;
 

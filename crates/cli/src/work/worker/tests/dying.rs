@@ -12,9 +12,9 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
 
 use super::*;
-use crate::altered::{Altered, Slow};
-use crate::dying::Killed;
-use crate::local::{Layout, Topology};
+use redeliver_loop::{Layout, Topology};
+use redeliver_testing::Killed;
+use redeliver_testing::altered::{Altered, Slow};
 
 /// Four messages: one succeeds, one fails twice at first, one fails for good, one is none at all.
 const BODIES: [&str; 4] = [
