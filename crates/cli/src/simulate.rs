@@ -20,7 +20,7 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 #[cfg(test)]
 pub(crate) use events::line_bytes;
-pub use load::{AfterReturn, Load, Second};
+pub use load::Second;
 pub use report::Report;
 pub use run::{Measured, RunError, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
