@@ -1,6 +1,6 @@
 import { App } from 'aws-cdk-lib';
 
-import { RedeliverPropsError } from '../lib/plan.ts';
+import { RedeliverPropsError } from '../lib/props-error.ts';
 import { RedeliverStack } from '../lib/stack.ts';
 
 try {

@@ -3,11 +3,11 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic.ts';
-import { nameProblems } from './checks.ts';
+import { type Commons, commonsOf } from './commons.ts';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment.ts';
-import { type AsyncNames, asyncNamesOf, takenProblems } from './names.ts';
-import { type Commons, commonsOf, refuse } from './plan.ts';
+import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names.ts';
 import type { RetryPolicy } from './policy.ts';
+import { refuse } from './props-error.ts';
 import type { AsyncRetryProps } from './props.ts';
 import { asyncRetryShapeProblems } from './props-shape.ts';
 import { policyProblems } from './schemas.ts';

@@ -3,10 +3,10 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { RedeliverPropsError } from './plan.ts';
+import { RedeliverPropsError } from './props-error.ts';
 
 /** The name of a user's schema in a bundle; the functions run in the bundle's directory. */
-export const DATA_SCHEMA_FILE = 'data.schema.json';
+const DATA_SCHEMA_FILE = 'data.schema.json';
 
 /** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
 const RUN_BY_ALL = 0o555;
@@ -57,6 +57,11 @@ export function bundleCode(
   copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
   chmodSync(join(staged, DATA_SCHEMA_FILE), 0o644);
   return lambda.Code.fromAsset(staged);
+}
+
+/** Where a function finds the user's schema, if there is one. */
+export function dataSchemaEnvironment(dataSchema: string | undefined): Record<string, string> {
+  return dataSchema === undefined ? {} : { DATA_SCHEMA_PATH: DATA_SCHEMA_FILE };
 }
 
 /** What processor an ELF file is for; 0 if it is none. */

@@ -6,11 +6,12 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { planOf } from './plan.ts';
+import { planOf } from './planning.ts';
 import type { RetryPolicy } from './policy.ts';
-import { REMOVAL_POLICIES, STRATEGIES } from './props-shape.ts';
+import { REMOVAL_POLICIES } from './props-shape.ts';
 import type { RedeliverProps, Target } from './props.ts';
 import { oneOf } from './shape.ts';
+import { STRATEGIES } from './strategy/index.ts';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
 export const CONTEXT_VALUES = [
@@ -48,17 +49,21 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     const given = value(name);
     return given === undefined ? undefined : resolve(directory, given);
   };
-  const choice = <T>(name: ContextValue, choices: Record<string, T>): T | undefined => {
+  const named = <C extends Readonly<Record<string, unknown>>>(name: ContextValue, choices: C): keyof C | undefined => {
     const given = value(name);
     problems.push(...(given === undefined ? [] : oneOf(choices)(given, name)));
-    return given !== undefined && Object.hasOwn(choices, given) ? choices[given] : undefined;
+    return given !== undefined && Object.hasOwn(choices, given) ? (given as keyof C) : undefined;
+  };
+  const choice = <T>(name: ContextValue, choices: Record<string, T>): T | undefined => {
+    const chosen = named(name, choices);
+    return chosen === undefined ? undefined : choices[chosen];
   };
   const queueArn = value('existingSourceQueueArn');
   const props: RedeliverProps = {
     target: targetOf(scope, value('target'), value('headersSecretArn'), problems),
     ...given({
       policy: policyOf(path('policy'), problems),
-      strategy: choice('strategy', STRATEGIES),
+      strategy: named('strategy', STRATEGIES),
       longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
       prefix: value('prefix'),

@@ -5,8 +5,7 @@ import { Construct } from 'constructs';
 import type { Place, Plan } from './plan.ts';
 import type { ExistingSourceQueue, RedeliverProps } from './props.ts';
 import { MESSAGE_BYTES_MAX } from './queues.ts';
-import { Redeliver } from './redeliver.ts';
-import { ofThisStack, saidOf } from './source-queue.ts';
+import { ofThisStack, saidOf, takerOf } from './source-queue.ts';
 
 /** What is wrong with an existing source queue, as far as the synth can see it. */
 export function existingQueueProblems(
@@ -17,7 +16,7 @@ export function existingQueueProblems(
 ): string[] {
   const { queueArn } = existing;
   const what = Construct.isConstruct(existing) ? `existingSourceQueue (${existing.node.path})` : 'existingSourceQueue.queueArn';
-  const other = takenBy(existing, stack);
+  const other = takerOf(existing, stack);
   if (other) {
     return [`${what} is the source queue of ${other.node.path} already; give each Redeliver a queue of its own.`];
   }
@@ -38,15 +37,6 @@ export function existingQueueProblems(
     return [`${what} has the name ${name}, which one of redeliver's own inner queues is to have; change it, or prefix or stage.`];
   }
   return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, what, stack) : [];
-}
-
-/** The orchestrator of the app whose source queue it is. An ARN with tokens is the same one within a stack alone. */
-function takenBy(existing: ExistingSourceQueue, stack: Stack): Redeliver | undefined {
-  const { queueArn } = existing;
-  const isSame = (other: Redeliver): boolean =>
-    other.sourceQueue === existing ||
-    (other.sourceQueue?.queueArn === queueArn && (!Token.isUnresolved(queueArn) || Stack.of(other) === stack));
-  return stack.node.root.node.findAll().find((found): found is Redeliver => found instanceof Redeliver && isSame(found));
 }
 
 /** Where a queue is and its name, as far as they are known. */

@@ -7,7 +7,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 
 import type { Plan } from './plan.ts';
-import { MESSAGE_BYTES_MAX, type Queues } from './queues.ts';
+import { MESSAGE_BYTES_MAX } from './queues.ts';
+import type { Loop } from './strategy/definition.ts';
 
 /** As long as the function may take, and no longer: a late retry must not undo what came after it. */
 const LONGEST = Duration.minutes(3);
@@ -22,8 +23,7 @@ const LONGEST = Duration.minutes(3);
 export function setAttributes(
   scope: Construct,
   plan: Plan,
-  { source, intermediateDlq, annotation }: Queues,
-  messageProcessor: lambda.Function,
+  { source, sourceDlq, messageProcessor }: Loop,
 ): void {
   const stack = Stack.of(scope);
   // For each queue anew: when another takes its place, the old function with its old rights takes the redrive off it.
@@ -34,7 +34,7 @@ export function setAttributes(
     QueueUrl: source.queueUrl,
     HasKey: String(source.encryptionMasterKey !== undefined),
     RedrivePolicy: stack.toJsonString({
-      deadLetterTargetArn: (intermediateDlq ?? annotation).queueArn,
+      deadLetterTargetArn: sourceDlq.queueArn,
       maxReceiveCount: plan.maxReceiveCount,
     }),
     VisibilityTimeout: String(plan.sourceVisibilityTimeout.toSeconds()),

@@ -9,8 +9,8 @@ import type { Construct } from 'constructs';
 import { join } from 'node:path';
 
 import { bundleCode } from './bundles.ts';
+import type { Commons } from './commons.ts';
 import { refuseTooLarge } from './environment.ts';
-import type { Commons } from './plan.ts';
 import type { VpcPlacement } from './props.ts';
 import { INNER_TIMEOUT } from './queues.ts';
 import { allowNetworkInterfaces } from './vpc.ts';

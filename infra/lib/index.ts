@@ -1,6 +1,6 @@
 export { AsyncRetry } from './async-retry.ts';
 export type { AdditiveJitter, Backoff, Immediate, Jitter, Preset, RetryPolicy } from './policy.ts';
-export { RedeliverPropsError } from './plan.ts';
+export { RedeliverPropsError } from './props-error.ts';
 export type {
   AsyncRetryProps,
   CommonProps,

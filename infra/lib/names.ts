@@ -51,6 +51,18 @@ export function asyncNamesOf(prefix = 'redeliver-async', stage = 'prod'): AsyncN
   };
 }
 
+/** The names must do for queues, stacks and functions, which are the shortest: 64 characters ("CreateFunction"). */
+export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
+  const room = 64 - '-failed-message-processor'.length;
+  if (/^[A-Za-z][A-Za-z0-9-]*$/.test(prefix) && prefix.length <= room) {
+    return [];
+  }
+  return [
+    `prefix and stage make the name "${prefix}", which must start with a letter and be at most ${room} letters, digits ` +
+      'and hyphens; shorten or change them.',
+  ];
+}
+
 /** Two constructs with one name would fail at the deployment; each has a final DLQ. The given queue is looked at elsewhere. */
 export function takenProblems({ prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>, stack: Stack, given?: sqs.CfnQueue): string[] {
   const queues = stack.node.findAll().filter((found) => found instanceof sqs.CfnQueue && found !== given);

@@ -1,11 +1,10 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import type { AsyncRetryProps, CommonProps, RedeliverProps, SourceQueueElsewhere, Strategy, Target, VpcPlacement } from './props.ts';
+import type { AsyncRetryProps, CommonProps, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
 import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, told } from './shape.ts';
+import { STRATEGIES } from './strategy/index.ts';
 
-/** Each strategy by its name. */
-export const STRATEGIES = { 'delayed-resend': 'delayed-resend', visibility: 'visibility' } satisfies { [S in Strategy]: S };
 /** Each removal policy by its name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
 

@@ -1,24 +1,17 @@
-import { ArnFormat, Duration, Stack, Token } from 'aws-cdk-lib';
+import { ArnFormat, Duration, Stack } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Commons, INNER_RETENTION, type Plan, VISIBILITY_FACTOR } from './plan.ts';
-import type { ExistingSourceQueue } from './props.ts';
-import { ofThisStack, queueOf } from './source-queue.ts';
+import type { Commons } from './commons.ts';
+import { INNER_RETENTION, VISIBILITY_FACTOR } from './plan.ts';
 
 /** Where messages go that were given up. */
 export interface DeadLetterQueues {
   readonly annotation: sqs.Queue;
   readonly finalDlq: sqs.Queue;
-}
-
-/** The four queues of the loop; with strategy `visibility` three. */
-export interface Queues extends DeadLetterQueues {
-  readonly source: sqs.IQueue;
-  readonly intermediateDlq: sqs.Queue | undefined;
 }
 
 /** Of all functions but the message-processor: they only send to SQS, or invoke without waiting. */
@@ -30,58 +23,6 @@ export const INNER_MAX_RECEIVE_COUNT = 100;
 const ANNOTATIONS = 10;
 /** What SQS allows at most; a re-send may be larger than the message was. */
 export const MESSAGE_BYTES_MAX = 1_048_576;
-
-/** Creates the queues; the source queue only if there is none yet. One of this stack gets its attributes here. */
-export function createQueues(
-  scope: Construct,
-  plan: Plan,
-  encryptionKey: kms.IKey | undefined,
-  existing: ExistingSourceQueue | undefined,
-): Queues {
-  const { names } = plan;
-  const given = existing && queueOf(scope, existing);
-  const ours = ofThisStack(existing, Stack.of(scope));
-  const fromSource = given ? allowGiven(scope, given, ours) : allowOnly(scope, names.sourceQueue);
-  const hides = plan.strategy === 'visibility';
-  const { annotation, finalDlq } = createDeadLetterQueues(
-    scope,
-    plan,
-    names,
-    encryptionKey,
-    hides ? { allow: fromSource, maxReceiveCount: plan.maxReceiveCount } : innerDlq(scope, names.intermediateDlq),
-  );
-  const intermediateDlq = hides
-    ? undefined
-    : new sqs.Queue(scope, 'IntermediateDlq', {
-        ...innerQueue(plan, encryptionKey),
-        queueName: names.intermediateDlq,
-        deadLetterQueue: { queue: annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
-        redriveAllowPolicy: fromSource,
-      });
-  if (ours) {
-    setInTemplate(ours, plan, intermediateDlq ?? annotation);
-  }
-  const source =
-    given ??
-    new sqs.Queue(scope, 'SourceQueue', {
-        ...anyQueue(plan, encryptionKey),
-        queueName: names.sourceQueue,
-        retentionPeriod: plan.sourceRetention,
-        visibilityTimeout: plan.sourceVisibilityTimeout,
-        deadLetterQueue: {
-          queue: intermediateDlq ?? annotation,
-          // 1, against the usual advice of 5 or more: that advice protects messages that were never processed from a
-          // DLQ that nobody reads. This DLQ is where the next retry is scheduled. More receives here would be
-          // unscheduled retries, one visibility timeout apart; and because the event source mapping is limited by its
-          // own maxConcurrency, throttled receives, which would spend a count of 1, are rare. With visibility each
-          // retry is a receive.
-          maxReceiveCount: plan.maxReceiveCount,
-        },
-        // Nobody's dead letters: they would be taken for messages of producers.
-        redriveAllowPolicy: { redrivePermission: sqs.RedrivePermission.DENY_ALL },
-      });
-  return { source, intermediateDlq, annotation, finalDlq };
-}
 
 /** Who may move messages into a queue, and after how many receives. */
 export interface Feeders {
@@ -117,7 +58,7 @@ export function createDeadLetterQueues(
 }
 
 /** What all queues have in common. */
-function anyQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
+export function anyQueue(plan: Commons, encryptionKey: kms.IKey | undefined): sqs.QueueProps {
   return {
     enforceSSL: true,
     maxMessageSizeBytes: MESSAGE_BYTES_MAX,
@@ -152,24 +93,6 @@ export function denyOtherSenders(queue: sqs.Queue, senders: readonly lambda.IFun
       conditions: { ArnNotEquals: { 'aws:PrincipalArn': senders.map((sender) => sender.role?.roleArn) } },
     }),
   );
-}
-
-/** What a new source queue would have; what the template says already was found to be right. */
-function setInTemplate(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
-  source.redrivePolicy = { deadLetterTargetArn: dlq.queueArn, maxReceiveCount: plan.maxReceiveCount };
-  source.visibilityTimeout ??= plan.sourceVisibilityTimeout.toSeconds();
-  source.messageRetentionPeriod ??= plan.sourceRetention.toSeconds();
-  source.maximumMessageSize ??= MESSAGE_BYTES_MAX;
-}
-
-/** A queue of this stack refers to its DLQ. Where it has no name of its own, nothing can name it without a cycle. */
-function allowGiven(scope: Construct, queue: sqs.IQueue, ours: sqs.CfnQueue | undefined): sqs.RedriveAllowPolicy {
-  if (!ours) {
-    return { redrivePermission: sqs.RedrivePermission.BY_QUEUE, sourceQueues: [queue] };
-  }
-  return ours.queueName === undefined || Token.isUnresolved(ours.queueName)
-    ? { redrivePermission: sqs.RedrivePermission.ALLOW_ALL }
-    : allowOnly(scope, ours.queueName);
 }
 
 /** By a name and not by a reference: the other queue refers to this one, and that would be a cycle. */

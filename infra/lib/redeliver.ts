@@ -7,11 +7,10 @@ import { Construct } from 'constructs';
 import { createAlarms } from './alarms.ts';
 import { createDashboard } from './dashboard.ts';
 import { setAttributes } from './existing-source-queue.ts';
-import { createFunctions } from './functions.ts';
-import { planOf } from './plan.ts';
+import { planOf } from './planning.ts';
 import type { RedeliverProps } from './props.ts';
-import { createQueues, denyOtherSenders } from './queues.ts';
-import { ofThisStack } from './source-queue.ts';
+import { ofThisStack, takeSource } from './source-queue.ts';
+import { STRATEGIES } from './strategy/index.ts';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
@@ -40,29 +39,21 @@ export class Redeliver extends Construct {
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
     const plan = planOf(props, Stack.of(this));
-
-    const queues = createQueues(this, plan, props.encryptionKey, props.existingSourceQueue);
-    const functions = createFunctions(this, props, plan, queues);
-    const { messageProcessor, failedMessageProcessor, finalDlqAnnotator } = functions;
-    const processors = failedMessageProcessor ? [messageProcessor, failedMessageProcessor] : [messageProcessor];
-    if (queues.intermediateDlq) {
-      denyOtherSenders(queues.intermediateDlq, plan.policy.long_delays ? processors : [messageProcessor]);
-    }
-    denyOtherSenders(queues.annotation, processors);
-    denyOtherSenders(queues.finalDlq, [finalDlqAnnotator]);
+    const loop = STRATEGIES[plan.strategy].create(this, props, plan);
     if (props.existingSourceQueue && !ofThisStack(props.existingSourceQueue, Stack.of(this))) {
-      setAttributes(this, plan, queues, messageProcessor);
+      setAttributes(this, plan, loop);
     }
-    const alarms = createAlarms(this, props, plan, queues, functions);
-    createDashboard(this, plan, queues, functions, alarms);
+    const alarms = createAlarms(this, props, plan, loop);
+    createDashboard(this, plan, loop, alarms);
+    takeSource(this, loop.source);
 
-    this.sourceQueue = queues.source;
-    this.intermediateDlq = queues.intermediateDlq;
-    this.annotationQueue = queues.annotation;
-    this.finalDlq = queues.finalDlq;
-    this.messageProcessor = messageProcessor;
-    this.failedMessageProcessor = failedMessageProcessor;
-    this.finalDlqAnnotator = finalDlqAnnotator;
+    this.sourceQueue = loop.source;
+    this.intermediateDlq = loop.intermediateDlq;
+    this.annotationQueue = loop.annotation;
+    this.finalDlq = loop.finalDlq;
+    this.messageProcessor = loop.messageProcessor;
+    this.failedMessageProcessor = loop.failedMessageProcessor;
+    this.finalDlqAnnotator = loop.finalDlqAnnotator;
     this.alarms = alarms;
   }
 }

@@ -1,8 +1,7 @@
 import { type App, CfnOutput, Stack } from 'aws-cdk-lib';
 
-import { nameProblems } from './checks.ts';
 import { propsOfContext } from './context.ts';
-import { namesOf } from './names.ts';
+import { nameProblems, namesOf } from './names.ts';
 import { Redeliver } from './redeliver.ts';
 
 /** The app's one stack: an orchestrator made from the context values, with the queues' URLs as outputs. */

@@ -1,4 +1,4 @@
-//! `cargo xtask simulate`: the simulator, and the proof that it finds bugs.
+//! `cargo xtask faults`: the simulator, and the proof that it finds bugs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, root, run, shown, target_dir};
+use crate::tools::{Failure, cargo, root, run, shown, side_by_side, target_dir};
 
 /// Where bugs are described, and what tells them to be awake.
 const BUGS: &str = "tests/simulation/planted/bugs.toml";
@@ -14,7 +14,7 @@ const SWITCH: &str = "tests/simulation/planted/planted.rs";
 /// All that Cargo needs of the workspace.
 const SOURCES: [&str; 7] = [".cargo", "Cargo.lock", "Cargo.toml", "crates", "schemas", "tests", "xtask"];
 /// The copy's program, so that nobody takes it for the real one.
-const PROGRAM: &str = "simulate-with-planted-bugs";
+const PROGRAM: &str = "faults-with-planted-bugs";
 /// Seeds that a bug may survive. Where it is caught at all, it is caught by far fewer.
 const SEEDS_MAX: u64 = 400;
 
@@ -22,14 +22,14 @@ const SEEDS_MAX: u64 = 400;
 ///
 /// # Errors
 /// A seed that broke a rule; the program's output says which.
-pub(crate) fn simulate(arguments: &[String]) -> Result<(), Failure> {
-    run(&mut cargo(&["build", "--release", "--bin", "simulate"]))?;
-    run(Command::new(target_dir().join("release/simulate")).args(arguments))
+pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
+    run(&mut cargo(&["build", "--release", "--bin", "faults"]))?;
+    run(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
 /// Fresh seeds for so many seconds, in the tests' own build of the simulator.
 pub(crate) fn fresh_seeds(seconds: u32) -> Command {
-    let mut simulator = Command::new(target_dir().join("debug/simulate"));
+    let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--seconds", &seconds.to_string()]);
     simulator
 }
@@ -70,7 +70,7 @@ pub(crate) fn planted() -> Result<(), Failure> {
     write(&library, &(read(&library)? + "\npub mod planted;\n"))?;
     replace(
         &copy.join("tests/simulation/Cargo.toml"),
-        "name = \"simulate\"",
+        "name = \"faults\"",
         &format!("name = \"{PROGRAM}\""),
     )?;
     // Another version: else Cargo would take what is built here for the real crates.
@@ -83,8 +83,9 @@ pub(crate) fn planted() -> Result<(), Failure> {
 /// Runs the simulator with each bug awake.
 fn survey(bugs: &[Bug]) -> Result<(), Failure> {
     let (mut missed, mut highest) = (Vec::new(), 20);
-    for Bug { name, what, .. } in bugs {
-        match seek(name, SEEDS_MAX)? {
+    let caught = side_by_side(bugs, |Bug { name, .. }| seek(name, SEEDS_MAX));
+    for (Bug { name, what, .. }, caught) in bugs.iter().zip(caught) {
+        match caught? {
             Some(Caught { seed, rule }) => {
                 highest = highest.max(seed);
                 println!("caught by seed {seed:>3}: {name}: {what}");

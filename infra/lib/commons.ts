@@ -1,0 +1,28 @@
+import { RemovalPolicy } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { fileURLToPath } from 'node:url';
+
+import type { CommonProps } from './props.ts';
+
+/** What every construct's resources have in common. */
+export interface Commons {
+  readonly architecture: lambda.Architecture;
+  readonly bundles: string;
+  readonly logRetention: RetentionDays;
+  readonly removalPolicy: RemovalPolicy;
+}
+
+/** Fills in the defaults. */
+export function commonsOf(props: CommonProps): Commons {
+  return {
+    architecture: props.architecture ?? lambda.Architecture.ARM_64,
+    bundles: props.bundles ?? fileURLToPath(new URL('../../target/lambda', import.meta.url)),
+    logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
+    removalPolicy:
+      props.removalPolicy === RemovalPolicy.DESTROY
+        ? RemovalPolicy.DESTROY
+        : // Kept, except after a first deployment that fails: its empty queues would be in the way of the next try.
+          RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
+  };
+}

@@ -1,0 +1,70 @@
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+import { join } from 'node:path';
+
+import { dataSchemaEnvironment } from './bundles.ts';
+import { allowSend, createFunction, eventSource } from './function.ts';
+import type { Plan } from './plan.ts';
+import type { RedeliverProps } from './props.ts';
+
+/** What a strategy makes of it. */
+export interface Role {
+  readonly description: string;
+  readonly source: sqs.IQueue;
+  readonly sendsTo: readonly sqs.Queue[];
+  readonly rights: readonly iam.PolicyStatement[];
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+/** Creates the message-processor, subscribed to the source queue. */
+export function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: Plan, role: Role): lambda.Function {
+  const { target } = props;
+  const messageProcessor = createFunction(scope, 'MessageProcessor', plan, {
+    functionName: plan.names.messageProcessor,
+    description: role.description,
+    bundle: target.kind === 'handler' ? target.bundle : join(plan.bundles, 'message-processor'),
+    handler: target.kind === 'handler',
+    dataSchema: props.dataSchema,
+    timeout: plan.timeout,
+    reservedConcurrency: plan.reservedConcurrency,
+    vpc: props.vpc,
+    environment: {
+      ...role.environment,
+      MAX_CONCURRENCY: String(plan.maxConcurrentCalls),
+      ...dataSchemaEnvironment(props.dataSchema),
+      ...targetEnvironment(props, plan),
+    },
+  });
+  allowSend(messageProcessor, props.encryptionKey, ...role.sendsTo);
+  role.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
+  if (target.kind === 'http') {
+    target.headersSecret?.grantRead(messageProcessor);
+  }
+  if (target.kind === 'lambda') {
+    // Not grantInvoke, which adds a wildcard for all versions.
+    messageProcessor.addToRolePolicy(
+      new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
+    );
+  }
+  messageProcessor.addEventSource(eventSource(role.source, plan.batchSize, plan.maxConcurrency));
+  return messageProcessor;
+}
+
+function targetEnvironment({ target }: RedeliverProps, { targetTimeout }: Plan): Record<string, string> {
+  const timeout: Record<string, string> = targetTimeout ? { TARGET_TIMEOUT_SECONDS: String(targetTimeout.toSeconds()) } : {};
+  switch (target.kind) {
+    case 'http':
+      return {
+        TARGET: target.url,
+        ...timeout,
+        ...(target.headersSecret && { TARGET_HEADERS_SECRET_ARN: target.headersSecret.secretArn }),
+        ...(target.allowHttp && { TARGET_ALLOW_HTTP: 'true' }),
+      };
+    case 'lambda':
+      return { TARGET: target.function.functionArn, ...timeout };
+    case 'handler':
+      return {};
+  }
+}

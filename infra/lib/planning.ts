@@ -1,0 +1,57 @@
+import { Duration, type Stack } from 'aws-cdk-lib';
+
+import { problemsOf } from './checks.ts';
+import { commonsOf } from './commons.ts';
+import { namesOf } from './names.ts';
+import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
+import type { RetryPolicy } from './policy.ts';
+import { refuse } from './props-error.ts';
+import type { RedeliverProps } from './props.ts';
+import { redeliverShapeProblems } from './props-shape.ts';
+import { ofThisStack, saidOf } from './source-queue.ts';
+import { STRATEGIES } from './strategy/index.ts';
+
+/**
+ * Fills in the defaults and checks all of it.
+ *
+ * @param before what was found to be wrong already, told with the rest.
+ * @throws RedeliverPropsError with everything that is wrong.
+ */
+export function planOf(props: RedeliverProps, stack: Stack, before: readonly string[] = []): Plan {
+  const shape = redeliverShapeProblems(props);
+  if (shape.length > 0) {
+    refuse([...before, ...shape]);
+  }
+  const plan = withDefaults(props, stack);
+  refuse([...before, ...problemsOf(props, plan, stack)]);
+  return plan;
+}
+
+function withDefaults(props: RedeliverProps, stack: Stack): Plan {
+  const { target } = props;
+  const timeout = props.timeout ?? Duration.seconds(60);
+  const strategy = props.strategy ?? 'delayed-resend';
+  const policy = withLongDelays(props.policy ?? {}, props.longDelays);
+  const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
+  return {
+    names: namesOf(props.prefix, props.stage),
+    strategy,
+    policy,
+    maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
+    sourceRetention: props.sourceRetention ?? said.retention ?? Duration.days(7),
+    sourceVisibilityTimeout:
+      props.sourceVisibilityTimeout ?? said.visibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
+    batchSize: props.batchSize ?? 10,
+    maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
+    maxConcurrency: props.maxConcurrency ?? 10,
+    reservedConcurrency: props.reservedConcurrency,
+    timeout,
+    targetTimeout: target.kind === 'handler' ? undefined : (target.timeout ?? Duration.seconds(30)),
+    ...commonsOf(props),
+  };
+}
+
+/** A contradiction of the two is told elsewhere. */
+function withLongDelays(policy: RetryPolicy, longDelays: boolean | undefined): RetryPolicy {
+  return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
+}

@@ -1,0 +1,14 @@
+/** A wrong prop; the message is one sentence for each, saying what to change. */
+export class RedeliverPropsError extends Error {
+  constructor(problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.name = 'RedeliverPropsError';
+  }
+}
+
+/** @throws RedeliverPropsError if there are problems. */
+export function refuse(problems: readonly string[]): void {
+  if (problems.length > 0) {
+    throw new RedeliverPropsError(problems);
+  }
+}
