@@ -5,15 +5,17 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::instructions::{count, figures, program};
-use crate::tools::{Failure, output};
+use crate::tools::{Failure, output, side_by_side};
 
 /// Counts the instructions of each case, prints them beside its time on this machine, and compares with the limit.
 pub(crate) fn check() -> Result<(), Failure> {
     let limit = figures()?.hostile_max;
     let program = program()?;
     let mut worse = Vec::new();
-    for (milliseconds, case) in timed(&program)? {
-        let counted = count(&program, &["hostile", &case])?;
+    let cases = timed(&program)?;
+    let counts = side_by_side(&cases, |(_, case)| count(&program, &["hostile", case]));
+    for ((milliseconds, case), counted) in cases.into_iter().zip(counts) {
+        let counted = counted?;
         let verdict = if counted > limit { "  MORE" } else { "" };
         println!("{counted:>12} {milliseconds:>8} ms  {case}{verdict}");
         if counted > limit {

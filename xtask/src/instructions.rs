@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, output, root};
+use crate::tools::{Failure, cargo, output, root, side_by_side};
 
 /// The figures, by case.
 const FIGURES: &str = "crates/core/benches/core/instructions.toml";
@@ -42,8 +42,10 @@ pub(crate) fn check() -> Result<(), Failure> {
     let figures = figures()?;
     let program = program()?;
     let mut worse = Vec::new();
-    for (case, figure) in &figures.instructions {
-        let counted = count(&program, &["count", case, &TIMES.to_string()])? / TIMES;
+    let cases: Vec<_> = figures.instructions.iter().collect();
+    let counts = side_by_side(&cases, |(case, _)| count(&program, &["count", case, &TIMES.to_string()]));
+    for ((case, figure), counted) in cases.into_iter().zip(counts) {
+        let counted = counted? / TIMES;
         let verdict = Verdict::of(counted, *figure, figures.tolerance_percent);
         println!("{counted:>12} for {figure:>12}  {case}{}", verdict.words());
         if verdict == Verdict::More {

@@ -4,13 +4,13 @@
 mod bench;
 mod beside;
 mod bundle;
+mod faults;
 mod fuzz;
 #[cfg(test)]
 mod guarantees;
 mod hostile;
 mod instructions;
 mod report;
-mod simulate;
 mod sizes;
 mod stack;
 mod supply_chain;
@@ -93,9 +93,9 @@ enum Task {
     },
     /// Run the real code in virtual time under seeded faults, watched by an independent ledger.
     ///
-    /// Examples: `cargo xtask simulate --seeds 1000`, `cargo xtask simulate --seconds 300`,
-    /// `cargo xtask simulate --seed 42` (one seed again, with all its knobs).
-    Simulate {
+    /// Examples: `cargo xtask faults --seeds 1000`, `cargo xtask faults --seconds 300`,
+    /// `cargo xtask faults --seed 42` (one seed again, with all its knobs).
+    Faults {
         /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.
         #[arg(long, conflicts_with = "arguments")]
         planted: bool,
@@ -142,8 +142,8 @@ fn main() -> ExitCode {
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
-        Task::Simulate { planted: true, .. } => simulate::planted(),
-        Task::Simulate { planted: false, arguments } => simulate::simulate(&arguments),
+        Task::Faults { planted: true, .. } => faults::planted(),
+        Task::Faults { planted: false, arguments } => faults::faults(&arguments),
         Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Bench { what } => bench(what),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
+use crate::faults;
 use crate::fuzz;
 use crate::hostile;
 use crate::instructions;
 use crate::report::{Report, forget_skipped_tests};
-use crate::simulate;
 use crate::sizes;
 use crate::stack::{self, Node};
 use crate::supply_chain;
@@ -40,7 +40,7 @@ pub(crate) fn quick() -> Result<(), Failure> {
         report.step("the loop in virtual time, schemas", || {
             run(&mut cargo(&["test", "--workspace", "--test", "loop", "--test", "schemas"]))
         })?;
-        report.step("simulation of fresh seeds", || run(&mut simulate::fresh_seeds(QUICK_SIMULATION_SECONDS)))
+        report.step("simulation of fresh seeds", || run(&mut faults::fresh_seeds(QUICK_SIMULATION_SECONDS)))
     })?;
     println!("\nthe quick tests passed; `cargo xtask test` runs all of them");
     Ok(())
@@ -186,7 +186,7 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
 /// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs
 /// wait for queues most of the time, so the search has the processors meanwhile.
 fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path) -> Result<(), Failure> {
-    let fresh_seeds = Beside::start("simulation", &simulate::fresh_seeds(SIMULATION_SECONDS))?;
+    let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
     let fuzzing = match fuzz::compiler() {
         Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
         Err(Failure(remedy)) => {
@@ -196,7 +196,7 @@ fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path)
     };
     system_tests(report, python, node)?;
     soak_step(report, python)?;
-    report.step("bugs planted for the simulator", simulate::planted)?;
+    report.step("bugs planted for the simulator", faults::planted)?;
     if let Some(fuzzing) = fuzzing {
         report.finish("fuzzing (beside the steps before)", fuzzing)?;
     }

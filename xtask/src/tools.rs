@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
 use std::time::Instant;
 
 /// Why a task did not succeed, for people.
@@ -62,8 +64,44 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// What `work` makes of each item, in order: as many at a time as there are processors.
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = Mutex::new(items.iter().enumerate());
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || {
+        loop {
+            // The lock ends with this statement, so that the others take theirs while this one works.
+            let taken = next.lock().expect("nothing panics while it holds this lock").next();
+            let Some((place, item)) = taken else { return };
+            let result = work(item);
+            done.lock().expect("nothing panics while it holds this lock").push((place, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+    });
+    let mut done = done.into_inner().expect("nothing panics while it holds this lock");
+    done.sort_by_key(|(place, _)| *place);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(program).chain(command.get_args()).map(|word| word.to_string_lossy());
     words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::side_by_side;
+
+    #[test]
+    fn each_item_is_worked_on_once_and_the_results_are_in_order() {
+        let items: Vec<u32> = (0..1000).collect();
+        let results = side_by_side(&items, |item| item * 2);
+        assert_eq!(results, (0..1000).map(|item| item * 2).collect::<Vec<_>>());
+        assert_eq!(side_by_side(&[], |item: &u32| *item), [0; 0]);
+    }
 }

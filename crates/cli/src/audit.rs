@@ -10,7 +10,6 @@ mod csv;
 mod error;
 #[cfg(test)]
 pub(crate) mod examples;
-mod groups;
 mod html;
 mod json_text;
 mod over_time;
@@ -29,17 +28,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
-pub use age::Age;
 pub use arguments::{Arguments, Format};
-pub use attempts::{Attempts, SkippedAttempts};
-pub use copies::Duplicates;
-pub use error::AuditError;
-pub(crate) use groups::GroupTable;
-pub use groups::{Group, OTHER};
-pub use over_time::{OverTime, Span};
-pub use report::{Context, Report, Tally};
-
 use auditor::{Audited, Auditor, Progress};
+use error::AuditError;
+use redeliver_dead_letters::groups;
+use report::{Context, Tally};
 pub(crate) use table::groups_for_people;
 use view::View;
 

@@ -25,7 +25,7 @@ use thiserror::Error;
 pub use endpoint::EndpointError;
 pub(crate) use endpoint::is_on_this_machine;
 pub use profile::ProfileError;
-pub use queue_address::{NoQueueAddress, QueueAddress};
+pub use queue_address::QueueAddress;
 pub(crate) use requests::Requests;
 pub use stack::Stack;
 pub(crate) use which::{FINAL_DLQ, SOURCE};

@@ -7,4 +7,4 @@ mod usage;
 mod docs;
 
 pub use prices::{Price, PriceList, Prices, PricesError};
-pub use usage::{Architecture, Bill, CALL_SECONDS, DECISION_SECONDS, Invocations, MEMORY_GB, Usage};
+pub use usage::{Architecture, Bill, CALL_SECONDS, Invocations, Usage};

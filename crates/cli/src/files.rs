@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_dead_letters::files::create_new;
 use thiserror::Error;
 
 /// A file that cannot be used. The command ends with exit code 2.
@@ -23,9 +24,6 @@ impl FileError {
     }
 }
 
-/// Of a file that is not overwritten.
-pub(crate) const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";
-
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path)
         .map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
@@ -39,38 +37,6 @@ pub(crate) fn create_output(path: &Path) -> io::Result<File> {
     match path.metadata() {
         Ok(there) if !there.is_file() && !there.is_dir() => OpenOptions::new().write(true).open(path),
         _ => create_new(path),
-    }
-}
-
-/// A new file, for its owner's eyes only, since messages are written to it.
-///
-/// # Errors
-/// If there is such a file already: it may be somebody's only copy.
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    let opened = for_its_owner(OpenOptions::new().write(true)).create_new(true).open(path);
-    opened.map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
-        _ => error,
-    })
-}
-
-/// A file that is made so is for its owner's eyes only.
-pub(crate) fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    options
-}
-
-/// A new file's name is on the disk only when its directory is.
-pub(crate) fn sync_directory_of(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(directory_of(path))?.sync_all() } else { Ok(()) }
-}
-
-/// Where a file is, or is to be.
-pub(crate) fn directory_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => directory,
-        _ => Path::new("."),
     }
 }
 
@@ -92,6 +58,8 @@ pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileErro
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+
+    use redeliver_dead_letters::files::IS_THERE;
 
     use super::*;
 

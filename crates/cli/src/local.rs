@@ -3,32 +3,19 @@
 mod arguments;
 mod embedded;
 mod endpoint;
-mod engine;
-mod functions;
 mod input;
 mod interrupt;
-mod lambda;
-mod ledger;
 mod report;
 mod run;
-mod tally;
 mod target;
-mod topology;
 
 use std::process::ExitCode;
 
 pub(crate) use arguments::probability;
 pub use arguments::{Arguments, StrategyName};
-pub(crate) use embedded::{COUNTS_LAG, START_SECONDS};
-pub use engine::{Engine, Functions, LoopError};
-pub(crate) use functions::{failed_message_processor, final_dlq_annotator, message_processor};
 pub use input::{Input, RefusedLine};
-pub use lambda::{FUNCTION_ARN, LocalLambda, payload_of};
-pub use ledger::Ledger;
-pub use report::{DelayBucket, Report, histogram};
-pub use tally::{Counts, Tally};
-pub use target::{Failing, Recorded, Target};
-pub use topology::{Layout, Topology};
+pub use report::{Report, histogram};
+pub use target::{Recorded, Target};
 
 use run::Plan;
 pub(crate) use run::progress_bar;

@@ -1,12 +1,49 @@
-//! The `redeliver` program.
+//! The `redeliver` program: its commands, each with its arguments and its exit codes.
+#![expect(
+    unreachable_pub,
+    reason = "a program has no public API: what is `pub` is so for the modules beside it"
+)]
 
+mod account;
+mod applying;
+mod audit;
+#[cfg(test)]
+mod browser;
+mod check;
+mod completions;
+mod connection;
+mod cost;
+mod coverage;
+mod event_sources;
+mod files;
+mod format;
+mod interrupt;
+mod lines;
+mod local;
+#[cfg(test)]
+mod loopback;
+mod man;
+mod markup;
+mod output;
+mod pause;
+mod people;
+mod picking;
+mod purge;
+mod redrive;
+mod send;
+mod signals;
+mod simulate;
+mod status;
+mod tell;
+mod text;
 mod version;
+mod work;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use redeliver::tell::{Voice, colors_of};
-use redeliver::{audit, check, completions, local, man, pause, purge, redrive, send, simulate, status, work};
+use redeliver_dead_letters as dead_letters;
+use tell::{Voice, colors_of};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]

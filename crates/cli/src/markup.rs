@@ -1,22 +1,36 @@
-//! Text that others wrote, as text of a page.
+//! Web pages that need nothing but themselves: no network, no scripts. Light or dark as the reader's system is.
+
+pub(crate) mod chart;
+
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use crate::text::escaped_lines;
 
-/// Markup characters and control characters written out, for text and for quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
-    let safe = escaped_lines(text);
-    let mut escaped = String::with_capacity(safe.len());
-    for character in safe.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            _ => escaped.push(character),
+const STYLE: &str = concat!(include_str!("markup/page.css"), include_str!("markup/chart.css"));
+
+/// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no markup,
+/// are written out here.
+pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                // Even if something of a message became markup, it could load, run and send nothing.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
+            }
+            body { (body) }
         }
-    }
-    escaped
+    };
+    escaped_lines(&page.into_string())
+}
+
+pub(crate) fn figure(title: &str, note: &str, content: impl Render) -> Markup {
+    html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
 }
 
 #[cfg(test)]
@@ -25,9 +39,10 @@ mod tests {
 
     #[test]
     fn nothing_becomes_markup_and_no_control_character_remains() {
-        assert_eq!(
-            escape("</script><b a='1' c=\"2\">&amp;\u{0}\u{1b}\n"),
-            "&lt;/script&gt;&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n"
-        );
+        let hostile = "</script><b a='1' c=\"2\">&amp;\u{0}\u{1b}\n";
+        let page = page(hostile, "", &html! { p title=(hostile) { (hostile) } });
+        let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
+        assert!(page.contains(&format!("<title>{harmless}</title>")), "{page}");
+        assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>")), "{page}");
     }
 }

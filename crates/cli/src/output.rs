@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use redeliver_dead_letters::files::{IS_THERE, directory_of};
 use serde::Serialize;
 
-use crate::files::{FileError, IS_THERE, create_output, directory_of};
+use crate::files::{FileError, create_output};
 
 /// Where a report goes.
 #[derive(Clone, Debug, Default, Args)]

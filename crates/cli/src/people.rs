@@ -35,6 +35,12 @@ pub(crate) fn about(seconds: i64) -> String {
     span(seconds - seconds % precision)
 }
 
+/// A count to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
+pub(crate) fn float(count: u64) -> f64 {
+    count as f64
+}
+
 /// A span of whole seconds on the command line, within limits.
 pub(crate) fn parse_span(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
     let span = humantime::parse_duration(text)

@@ -1,30 +1,23 @@
 //! `redeliver redrive`: from the DLQ back to the source queue, without losing anything on the way.
 
-mod apply;
 mod arguments;
-mod ending;
-mod journal;
 mod paused;
-mod plan;
-mod report;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-pub use apply::{Limits, Progress, Redrive, RedriveError, Watched};
 pub use arguments::Arguments;
-pub use ending::Ending;
-pub use journal::{Entry, Journal, JournalError, plan_id};
-pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
-pub use report::Report;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::redrive::{
+    Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
+};
 
 use crate::connection::QueueAddress;
-use crate::dead_letters::Filter;
 use crate::event_sources::EventSources;
 use crate::files::read_schema;
 use crate::format::Format;
@@ -32,7 +25,7 @@ use crate::interrupt::Interrupt;
 use crate::output::document;
 use crate::people::span;
 use crate::text::escaped_lines;
-use crate::{account, tell};
+use crate::{account, picking, tell};
 use paused::Consumer;
 
 type Failure = Box<dyn std::error::Error>;
@@ -101,7 +94,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         (redrive.apply(&mut journal).await?, is_first_run)
     } else {
         let report = redrive.dry_run().await?;
-        if let Some(remark) = plan.pick.filter.as_ref().and_then(Filter::remark) {
+        if let Some(remark) = picking::remark(&plan.pick) {
             tell::warning(remark);
         }
         (report, true)
@@ -191,7 +184,7 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
     let applied = arguments.applying.is_wanted();
     arguments.output.write(&match arguments.format {
         // Reasons name members that somebody else has named.
-        Format::Table => escaped_lines(&report.table(applied)),
+        Format::Table => escaped_lines(&words::table(report, applied)),
         Format::Json => document("redrive", &report.json()),
     })?;
     if !applied && report.planned > 0 {
@@ -200,11 +193,11 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
     for sentence in missing {
         tell::error(sentence);
     }
-    if let Some(error) = &report.failed {
+    if let Some(Early::Failed(error)) = &report.early {
         tell::error(error);
     }
-    let ending = report.ending(arguments.picking.max());
-    if let Some(sentence) = ending.sentence(report) {
+    let ending = Ending::of(report, arguments.picking.max());
+    if let Some(sentence) = words::sentence(ending, report) {
         tell::warning(sentence);
     }
     Ok(ExitCode::from(match ending {

@@ -1,8 +1,7 @@
-//! `redeliver send`: producers' helper. Lines are read and checked ([`Rules`]), cut into batches, sent, and recorded in a
-//! [`Journal`] as they are confirmed, so that a second run goes on where the first one ended.
+//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and recorded in a
+//! [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
 
 mod arguments;
-mod backup;
 mod batches;
 mod confirmed;
 mod journal;
@@ -15,12 +14,7 @@ mod summary;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
-pub use backup::Backup;
-pub use confirmed::{Confirmed, Digest};
-pub use journal::{Journal, JournalError, JournalFileError, Known};
-pub use reader::{Checked, Form, Numbered, Rules, Step};
-pub use sender::{Sender, Watcher};
-pub use summary::{Stopped, Summary};
+use summary::Summary;
 
 use crate::format::Format;
 use crate::output::document;

@@ -1,7 +1,5 @@
 //! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a target
 //! that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
-//!
-//! Not to be confused with `cargo xtask simulate`, which looks for bugs with faults.
 
 mod arguments;
 mod counted;
@@ -22,8 +20,8 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 #[cfg(test)]
 pub(crate) use events::line_bytes;
-pub use load::{AfterReturn, Load, Second};
-pub use report::{PolicyReport, Report};
+pub use load::Second;
+pub use report::Report;
 pub use run::{Measured, RunError, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;

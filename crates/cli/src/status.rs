@@ -13,7 +13,7 @@ use crate::event_sources::mappings_of;
 use crate::format::Format;
 use crate::output::{Output, document};
 use crate::tell;
-pub use report::{QueueStatus, Redrive, Status};
+pub use report::{QueueStatus, Status};
 
 /// Show how many messages wait in each queue of a deployment, and whether its functions read them.
 #[derive(Debug, Args)]

@@ -1,21 +1,17 @@
 //! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of Lambda.
 //!
-//! What runs is the functions' own code; [`crate::polling`] is the event source mapping that a container has not. To stop
+//! What runs is the functions' own code; [`redeliver_loop::polling`] is the event source mapping that a container has not. To stop
 //! means to receive no more and to finish what was received. A receive that is under way when the stop comes is not broken off,
 //! since SQS may be handing out messages in that moment, and what it brings is handled, not given back: a message's only receive
 //! on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it to the intermediate DLQ as if it had failed.
 
 mod arguments;
-mod guarded;
-mod health;
 mod log;
 mod metrics;
 mod prepared;
 mod queues;
 mod server;
 mod settings;
-mod stop;
-mod worker;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,19 +21,15 @@ use futures_util::pin_mut;
 use redeliver_aws::start::StartError;
 use redeliver_aws::{SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
+use redeliver_loop::work::Stop;
 use serde_json::json;
 
 pub use arguments::{Arguments, FunctionName};
-pub use health::{Health, Vitals};
-pub use metrics::Metrics;
-pub use stop::Stop;
-pub use worker::{Limits, Worker};
-
-use crate::tell;
-use prepared::{Prepared, prepare};
-use server::HealthServer;
 
 use crate::signals::Signals;
+use crate::tell;
+use prepared::{Prepared, prepare};
+use server::{HealthServer, Shown};
 
 /// Polls until a signal comes, and ends with what was received handled.
 #[must_use]
@@ -94,8 +86,9 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { workers, health, .. } = prepared;
-    let serving = server.map(|server| tokio::spawn(server.serve(health, SystemClock)));
+    let Prepared { workers, health, metrics, .. } = prepared;
+    let shown = Shown { health, metrics };
+    let serving = server.map(|server| tokio::spawn(server.serve(shown, SystemClock)));
     let ended = work(join_all(workers), &mut signals, &stop, arguments.shutdown()).await;
     if let Some(serving) = serving {
         serving.abort();

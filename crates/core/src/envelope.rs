@@ -8,7 +8,8 @@ use std::ops::Range;
 use thiserror::Error;
 
 use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
-pub(crate) use members::{Member, members, unchecked_members};
+pub(crate) use members::unchecked_members;
+pub use members::{Member, members};
 use nesting::check_nesting;
 
 /// Objects and arrays inside one another, the body's own object included.

@@ -1,4 +1,4 @@
-//! Which planted bug is awake. Only in the copy of the sources into which `cargo xtask simulate --planted` plants them.
+//! Which planted bug is awake. Only in the copy of the sources into which `cargo xtask faults --planted` plants them.
 
 use std::sync::OnceLock;
 

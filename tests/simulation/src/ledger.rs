@@ -19,10 +19,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use redeliver::local::Ledger as LocalLedger;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
 use redeliver_embedded::{Change, What};
+use redeliver_loop::Ledger as LocalLedger;
 
 use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};

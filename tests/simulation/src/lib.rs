@@ -5,7 +5,7 @@
 //! the target, the operator. Then all is healed, and everything must settle. The ledger checks every change of every queue as
 //! it happens ([`ledger::Ledger::enter`]); [`run::run`] is one run, start to end.
 //!
-//! `cargo xtask simulate` runs as many seeds as wanted; `--seed N` replays one.
+//! `cargo xtask faults` runs as many seeds as wanted; `--seed N` replays one.
 
 pub mod event_source;
 mod forgeries;

@@ -1,4 +1,4 @@
-//! `simulate`: as many seeds as wanted, or one of them again.
+//! `cargo xtask faults`: as many seeds as wanted, or one of them again.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use redeliver_simulation::run::{Schemas, run};
 ///
 /// A failure prints the last changes of the queues, every knob of the run and the broken rule, and ends with exit code 1.
 #[derive(Parser)]
-#[command(name = "cargo xtask simulate", bin_name = "cargo xtask simulate")]
+#[command(name = "cargo xtask faults", bin_name = "cargo xtask faults")]
 struct Arguments {
     /// Replay this one seed.
     #[arg(long, conflicts_with_all = ["seeds", "seconds", "first_seed"])]
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
                     usize::MAX => String::new(),
                     most => format!("--messages-max {most} "),
                 };
-                println!("{failed}\nreplay: cargo xtask simulate {small}--seed {}", failed.knobs.seed);
+                println!("{failed}\nreplay: cargo xtask faults {small}--seed {}", failed.knobs.seed);
                 return ExitCode::FAILURE;
             }
         }

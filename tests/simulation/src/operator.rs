@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use redeliver::redrive::{Journal, Limits, Plan, Redrive};
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
 use redeliver_core::schema::MessageSchema;
+use redeliver_dead_letters::redrive::{Journal, Limits, Plan, Redrive};
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::event_source::dying;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::connection::DeadLetterQueue;
-use crate::dead_letters::Picking;
 use crate::output::Output;
+use crate::picking::Picking;
 
 /// Tell what died, why and when, by reading a DLQ without consuming it.
 ///

@@ -8,7 +8,8 @@ use redeliver_core::ports::{Clock, Queue};
 use super::error::AuditError;
 use super::report::{Report, Tally};
 use super::view::View;
-use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Filter, Pick, Reader};
+use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
+use crate::picking::remark;
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {
@@ -31,7 +32,7 @@ pub(super) struct Audited {
     pub(super) output_closed: bool,
     /// See [`Coverage::still_hidden`].
     pub(super) still_hidden: u64,
-    /// See [`Filter::remark`].
+    /// See [`remark`].
     pub(super) remark: Option<String>,
 }
 
@@ -105,7 +106,7 @@ impl Auditor<'_> {
             Ok(()) => matches!(end, Some(End::OutputClosed)),
         };
         let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
-        let remark = self.pick.filter.as_ref().and_then(Filter::remark);
+        let remark = remark(&self.pick);
         Ok(Audited { report, missing, output_closed, still_hidden: coverage.still_hidden, remark })
     }
 

@@ -81,9 +81,8 @@ impl Printed {
         self.bars(&mut text, "By error type", by_type.collect());
         self.groups(&mut text, &report.groups);
         self.bars(&mut text, "By retries made", attempts(report));
-        let classes = NAMES.into_iter().map(str::to_owned).zip(report.age.classes);
         let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
-        self.bars(&mut text, "By age", classes.take(last + 1).collect());
+        self.bars(&mut text, "By age", ages(report).into_iter().take(last + 1).collect());
         self.remarks(&mut text, report);
         text
     }
@@ -159,7 +158,11 @@ impl Printed {
     }
 }
 
-fn attempts(report: &Report) -> Vec<(String, u64)> {
+pub(super) fn ages(report: &Report) -> Vec<(String, u64)> {
+    NAMES.into_iter().map(str::to_owned).zip(report.age.classes).collect()
+}
+
+pub(super) fn attempts(report: &Report) -> Vec<(String, u64)> {
     let known: Vec<_> = report.attempts.known.iter().map(|(attempts, count)| (*attempts, *count)).collect();
     let (shown, more) = known.split_at(known.len().min(ATTEMPTS_MAX));
     let mut rows: Vec<_> = shown.iter().map(|(attempts, count)| (attempts.to_string(), *count)).collect();

@@ -1,6 +1,7 @@
 use clap::Parser;
 
 use super::examples::{record, report};
+use super::report::Report;
 use super::*;
 use crate::dead_letters::Coverage;
 

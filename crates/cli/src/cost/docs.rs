@@ -5,6 +5,7 @@ use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::VirtualClock;
 
+use super::usage::{DECISION_SECONDS, MEMORY_GB};
 use super::*;
 use crate::people::grouped;
 use crate::simulate::line_bytes;

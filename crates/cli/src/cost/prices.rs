@@ -1,22 +1,23 @@
 //! The prices: AWS's list, and what a user puts in the place of single ones.
 
 use redeliver_core::schema::{Violation, list};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
 /// The list as it is shipped.
 const SHIPPED: &str = include_str!("prices.json");
+const OURS: &str = "our own file is in this form: a test reads it";
 
 /// List prices of one region, the first tier of each; free tiers are not counted.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
     /// Where they hold.
     pub region: String,
     /// When the pages were read: `YYYY-MM-DD`.
     pub read_on: String,
-    /// The prices.
+    #[serde(skip_serializing)]
     pub prices: PriceList,
 }
 
@@ -71,7 +72,7 @@ impl Prices {
     /// AWS's list.
     #[must_use]
     pub fn list() -> Self {
-        serde_json::from_str(SHIPPED).expect("our own file is in this form: a test reads it")
+        serde_json::from_str(SHIPPED).expect(OURS)
     }
 
     /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
@@ -85,59 +86,29 @@ impl Prices {
             let rule = "is not an object of prices by name";
             return Err(PricesError::Refused(vec![Violation::new("", rule)]));
         };
-        let mut prices = Self::list();
-        let mut wrong = Vec::new();
+        let mut list: Value = serde_json::from_str(SHIPPED).expect(OURS);
+        let prices = list["prices"].as_object_mut().expect(OURS);
+        let names = prices.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let some_are_replaced = !overrides.is_empty();
-        for (name, value) in overrides {
+        let mut wrong = Vec::new();
+        for (name, amount) in overrides {
             let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-            let amount =
-                value.as_f64().filter(|amount| value.is_number() && amount.is_finite() && *amount >= 0.0);
-            match (prices.prices.named(&name), amount) {
-                (None, _) => {
-                    let names = PriceList::NAMES.join(", ");
-                    wrong.push(Violation::new(pointer, format!("is no price; there are {names}")));
+            match prices.get_mut(&name) {
+                None => wrong.push(Violation::new(pointer, format!("is no price; there are {names}"))),
+                Some(_) if !amount.as_f64().is_some_and(|dollars| dollars.is_finite() && dollars >= 0.0) => {
+                    wrong.push(Violation::new(pointer, "is not an amount of dollars, 0 or more"));
                 }
-                (_, None) => wrong.push(Violation::new(pointer, "is not an amount of dollars, 0 or more")),
-                (Some(price), Some(amount)) => price.dollars = amount,
+                Some(price) => price["dollars"] = amount,
             }
         }
         if !wrong.is_empty() {
             return Err(PricesError::Refused(wrong));
         }
+        let mut prices: Self = serde_json::from_value(list).expect(OURS);
         if some_are_replaced {
             prices.region.push_str(" (some replaced)");
         }
         Ok(prices)
-    }
-}
-
-impl PriceList {
-    /// The names that a user may give.
-    const NAMES: [&str; 9] = [
-        "sqs_million_requests",
-        "lambda_million_requests",
-        "lambda_gb_second_arm64",
-        "lambda_gb_second_x86_64",
-        "logs_gb",
-        "metric_month",
-        "alarm_month",
-        "dashboard_month",
-        "traces_million",
-    ];
-
-    fn named(&mut self, name: &str) -> Option<&mut Price> {
-        let prices = [
-            &mut self.sqs_million_requests,
-            &mut self.lambda_million_requests,
-            &mut self.lambda_gb_second_arm64,
-            &mut self.lambda_gb_second_x86_64,
-            &mut self.logs_gb,
-            &mut self.metric_month,
-            &mut self.alarm_month,
-            &mut self.dashboard_month,
-            &mut self.traces_million,
-        ];
-        Self::NAMES.into_iter().zip(prices).find(|(known, _)| *known == name).map(|(_, price)| price)
     }
 }
 
@@ -151,18 +122,15 @@ mod tests {
 
     #[test]
     fn the_shipped_list_is_whole_and_says_where_each_price_is_from() {
-        let Prices { region, read_on, mut prices } = Prices::list();
+        let Prices { region, read_on, .. } = Prices::list();
         assert_eq!(region, "us-east-1");
         assert_eq!(read_on.len(), "2026-01-01".len());
         let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
-        assert_eq!(shipped["prices"].as_object().unwrap().len(), PriceList::NAMES.len());
-        for name in PriceList::NAMES {
-            let price = prices.named(name).unwrap();
-            assert_eq!(shipped["prices"][name]["dollars"].as_f64(), Some(price.dollars), "{name}");
-            assert!(
-                price.dollars > 0.0 && !price.per.is_empty() && price.page.ends_with("pricing"),
-                "{name}"
-            );
+        let prices = shipped["prices"].as_object().unwrap();
+        assert_eq!(prices.len(), 9);
+        for (name, price) in prices {
+            let Price { dollars, per, page } = serde_json::from_value(price.clone()).unwrap();
+            assert!(dollars > 0.0 && !per.is_empty() && page.ends_with("pricing"), "{name}");
         }
     }
 
@@ -178,7 +146,7 @@ mod tests {
     fn what_is_wrong_or_unknown_is_refused_with_its_pointer() {
         let wrong = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
         for pointer in [
-            "/a~1b~0 is no price; there are sqs_million_requests, ",
+            "/a~1b~0 is no price; there are alarm_month, dashboard_month, ",
             "/logs_gb is not",
             "/alarm_month is not",
             "/metric_month is not",

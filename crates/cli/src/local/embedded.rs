@@ -4,21 +4,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use redeliver_core::message::Timestamp;
-use redeliver_embedded::{EmbeddedSqs, VirtualClock};
+use redeliver_embedded::EmbeddedSqs;
+use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 
 use super::interrupt::interrupted;
 use super::run::{self, Plan, World};
 use super::{Report, Target};
 
-/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
-pub(crate) const START_SECONDS: i64 = 1_767_225_600;
-
-/// As old as SQS's own counts may be, so that what is paced here is paced so there.
-pub(crate) const COUNTS_LAG: Duration = Duration::from_secs(60);
-
 pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Box<dyn std::error::Error>> {
-    let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
+    let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
     if plan.paces() {
         sqs.set_counts_lag(COUNTS_LAG);

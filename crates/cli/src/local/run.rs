@@ -22,14 +22,14 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::VirtualClock;
-
-use super::functions::{failed_message_processor, final_dlq_annotator, message_processor};
-use super::input::{Portion, Portions};
-use super::{
-    Arguments, Counts, Engine, FUNCTION_ARN, Failing, Functions, Input, Layout, Ledger, LocalLambda,
-    LoopError, Recorded, RefusedLine, Report, StrategyName, Tally, Target, Topology, payload_of,
+use redeliver_loop::{
+    Counts, Engine, FUNCTION_ARN, Failing, Functions, Layout, Ledger, LocalLambda, LoopError, Tally,
+    Topology, check_payload, failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
-use super::{histogram, lambda};
+use thiserror::Error;
+
+use super::input::{Portion, Portions};
+use super::{Arguments, Input, Recorded, RefusedLine, Report, StrategyName, Target, histogram};
 use crate::files::{FileError, create_output, read_policy, read_schema};
 use crate::tell;
 
@@ -64,11 +64,8 @@ impl Plan {
                 seed: arguments.seed,
             }),
         };
-        let check = if arguments.strategy == StrategyName::AsyncRetry {
-            lambda::check_payload
-        } else {
-            |_: &_| Ok(())
-        };
+        let check =
+            if arguments.strategy == StrategyName::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
         // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
         let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
         let input = Portions::open(&arguments.file, check, portion)?;
@@ -119,6 +116,17 @@ fn http_target(url: &str) -> Result<HttpTarget, FileError> {
     }
 }
 
+/// Why a run has no outcome.
+#[derive(Debug, Error)]
+pub(super) enum RunError {
+    /// The loop cannot go on.
+    #[error(transparent)]
+    Loop(#[from] LoopError),
+    /// The input cannot be read on.
+    #[error(transparent)]
+    Input(#[from] FileError),
+}
+
 /// What differs between virtual and real time.
 pub(super) struct World<'a, S, C> {
     pub(super) service: &'a S,
@@ -143,7 +151,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     world: World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, LoopError> {
+) -> Result<Report, RunError> {
     let layout = match plan.strategy {
         StrategyName::DelayedResend => Layout::DelayedResend,
         StrategyName::AsyncRetry => Layout::AsyncRetry,
@@ -154,7 +162,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
         .map_err(LoopError::sqs("creating the queues"))?;
     let outcome = run_on(&topology, plan, &world, output, stop).await;
     let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
-    outcome.and_then(|report| deleted.map(|()| report))
+    outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
 
 async fn run_on<S: QueueService, C: Clock>(
@@ -163,7 +171,7 @@ async fn run_on<S: QueueService, C: Clock>(
     world: &World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, LoopError> {
+) -> Result<Report, RunError> {
     let stop = stop.shared();
     let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
     let bar = progress_bar(0);
@@ -189,7 +197,7 @@ async fn run_on<S: QueueService, C: Clock>(
     if strategy == StrategyName::AsyncRetry {
         let invoker = LocalLambda::new(handler, &topology.source, world.clock, seed);
         while let Some(portion) = feed.next()? {
-            engine.invoke(portion, &invoker, stop.clone()).await?;
+            engine.invoke(portion.messages, &invoker, stop.clone()).await?;
         }
         let async_retry_handler = AsyncRetryHandler {
             invoker: &invoker,
@@ -206,7 +214,7 @@ async fn run_on<S: QueueService, C: Clock>(
     } else {
         let message_processor = message_processor(topology, handler, world.clock, &tally, schema, policy);
         if let Some(portion) = feed.next()? {
-            engine.feed(portion, stop.clone()).await?;
+            engine.feed(portion.messages, stop.clone()).await?;
         }
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
@@ -217,11 +225,12 @@ async fn run_on<S: QueueService, C: Clock>(
                 if let Either::Left(_) = select(stop.clone(), drained).await {
                     break;
                 }
-                engine.feed(portion, std::future::pending()).await?;
+                engine.feed(portion.messages, std::future::pending()).await?;
             }
-            Ok(())
+            Ok::<_, RunError>(())
         };
-        try_join!(others, engine.run(&functions, output, stop.clone()))?;
+        let running = async { Ok(engine.run(&functions, output, stop.clone()).await?) };
+        try_join!(others, running)?;
     }
     let refused = feed.refused;
     bar.finish_and_clear();
@@ -247,7 +256,7 @@ struct Feed<'a> {
 
 impl Feed<'_> {
     /// The portion to be sent now; `None` when all is sent.
-    fn next(&mut self) -> Result<Option<Input>, LoopError> {
+    fn next(&mut self) -> Result<Option<Input>, FileError> {
         let portion = self.next.take();
         if portion.is_some() {
             self.read()?;
@@ -255,7 +264,7 @@ impl Feed<'_> {
         Ok(portion)
     }
 
-    fn read(&mut self) -> Result<(), LoopError> {
+    fn read(&mut self) -> Result<(), FileError> {
         let Some(portion) = self.input.next()? else {
             return Ok(());
         };

@@ -1,6 +1,7 @@
 //! What a purge would delete.
 
-use super::Purged;
+use redeliver_dead_letters::purge::Purged;
+
 use crate::audit::groups_for_people;
 use crate::people::counted;
 

@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
-use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_dead_letters::{Filter, Pick};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
@@ -61,7 +62,7 @@ fn lines(path: &Path) -> Vec<Value> {
 }
 
 fn picked(filter: &str) -> Pick {
-    Picking { filter: Some(filter.to_owned()), ..Picking::default() }.pick().unwrap()
+    Pick::filtered(Filter::new(filter).unwrap())
 }
 
 fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {

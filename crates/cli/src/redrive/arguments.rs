@@ -7,10 +7,10 @@ use clap::Args;
 
 use crate::applying::Applying;
 use crate::connection::{DeadLetterQueue, QueueAddress};
-use crate::dead_letters::Picking;
 use crate::format::Format;
 use crate::output::Output;
 use crate::people::parse_span;
+use crate::picking::Picking;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as they are.
 ///

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::confirmed::{Confirmed, Digest, ranges};
-pub use file::JournalFileError;
 pub(super) use file::open;
 
 const VERSION: u32 = 1;
@@ -132,7 +131,7 @@ impl<W: Write> Journal<W> {
     }
 
     /// What it is written to.
-    #[must_use]
+    #[cfg(test)]
     pub fn into_output(self) -> W {
         self.output
     }

@@ -5,8 +5,8 @@ use std::io::BufRead;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::schema::MessageSchema;
+use redeliver_dead_letters::{Backup, LINE_BYTES_MAX};
 
-use super::backup::{self, Backup};
 use super::confirmed::{Confirmed, Digest};
 use crate::check::described;
 use crate::lines::{Line, Lines};
@@ -65,7 +65,7 @@ impl Form {
     pub(super) fn lines<R: BufRead>(&self, input: R) -> Lines<R> {
         match self {
             Self::Body(_) => Lines::new(input),
-            Self::Backup(_) => Lines::keeping(input, backup::LINE_BYTES_MAX),
+            Self::Backup(_) => Lines::keeping(input, LINE_BYTES_MAX),
         }
     }
 
@@ -84,7 +84,7 @@ impl Form {
             }
             Self::Backup(backup) => {
                 let content = line.content.map_err(|bytes| {
-                    vec![format!("{bytes} bytes; a line of a backup has at most {}", backup::LINE_BYTES_MAX)]
+                    vec![format!("{bytes} bytes; a line of a backup has at most {}", LINE_BYTES_MAX)]
                 })?;
                 backup.message(&content).map_err(|reason| vec![reason])
             }

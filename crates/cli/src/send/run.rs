@@ -8,12 +8,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_aws::SystemClock;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
+use redeliver_dead_letters::Backup;
 use tokio::sync::mpsc;
 
 use super::reader::{Checked, Form, Rules, Step};
 use super::sender::{Sender, Watcher};
 use super::summary::{Stopped, Summary};
-use super::{Arguments, Backup, journal};
+use super::{Arguments, journal};
 use crate::connection::{KnownQueue, QueueAddress};
 use crate::files::read_schema;
 use crate::people::grouped;
@@ -40,7 +41,9 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Box<dyn Error>
     if let Form::Backup(backup) = &form
         && journal_path.is_some()
     {
-        backup.check_queue(form.lines(lines::open(&arguments.file)?))?;
+        // Before a journal is begun for a queue that was named by mistake.
+        let first = form.lines(lines::open(&arguments.file)?).next().and_then(Result::ok);
+        backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
     }
     let applied = arguments.applying.is_wanted();
     let journal = journal_path

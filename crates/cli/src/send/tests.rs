@@ -14,6 +14,11 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock as _;
 use redeliver_embedded::{Injection, Scope, When};
 
+use super::confirmed::Confirmed;
+use super::journal::Journal;
+use super::reader::{Form, Rules};
+use super::sender::Sender;
+use super::summary::Stopped;
 use super::*;
 use world::{World, journal, message, messages};
 

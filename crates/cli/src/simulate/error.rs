@@ -23,9 +23,6 @@ pub(super) enum SimulateError {
     /// A name that says no kind of picture.
     #[error("{}: a picture's name ends in .svg or .html", .0.display())]
     PictureName(PathBuf),
-    /// The charting library's words.
-    #[error("the picture cannot be drawn: {0}")]
-    Picture(String),
 }
 
 impl SimulateError {

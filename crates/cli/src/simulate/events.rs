@@ -10,8 +10,7 @@ use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
 use redeliver_embedded::VirtualClock;
-
-use crate::local::Tally;
+use redeliver_loop::Tally;
 
 /// A name as long as functions have them.
 const FUNCTION: &str = "orders-prod-failed-message-processor";

@@ -106,14 +106,6 @@ impl Load {
     }
 }
 
-impl Wasted {
-    /// All of them.
-    #[must_use]
-    pub const fn total(&self) -> u64 {
-        self.while_down + self.over_capacity + self.by_chance
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +138,5 @@ mod tests {
         load.record(1, Ok(()));
         assert_eq!(load.at(1), Second { calls: 4, succeeded: 1 });
         assert_eq!(load.wasted, Wasted { while_down: 1, over_capacity: 1, by_chance: 1 });
-        assert_eq!(load.wasted.total(), 3);
     }
 }

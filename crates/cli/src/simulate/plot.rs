@@ -1,45 +1,22 @@
-//! The picture: load on the target, schedule and survival, one under the other.
-//!
-//! Colours are Okabe and Ito's, which people see apart whatever their colour vision.
+//! The charts: load on the target, schedule and survival, as a picture or on a page.
 
-mod axis;
-mod dark;
-mod legend;
 mod load;
 mod schedule;
-mod shape;
 mod survival;
 
 use std::path::{Path, PathBuf};
-
-use plotters::coord::Shift;
-use plotters::prelude::*;
 
 use super::error::SimulateError;
 use super::page;
 use super::report::Report;
 use crate::files::FileError;
+use crate::markup::chart::{Axis, Figure, picture, scale};
+use crate::people::float;
 
-const INK: RGBColor = RGBColor(0x1f, 0x23, 0x28);
-const QUIET: RGBColor = RGBColor(0xd8, 0xdb, 0xdf);
 /// One for each policy.
-const POLICIES: [RGBColor; 6] = [
-    RGBColor(0x00, 0x72, 0xb2),
-    RGBColor(0xd5, 0x5e, 0x00),
-    RGBColor(0x00, 0x9e, 0x73),
-    RGBColor(0xcc, 0x79, 0xa7),
-    RGBColor(0xe6, 0x9f, 0x00),
-    RGBColor(0x56, 0xb4, 0xe9),
-];
+const POLICIES: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 /// Policies that can be told apart in one picture.
 pub(super) const POLICIES_MAX: usize = POLICIES.len();
-
-pub(super) use shape::Shape;
-
-/// A part of the picture.
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What the charting library answers.
-type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 /// Where the picture goes, and as what.
 #[derive(Clone, Debug)]
@@ -60,56 +37,43 @@ impl Picture {
     }
 
     pub(super) fn write(&self, report: &Report) -> Result<(), SimulateError> {
-        let wide = svg(report, Shape::Wide)?;
-        let content = match self.is_page {
-            true => page::of(report, &wide, &svg(report, Shape::Narrow)?),
-            false => wide,
-        };
+        let figures = figures(report);
+        let content = if self.is_page { page::of(report, &figures) } else { picture(&figures) };
         std::fs::write(&self.path, content)
             .map_err(|error| FileError::new(&self.path, format_args!("cannot be written: {error}")).into())
     }
 }
 
-/// The whole picture.
-pub(super) fn svg(report: &Report, shape: Shape) -> Result<String, SimulateError> {
-    let heights = Heights {
-        loads: (0..report.policies.len()).map(|index| load::height(report, index, shape)).collect(),
-        schedule: schedule::height(report, shape),
-        survival: survival::height(report, shape),
+pub(super) fn figures(report: &Report) -> Vec<Figure> {
+    let mut figures = load::figures(report);
+    figures.extend([schedule::figure(report), survival::figure(report)]);
+    figures
+}
+
+/// An axis of seconds, marked in the unit in which the whole is a number of at most three digits, more or less; that unit.
+fn time(end_seconds: u64) -> (Axis, &'static str) {
+    let (unit, seconds) = match end_seconds {
+        0..=180 => ("seconds", 1),
+        181..=14_400 => ("minutes", 60),
+        14_401..=259_200 => ("hours", 3600),
+        _ => ("days", 86_400),
     };
-    let height = heights.loads.iter().sum::<u32>() + heights.schedule + heights.survival;
-    let mut svg = String::new();
-    let root = SVGBackend::with_string(&mut svg, (shape.width(), height)).into_drawing_area();
-    draw(&root, report, shape, &heights).map_err(|error| SimulateError::Picture(error.to_string()))?;
-    drop(root);
-    Ok(dark::with_dark_colours(&svg))
+    let (step, steps) = scale(end_seconds.div_ceil(seconds), 8);
+    let marks = (0..=steps).map(|index| index * step).filter(|mark| mark * seconds <= end_seconds);
+    let marks = marks.map(|mark| (float(mark * seconds), mark.to_string())).collect();
+    (Axis { from: 0.0, to: float(end_seconds.max(1)), marks, has_lines: false }, unit)
 }
 
-/// Of the parts, in pixels.
-struct Heights {
-    loads: Vec<u32>,
-    schedule: u32,
-    survival: u32,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn draw(root: &Area<'_>, report: &Report, shape: Shape, heights: &Heights) -> Drawn {
-    root.fill(&WHITE)?;
-    let mut rest = root.clone();
-    for (index, height) in heights.loads.iter().enumerate() {
-        let (area, below) = rest.split_vertically(*height);
-        load::draw(&area, report, index, shape)?;
-        rest = below;
+    #[test]
+    fn a_span_is_told_in_the_unit_that_fits() {
+        let units = [60, 600, 14_400, 86_400, 1_209_600].map(|seconds| time(seconds).1);
+        assert_eq!(units, ["seconds", "minutes", "minutes", "hours", "days"]);
+        let (axis, _) = time(630);
+        let marks = [0.0, 2.0, 4.0, 6.0, 8.0, 10.0].map(|minutes| (minutes * 60.0, minutes.to_string()));
+        assert_eq!((axis.marks, axis.to), (marks.to_vec(), 630.0));
     }
-    let (area, below) = rest.split_vertically(heights.schedule);
-    schedule::draw(&area, report, shape)?;
-    let (area, _) = below.split_vertically(heights.survival);
-    survival::draw(&area, report, shape)?;
-    root.present()?;
-    Ok(())
-}
-
-/// The size and colour of what is written on axes and in legends.
-fn small<'a>() -> TextStyle<'a> {
-    // The size of the picture is only asked for by fonts that are sized in parts of it.
-    ("sans-serif", 16, &INK).into_text_style(&(Shape::Wide.width(), 0))
 }

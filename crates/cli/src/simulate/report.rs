@@ -1,17 +1,16 @@
 //! What a simulation tells of each policy: computed, measured, and paid for.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use redeliver_core::backoff::bounds;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
-use super::load::Wasted;
 use super::survival::LENGTHS;
-use super::{AfterReturn, Attempt, Load, Measured, Scenario, Schedule, Survival, Trouble};
+use super::{Attempt, Measured, Scenario, Schedule, Survival};
 use crate::cost::{Architecture, Bill, Prices};
+use crate::people::float;
 
 /// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the retention.
 const RETENTION_SHARE: f64 = 0.8;
@@ -22,48 +21,14 @@ const MILLION: f64 = 1e6;
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was simulated.
-    pub scenario: ScenarioReport,
-    /// Whose prices they are, and of when.
-    pub prices: PricesReport,
-    /// The policies, in the order of the command line.
+    pub scenario: Scenario,
+    pub prices: Prices,
+    /// In the order of the command line.
     pub policies: Vec<PolicyReport>,
-    #[serde(skip)]
-    pub(super) given: Scenario,
     #[serde(skip)]
     architecture: Architecture,
     #[serde(skip)]
-    list: Prices,
-    #[serde(skip)]
     retention_seconds: u64,
-}
-
-/// The scenario, as given or by default.
-#[derive(Clone, Debug, Serialize)]
-pub struct ScenarioReport {
-    /// Messages sent.
-    pub messages: u64,
-    /// How long the target is down.
-    pub outage_seconds: Option<u64>,
-    /// The chance of each call to fail.
-    pub failure_rate: Option<f64>,
-    /// What the target takes in a second.
-    pub capacity_per_second: Option<u32>,
-    /// The messages come evenly over so long.
-    pub over_seconds: u64,
-    /// Invocations at the same time.
-    pub max_concurrency: Option<u16>,
-    /// The seed.
-    pub seed: u64,
-}
-
-/// Where the prices are from.
-#[derive(Clone, Debug, Serialize)]
-pub struct PricesReport {
-    /// The region of the list.
-    pub region: String,
-    /// When it was read.
-    pub read_on: String,
 }
 
 /// One policy.
@@ -78,11 +43,9 @@ pub struct PolicyReport {
     /// How long a message can be on its way.
     pub span: Span,
     /// What was measured.
-    pub measured: MeasuredReport,
+    pub measured: Measured,
     /// What a million such messages need.
     pub per_million: PerMillion,
-    #[serde(skip)]
-    pub(super) load: Load,
     #[serde(skip)]
     pub(super) distribution: Schedule,
 }
@@ -97,33 +60,6 @@ pub struct Span {
     pub retention_seconds: u64,
     /// Whether the stack takes it: within 80 % of the retention, or with long delays, where more is meant.
     pub fits: bool,
-}
-
-/// See [`Measured`].
-#[derive(Clone, Debug, Serialize)]
-pub struct MeasuredReport {
-    /// Messages sent.
-    pub sent: u64,
-    /// Successes of the target.
-    pub processed: u64,
-    /// Final records by `ErrorType`.
-    pub dead_lettered: BTreeMap<String, u64>,
-    /// Messages that are still in a queue.
-    pub waiting: u64,
-    /// Messages that are nowhere: their queue's retention ended.
-    pub unaccounted: u64,
-    /// Re-sends with a delay.
-    pub retries: u64,
-    /// Hops of delays above 900 s.
-    pub hops: u64,
-    /// Calls of the target.
-    pub calls: u64,
-    /// Calls that failed.
-    pub wasted: Wasted,
-    /// The load after the target's return.
-    pub after_return: AfterReturn,
-    /// From the return, or from the last message's sending where that is later, to the last message's end.
-    pub drain_seconds: u64,
 }
 
 /// What a million such messages need, and what it costs in dollars.
@@ -146,31 +82,22 @@ pub struct PerMillion {
 impl Report {
     /// Without a policy yet.
     #[must_use]
-    pub fn new(given: Scenario, retention_seconds: u64, architecture: Architecture, list: Prices) -> Self {
-        let (outage, failure_rate) = match given.trouble {
-            Trouble::Outage(length) => (Some(length), None),
-            Trouble::FailureRate(rate) => (None, Some(rate)),
-        };
-        let scenario = ScenarioReport {
-            messages: given.messages,
-            outage_seconds: outage.as_ref().map(Duration::as_secs),
-            failure_rate,
-            capacity_per_second: given.capacity,
-            over_seconds: given.over.as_secs(),
-            max_concurrency: given.max_concurrency,
-            seed: given.seed,
-        };
-        let prices = PricesReport { region: list.region.clone(), read_on: list.read_on.clone() };
-        Self { scenario, prices, policies: Vec::new(), given, architecture, list, retention_seconds }
+    pub fn new(
+        scenario: Scenario,
+        retention_seconds: u64,
+        architecture: Architecture,
+        prices: Prices,
+    ) -> Self {
+        Self { scenario, prices, policies: Vec::new(), architecture, retention_seconds }
     }
 
     /// Adds what a policy came to.
     pub fn add(&mut self, name: String, policy: &Policy, measured: Measured) {
         let distribution = Schedule::of(policy);
-        let lengths: BTreeSet<_> = LENGTHS.into_iter().chain(self.scenario.outage_seconds).collect();
-        let per_message = MILLION / f64::from(u32::try_from(measured.sent.max(1)).unwrap_or(u32::MAX));
-        let usage = measured.usage.times(per_message);
-        let dollars = usage.bill(&self.list.prices, self.architecture);
+        let lengths: BTreeSet<_> =
+            LENGTHS.into_iter().chain(self.scenario.trouble.outage_seconds()).collect();
+        let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
+        let dollars = usage.bill(&self.prices.prices, self.architecture);
         self.policies.push(PolicyReport {
             name,
             schedule: distribution.attempts.clone(),
@@ -184,8 +111,7 @@ impl Report {
                 dollars,
                 total_dollars: dollars.total(),
             },
-            load: measured.load.clone(),
-            measured: MeasuredReport::of(measured, self.given.return_second()),
+            measured,
             distribution,
         });
     }
@@ -203,28 +129,9 @@ impl Span {
                 .sum(),
         };
         let worst_case_seconds = (delays + calls).min(age);
-        let is_within = super::schedule::float(worst_case_seconds)
-            <= RETENTION_SHARE * super::schedule::float(retention_seconds);
+        let is_within = float(worst_case_seconds) <= RETENTION_SHARE * float(retention_seconds);
         let fits = is_within || policy.long_delays || policy.max_attempts == 0;
         Self { worst_case_seconds, retention_seconds, fits }
-    }
-}
-
-impl MeasuredReport {
-    fn of(measured: Measured, return_second: u64) -> Self {
-        Self {
-            sent: measured.sent,
-            processed: measured.processed,
-            dead_lettered: measured.dead_lettered,
-            waiting: measured.waiting,
-            unaccounted: measured.unaccounted,
-            retries: measured.retries,
-            hops: measured.hops,
-            calls: measured.load.calls(),
-            wasted: measured.load.wasted,
-            after_return: measured.load.after(return_second),
-            drain_seconds: measured.drain_seconds,
-        }
     }
 }
 

@@ -13,29 +13,35 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
+use redeliver_loop::virtual_time::{self, COUNTS_LAG};
+use redeliver_loop::{
+    Engine, Functions, Layout, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
+    message_processor,
+};
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 use uuid::Builder;
 
 use super::counted::Counted;
 use super::events::Events;
-use super::load::Load;
+use super::load::{AfterReturn, Load, Wasted};
 use super::target::SimulatedTarget;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
-use crate::local::{
-    COUNTS_LAG, Engine, Functions, Input, Layout, Ledger, LoopError, START_SECONDS, Topology,
-    failed_message_processor, final_dlq_annotator, message_processor,
-};
+use crate::people::float;
 
 /// What happens to the policy.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     /// How many messages are sent.
     pub messages: u64,
-    /// What is wrong with the target.
+    #[serde(flatten)]
     pub trouble: Trouble,
-    /// Calls that it takes in a second.
+    /// Calls that the target takes in a second.
+    #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
     /// The messages come evenly over this.
+    #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
     /// Invocations of the message-processor at the same time; calls take time then.
     pub max_concurrency: Option<u16>,
@@ -67,7 +73,7 @@ pub enum RunError {
 }
 
 /// What was measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// Messages sent.
     pub sent: u64,
@@ -77,31 +83,60 @@ pub struct Measured {
     pub dead_lettered: BTreeMap<String, u64>,
     /// Messages that did not come out and are in a queue.
     pub waiting: u64,
-    /// Messages that did not come out and are in no queue.
+    /// Messages that did not come out and are in no queue: its retention ended.
     pub unaccounted: u64,
     /// Re-sends with a delay.
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
-    /// What hit the target.
-    pub load: Load,
-    /// From the target's return, or from the last message's sending where that is later, to the last message's end.
+    /// Calls of the target.
+    pub calls: u64,
+    /// Calls that failed.
+    pub wasted: Wasted,
+    pub after_return: AfterReturn,
+    /// From the target's return, or from the last message's sending if that is later, to the last message's end.
     pub drain_seconds: u64,
+    /// What hit the target.
+    #[serde(skip)]
+    pub load: Load,
     /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls and the
     /// reading of the final DLQ.
+    #[serde(skip)]
     pub usage: Usage,
 }
 
-impl Scenario {
-    /// When the target is there again, in seconds since the first message; 0 where it was never away.
+impl Trouble {
     #[must_use]
-    pub const fn return_second(&self) -> u64 {
-        match self.trouble {
-            Trouble::Outage(length) => length.as_secs(),
-            Trouble::FailureRate(_) => 0,
+    pub const fn outage_seconds(&self) -> Option<u64> {
+        match self {
+            Self::Outage(length) => Some(length.as_secs()),
+            Self::FailureRate(_) => None,
         }
     }
 
+    #[must_use]
+    pub const fn failure_rate(&self) -> Option<f64> {
+        match self {
+            Self::Outage(_) => None,
+            Self::FailureRate(rate) => Some(*rate),
+        }
+    }
+}
+
+impl Serialize for Trouble {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_struct("Trouble", 2)?;
+        members.serialize_field("outage_seconds", &self.outage_seconds())?;
+        members.serialize_field("failure_rate", &self.failure_rate())?;
+        members.end()
+    }
+}
+
+fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(span.as_secs())
+}
+
+impl Scenario {
     /// When message `number` is sent, in seconds since the first.
     fn second_of(&self, number: u64) -> u64 {
         let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
@@ -114,7 +149,7 @@ impl Scenario {
 /// # Errors
 /// See [`RunError`].
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
-    let clock = VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default());
+    let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     sqs.set_counts_lag(COUNTS_LAG);
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
@@ -168,7 +203,9 @@ async fn measure(
     let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
     let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
     let missing = ledger.total_sent() - ledger.settled();
-    let quiet_from = scenario.return_second().max(scenario.second_of(scenario.messages - 1));
+    // A target that was never away has been there from the first message on.
+    let return_second = scenario.trouble.outage_seconds().unwrap_or(0);
+    let quiet_from = return_second.max(scenario.second_of(scenario.messages - 1));
     let ended = ledger.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
     let invocations = Invocations {
         calling: float(functions.on_source.invocations()),
@@ -180,6 +217,7 @@ async fn measure(
     let looks = functions.failed_message_processor.as_ref().map_or(0, Counted::looks);
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();
+    let load = std::mem::take(&mut *load.lock().unwrap_or_else(PoisonError::into_inner));
     Ok(Measured {
         sent: ledger.total_sent(),
         processed: ledger.total_processed(),
@@ -188,8 +226,11 @@ async fn measure(
         unaccounted: missing - waiting.min(missing),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
-        load: load.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        calls: load.calls(),
+        wasted: load.wasted,
+        after_return: load.after(return_second),
         drain_seconds: ended.saturating_sub(quiet_from),
+        load,
         usage: Usage {
             sqs_requests: float(sends + looks) + 2.0 * invocations.total(),
             invocations,
@@ -208,11 +249,11 @@ async fn feed(
     let mut numbers = (0..scenario.messages).peekable();
     while let Some(second) = numbers.peek().map(|number| scenario.second_of(*number)) {
         engine.clock.sleep_until(start + Duration::from_secs(second)).await;
-        let mut input = Input::default();
+        let mut messages = Vec::new();
         while let Some(number) = numbers.next_if(|number| scenario.second_of(*number) == second) {
-            input.messages.push(message(number, &mut ids));
+            messages.push(message(number, &mut ids));
         }
-        engine.feed(input, pending()).await?;
+        engine.feed(messages, pending()).await?;
     }
     Ok(())
 }
@@ -223,9 +264,4 @@ fn message(number: u64, ids: &mut ChaCha8Rng) -> OutgoingMessage {
     let id = Builder::from_random_bytes(bytes).into_uuid();
     let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"number":{number}}}}}"#);
     OutgoingMessage::new(Content { body, ..Content::default() }).expect("a hundred legal bytes are a message")
-}
-
-#[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^52")]
-fn float(count: u64) -> f64 {
-    count as f64
 }

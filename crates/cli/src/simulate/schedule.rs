@@ -8,6 +8,8 @@ use redeliver_core::backoff::bounds;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
+use crate::people::float;
+
 /// A sum that can be longer than so many seconds is counted in wider steps.
 const STEPS_MAX: u64 = 1 << 20;
 
@@ -162,11 +164,6 @@ impl Density {
 /// A number of steps, at most [`STEPS_MAX`] and a few, as an index.
 fn steps(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "delays are at most 43,200 s, sums at most 2^20 steps")]
-pub(super) fn float(number: u64) -> f64 {
-    number as f64
 }
 
 #[cfg(test)]

@@ -1,17 +1,21 @@
 //! The report as tables: for a terminal, and for a page.
 
 use std::collections::BTreeSet;
+use std::iter::once;
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{PolicyReport, Report};
+use super::{Attempt, Measured, Survival, Trouble};
 use crate::people::{grouped, span};
 
 /// Attempts that are told one by one; of the others only the last.
 const ATTEMPTS_TOLD: usize = 12;
 /// Characters of a line that a terminal shows without breaking it.
 const WIDTH: usize = 100;
+/// What a chance may differ from 0 and 1 by rounding.
+const CERTAIN: f64 = 1e-9;
 
 /// A table with its title.
 pub(super) struct Section {
@@ -67,12 +71,12 @@ fn part(section: &Section, columns: &[usize]) -> String {
 /// What was simulated, in a sentence.
 pub(super) fn scenario(report: &Report) -> String {
     let given = &report.scenario;
-    let mut sentence = format!("{} messages over {}", grouped(given.messages), span(given.over_seconds));
-    match (given.outage_seconds, given.failure_rate) {
-        (Some(seconds), _) => sentence += &format!("; the target is down for the first {}", span(seconds)),
-        (None, rate) => sentence += &format!("; {} of the calls fail", percent(rate.unwrap_or_default())),
-    }
-    if let Some(most) = given.capacity_per_second {
+    let mut sentence = format!("{} messages over {}", grouped(given.messages), span(given.over.as_secs()));
+    sentence += &match given.trouble {
+        Trouble::Outage(length) => format!("; the target is down for the first {}", span(length.as_secs())),
+        Trouble::FailureRate(rate) => format!("; {} of the calls fail", percent(rate)),
+    };
+    if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
     if let Some(most) = given.max_concurrency {
@@ -87,73 +91,56 @@ pub(super) fn sections(report: &Report) -> Vec<Section> {
 }
 
 fn schedule(report: &Report) -> Section {
-    let policies = &report.policies;
-    let longest = policies.iter().map(|policy| policy.schedule.len()).max().unwrap_or(0);
-    let told = (0..longest).filter(|index| *index < ATTEMPTS_TOLD || index + 1 == longest);
-    let is_alone = policies.len() == 1;
-    let rows = told.map(|index| {
-        let mut row = vec![(index + 1).to_string()];
-        for policy in policies {
-            match policy.schedule.get(index) {
-                None => row.push("–".to_owned()),
-                Some(attempt) => {
-                    let moments =
-                        [attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds].map(span);
-                    let made = if attempt.made < 1.0 - 1e-9 {
-                        format!(" ({})", percent(attempt.made))
-                    } else {
-                        String::new()
-                    };
-                    if is_alone {
-                        let [earliest, median, latest] = moments;
-                        row.extend([earliest, median, latest + &made]);
-                    } else {
-                        row.push(moments.join(" · ") + &made);
-                    }
-                }
-            }
-        }
-        row
-    });
-    let rows = rows.collect();
-    let (title, columns) = if is_alone {
-        let columns = ["attempt", "earliest", "median", "latest"].map(str::to_owned).to_vec();
-        ("Attempts of one message, since its first failure", columns)
-    } else {
-        let title = "Attempts of one message, since its first failure: earliest · median · latest";
-        (title, heading("attempt", policies))
+    let longest = report.policies.iter().map(|policy| policy.schedule.len()).max().unwrap_or(0);
+    let values = |policy: &PolicyReport, index: usize| {
+        let Some(attempt) = policy.schedule.get(index) else {
+            return vec!["–".to_owned()];
+        };
+        let made = match attempt.made {
+            made if made < 1.0 - CERTAIN => format!(" ({})", percent(made)),
+            _ => String::new(),
+        };
+        let Attempt { earliest_seconds, median_seconds, latest_seconds, .. } = *attempt;
+        vec![span(earliest_seconds), span(median_seconds), span(latest_seconds) + &made]
     };
-    Section { title: title.to_owned(), columns, rows }
+    let told = (0..longest).filter(|index| *index < ATTEMPTS_TOLD || index + 1 == longest);
+    let rows = told.map(|index| (index + 1, report.policies.iter().map(move |policy| values(policy, index))));
+    let title = "Attempts of one message, since its first failure";
+    side_by_side(report, title, "attempt", &["earliest", "median", "latest"], rows)
 }
 
 fn survival(report: &Report) -> Section {
-    let policies = &report.policies;
-    let lengths = policies.first().map_or(0, |policy| policy.survival.len());
-    let is_alone = policies.len() == 1;
-    let rows = (0..lengths).map(|index| {
-        let mut row = vec![
-            policies.first().map_or(String::new(), |policy| span(policy.survival[index].outage_seconds)),
-        ];
-        for policy in policies {
-            let survival = policy.survival[index];
-            let chances = [survival.at_a_random_moment, survival.from_its_beginning].map(percent);
-            if is_alone { row.extend(chances) } else { row.push(chances.join(" · ")) }
-        }
-        row
+    let lengths: Vec<_> = report.policies.first().map_or(&[][..], |policy| &policy.survival).to_vec();
+    let rows = lengths.into_iter().enumerate().map(|(index, Survival { outage_seconds, .. })| {
+        let chances = report.policies.iter().map(move |policy| {
+            let Survival { at_a_random_moment, from_its_beginning, .. } = policy.survival[index];
+            vec![percent(at_a_random_moment), percent(from_its_beginning)]
+        });
+        (span(outage_seconds), chances)
+    });
+    let names = ["first failure at a random moment of it", "at its beginning"];
+    side_by_side(report, "Chance that a message survives an outage", "outage", &names, rows)
+}
+
+/// Several values of each policy: in columns of their own, or of more than one policy in one column.
+fn side_by_side<Name: ToString>(
+    report: &Report,
+    title: &str,
+    first: &str,
+    names: &[&str],
+    rows: impl Iterator<Item = (Name, impl Iterator<Item = Vec<String>>)>,
+) -> Section {
+    let is_alone = report.policies.len() == 1;
+    let rows = rows.map(|(name, values)| {
+        let cells = values.flat_map(|values| if is_alone { values } else { vec![values.join(" · ")] });
+        once(name.to_string()).chain(cells).collect()
     });
     let rows = rows.collect();
     if is_alone {
-        let columns =
-            ["outage", "first failure at a random moment of it", "at its beginning"].map(str::to_owned);
-        return Section {
-            title: "Chance that a message survives an outage".to_owned(),
-            columns: columns.to_vec(),
-            rows,
-        };
+        let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
+        return Section { title: title.to_owned(), columns, rows };
     }
-    let title =
-        "Chance that a message survives an outage: first failure at a random moment of it · at its beginning";
-    Section { title: title.to_owned(), columns: heading("outage", policies), rows }
+    Section { title: format!("{title}: {}", names.join(" · ")), columns: heading(first, report), rows }
 }
 
 fn span_section(report: &Report) -> Section {
@@ -164,46 +151,50 @@ fn span_section(report: &Report) -> Section {
             if policy.span.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
         }),
     ];
-    Section { title: "Worst case".to_owned(), columns: heading("", &report.policies), rows }
+    Section { title: "Worst case".to_owned(), columns: heading("", report), rows }
 }
 
 fn load(report: &Report) -> Section {
+    type Count = fn(&Measured) -> u64;
+    let count = |name: &str, value: &dyn Fn(&Measured) -> u64| {
+        row(name, report, |policy| grouped(value(&policy.measured)))
+    };
+    let measured = || report.policies.iter().map(|policy| &policy.measured);
     let mut rows = vec![
-        row("processed", report, |policy| grouped(policy.measured.processed)),
-        row("dead-lettered", report, |policy| grouped(policy.measured.dead_lettered.values().sum())),
+        count("processed", &|measured| measured.processed),
+        count("dead-lettered", &|measured| measured.dead_lettered.values().sum()),
     ];
-    let codes: BTreeSet<_> =
-        report.policies.iter().flat_map(|policy| policy.measured.dead_lettered.keys()).collect();
+    let codes: BTreeSet<_> = measured().flat_map(|measured| measured.dead_lettered.keys()).collect();
     rows.extend(codes.into_iter().map(|code| {
-        let count = |policy: &PolicyReport| policy.measured.dead_lettered.get(code).copied();
-        row(&format!("  {code}"), report, |policy| grouped(count(policy).unwrap_or_default()))
+        count(&format!("  {code}"), &|measured| measured.dead_lettered.get(code).copied().unwrap_or_default())
     }));
-    rows.push(row("calls of the target", report, |policy| grouped(policy.measured.calls)));
-    let mut more = |name: &str, is_always: bool, value: fn(&PolicyReport) -> u64| {
-        if is_always || report.policies.iter().any(|policy| value(policy) > 0) {
-            rows.push(row(name, report, |policy| grouped(value(policy))));
+    rows.push(count("calls of the target", &|measured| measured.calls));
+    let (busiest, most, drain) = match report.scenario.trouble {
+        Trouble::Outage(_) => (
+            "busiest second after the return",
+            "99 % of the seconds after it: at most",
+            "drained after the return in",
+        ),
+        Trouble::FailureRate(_) => {
+            ("busiest second", "99 % of the seconds: at most", "drained after the last one in")
         }
     };
-    more("wasted: the target was down", false, |policy| policy.measured.wasted.while_down);
-    more("wasted: over its capacity", false, |policy| policy.measured.wasted.over_capacity);
-    more("wasted: failed by chance", false, |policy| policy.measured.wasted.by_chance);
-    let (busiest, most) = if report.scenario.outage_seconds.is_some() {
-        ("busiest second after the return", "99 % of the seconds after it: at most")
-    } else {
-        ("busiest second", "99 % of the seconds: at most")
-    };
-    more(busiest, true, |policy| policy.measured.after_return.peak_per_second);
-    more(most, true, |policy| policy.measured.after_return.p99_per_second);
-    more("hops of long delays", false, |policy| policy.measured.hops);
-    more("still waiting", false, |policy| policy.measured.waiting);
-    more("EXPIRED IN A QUEUE", false, |policy| policy.measured.unaccounted);
-    let drain = if report.scenario.outage_seconds.is_some() {
-        "drained after the return in"
-    } else {
-        "drained after the last one in"
-    };
+    let more: [(&str, Count); 8] = [
+        ("wasted: the target was down", |measured| measured.wasted.while_down),
+        ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
+        ("wasted: failed by chance", |measured| measured.wasted.by_chance),
+        (busiest, |measured| measured.after_return.peak_per_second),
+        (most, |measured| measured.after_return.p99_per_second),
+        ("hops of long delays", |measured| measured.hops),
+        ("still waiting", |measured| measured.waiting),
+        ("EXPIRED IN A QUEUE", |measured| measured.unaccounted),
+    ];
+    let told = more.into_iter().filter(|(name, value)| {
+        [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
+    });
+    rows.extend(told.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, report, |policy| span(policy.measured.drain_seconds)));
-    Section { title: "Load on the target, measured".to_owned(), columns: heading("", &report.policies), rows }
+    Section { title: "Load on the target, measured".to_owned(), columns: heading("", report), rows }
 }
 
 fn costs(report: &Report) -> Section {
@@ -223,22 +214,20 @@ fn costs(report: &Report) -> Section {
         "A million such messages, at the prices of {} as of {}",
         report.prices.region, report.prices.read_on
     );
-    Section { title, columns: heading("", &report.policies), rows }
+    Section { title, columns: heading("", report), rows }
 }
 
-fn heading(first: &str, policies: &[PolicyReport]) -> Vec<String> {
-    std::iter::once(first.to_owned())
-        .chain(policies.iter().map(|policy| crate::text::escaped(&policy.name)))
-        .collect()
+fn heading(first: &str, report: &Report) -> Vec<String> {
+    let names = report.policies.iter().map(|policy| crate::text::escaped(&policy.name));
+    once(first.to_owned()).chain(names).collect()
 }
 
 fn row(name: &str, report: &Report, value: impl Fn(&PolicyReport) -> String) -> Vec<String> {
-    std::iter::once(name.to_owned()).chain(report.policies.iter().map(value)).collect()
+    once(name.to_owned()).chain(report.policies.iter().map(value)).collect()
 }
 
 /// One digit after the point, and never 0 or 100 for what is not.
 fn percent(share: f64) -> String {
-    const CERTAIN: f64 = 1e-9;
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
         _ if share >= 1.0 - CERTAIN => "100 %".to_owned(),

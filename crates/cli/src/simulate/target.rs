@@ -7,10 +7,10 @@ use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
+use redeliver_loop::{Failing, Ledger};
 
 use super::load::{Failed, Load};
 use super::{Scenario, Trouble};
-use crate::local::{Failing, Ledger};
 
 /// The target. It decides when a call reaches it, and answers when the call's time has passed.
 pub(super) struct SimulatedTarget<'a> {

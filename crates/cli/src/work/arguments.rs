@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, value_parser};
+use redeliver_loop::work::Limits;
 
-use super::Limits;
 use super::queues::Role;
 use crate::connection::Connection;
 use crate::people::parse_span;

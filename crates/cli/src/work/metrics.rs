@@ -15,8 +15,7 @@ use prometheus_client::registry::Registry;
 use redeliver_aws::telemetry::metrics::{Measure, Measured, Metric, NAMESPACE, Number, Observed};
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
-
-use super::health::Report;
+use redeliver_loop::work::Report;
 
 /// From an HTTP call to a week in a queue.
 const SECONDS: [f64; 20] = [

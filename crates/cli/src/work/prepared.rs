@@ -11,12 +11,13 @@ use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::{Clock as _, Function, Observer};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_loop::work::{Health, Stop, Vitals, Worker};
 use redeliver_message_processor::MessageProcessor;
 
 use super::metrics::{Counted, Metrics};
 use super::queues::{Queues, Role};
 use super::settings::{Settings, target_timeout};
-use super::{Arguments, FunctionName, Health, Stop, Vitals, Worker, log};
+use super::{Arguments, FunctionName, log};
 use crate::connection::KnownQueue;
 
 /// All that is to run.
@@ -25,6 +26,8 @@ pub(super) struct Prepared {
     pub(super) workers: Vec<LocalBoxFuture<'static, ()>>,
     /// Their health.
     pub(super) health: Health,
+    /// What they have done so far.
+    pub(super) metrics: Arc<Metrics>,
     /// Not yet polled.
     queues: BTreeMap<Role, KnownQueue>,
 }
@@ -50,8 +53,8 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
         let lines = JsonLines::stdout(&name);
         Arc::new(Counted::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
-    let health = Health { workers: Vec::new(), stop: stop.clone(), metrics: Arc::clone(&metrics) };
-    let mut prepared = Prepared { workers: Vec::new(), health, queues };
+    let health = Health { workers: Vec::new(), stop: stop.clone() };
+    let mut prepared = Prepared { workers: Vec::new(), health, metrics: Arc::clone(&metrics), queues };
     if let Some((settings, target, _)) = settings.message_processor {
         let observer = observer(FunctionName::MessageProcessor);
         let target = start::target(&config, target, Arc::clone(&observer)).await?;

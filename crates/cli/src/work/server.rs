@@ -15,16 +15,24 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
+use redeliver_loop::work::Health;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::Health;
+use super::metrics::Metrics;
 
 /// Connections at the same time; further ones wait.
 const CONNECTIONS_MAX: usize = 32;
+/// What it tells.
+#[derive(Debug)]
+pub(super) struct Shown {
+    pub(super) health: Health,
+    pub(super) metrics: Arc<Metrics>,
+}
+
 /// The content type of health and errors.
 const JSON: &str = "application/json";
 /// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
@@ -71,8 +79,8 @@ impl HealthServer {
     }
 
     /// Answers for ever.
-    pub(super) async fn serve<C: Clock + Clone + 'static>(self, health: Health, clock: C) -> Infallible {
-        let health = Arc::new(health);
+    pub(super) async fn serve<C: Clock + Clone + 'static>(self, shown: Shown, clock: C) -> Infallible {
+        let shown = Arc::new(shown);
         let mut connections = JoinSet::new();
         loop {
             while connections.len() >= CONNECTIONS_MAX {
@@ -81,8 +89,8 @@ impl HealthServer {
             while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let (health, clock) = (Arc::clone(&health), clock.clone());
-                    let connection = connection(stream, self.head_timeout, health, clock);
+                    let (shown, clock) = (Arc::clone(&shown), clock.clone());
+                    let connection = connection(stream, self.head_timeout, shown, clock);
                     connections.spawn(timeout(CONNECTION_TIMEOUT, connection));
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -91,9 +99,9 @@ impl HealthServer {
     }
 }
 
-async fn connection<C: Clock>(stream: TcpStream, head_timeout: Duration, health: Arc<Health>, clock: C) {
+async fn connection<C: Clock>(stream: TcpStream, head_timeout: Duration, shown: Arc<Shown>, clock: C) {
     let service = service_fn(async |request: Request<_>| {
-        Ok::<_, Infallible>(answer(request.method(), request.uri().path(), &health, clock.now()))
+        Ok::<_, Infallible>(answer(request.method(), request.uri().path(), &shown, clock.now()))
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -106,14 +114,15 @@ async fn connection<C: Clock>(stream: TcpStream, head_timeout: Duration, health:
     let _ = served.await;
 }
 
-fn answer(method: &Method, path: &str, health: &Health, now: Timestamp) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, shown: &Shown, now: Timestamp) -> Response<Full<Bytes>> {
+    let Shown { health, metrics } = shown;
     let (good, kind, body) = match path {
         "/healthz" => {
             let report = health.report(now);
             (report.healthy, JSON, line(&json!(report)))
         }
         "/readyz" => (health.is_ready(), JSON, line(&json!({ "ready": health.is_ready() }))),
-        "/metrics" => (true, METRICS, health.metrics(now)),
+        "/metrics" => (true, METRICS, metrics.text(&health.report(now))),
         _ => {
             let error = json!({ "error": "there are /healthz, /readyz and /metrics" });
             return response(StatusCode::NOT_FOUND, JSON, line(&error));

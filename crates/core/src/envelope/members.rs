@@ -12,21 +12,20 @@ use super::Malformed;
 
 /// One member of an object; offsets are into the whole body.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Member<'a> {
+pub struct Member<'a> {
     /// The name, unescaped. Bytes, because JSON can escape a lone surrogate, which UTF-8 cannot hold.
-    pub(crate) name: Cow<'a, [u8]>,
+    pub name: Cow<'a, [u8]>,
     /// From after `{` or `,` to before the next `,` or `}`: white space, name, colon, value, white space.
-    pub(crate) segment: Range<usize>,
+    pub segment: Range<usize>,
     /// The value's text.
-    pub(crate) value: Range<usize>,
+    pub value: Range<usize>,
 }
 
 /// The members of the object that stands at `at` in `body`, in order. `pointer` is the object's place, for errors.
-pub(crate) fn members<'a>(
-    body: &'a str,
-    at: Range<usize>,
-    pointer: &str,
-) -> Result<Vec<Member<'a>>, Malformed> {
+///
+/// # Errors
+/// If no object stands there, or one with a member twice.
+pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec<Member<'a>>, Malformed> {
     let text = &body[at.clone()];
     let Object(found) = serde_json::from_str::<Object<'_>>(text).map_err(|error| {
         // Values are skimmed, so a type error can only be that of the outermost value.

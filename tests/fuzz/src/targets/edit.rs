@@ -1,6 +1,6 @@
 //! `edit::splice`: a body, then what its edit made of it.
 
-use redeliver_core::edit::splice;
+use crate::edit::splice;
 use redeliver_core::value;
 use serde_json::Value;
 

@@ -13,7 +13,7 @@ use redeliver_embedded::{
 use super::*;
 use crate::audit::examples::{body, context, id};
 use crate::audit::view::{Json, JsonLines};
-use crate::dead_letters::Picking;
+use crate::picking::Picking;
 
 struct World {
     clock: VirtualClock,

@@ -1,16 +1,15 @@
 //! The messages of the page, group by group: as many as a page can bear.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
+use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 
-use super::groups::{ROWS_MAX, badge};
 use super::story::story;
+use super::{GROUPS_MAX, badge};
 use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
 use crate::dead_letters::DeadLetterRecord;
-use crate::markup::escape;
 use crate::people::{counted, grouped};
 use crate::text::shortened;
 
@@ -23,10 +22,13 @@ const BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Characters of a group's heading.
 const HEADING_MAX: usize = 160;
 
+/// When it was sent, and its markup.
+type Message = (Timestamp, Markup);
+
 /// Messages as markup, by the fingerprint of their group.
 #[derive(Debug, Default)]
 pub(super) struct Messages {
-    groups: HashMap<String, Vec<(Timestamp, String)>>,
+    groups: HashMap<String, Vec<Message>>,
     count: usize,
     bytes: usize,
 }
@@ -40,63 +42,52 @@ impl Messages {
         }
         let markup = story(record, reveal);
         self.count += 1;
-        self.bytes += markup.len();
+        self.bytes += markup.0.len();
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// Newest first in each group; the groups as in the table.
-    pub(super) fn write(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
-        let all = report.total <= self.count as u64;
-        let count = if all {
-            String::new()
-        } else {
-            format!(
-                "<p>{} of {} are on this page; <code>redeliver audit --show ID</code> prints any of them.</p>\n",
-                grouped(self.count as u64),
-                counted(report.total, "message")
-            )
-        };
-        writeln!(output, "<section>\n<h2>Messages</h2>\n{count}")?;
-        let mut is_open = true;
-        for group in report.groups.iter().filter(|group| group.fingerprint != OTHER).take(ROWS_MAX) {
-            if let Some(messages) = self.groups.remove(&group.fingerprint) {
-                write_group(Some(group), messages, is_open, output)?;
-                is_open = false;
+    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what there is.
+    pub(super) fn section(mut self, report: &Report) -> Markup {
+        let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
+        let mut groups: Vec<_> = with_a_row
+            .filter_map(|group| Some((Some(group), self.groups.remove(&group.fingerprint)?)))
+            .collect();
+        let rest: Vec<_> = self.groups.into_values().flatten().collect();
+        if !rest.is_empty() {
+            groups.push((None, rest));
+        }
+        for (_, messages) in &mut groups {
+            messages.sort_by_key(|(sent_at, _)| std::cmp::Reverse(*sent_at));
+        }
+        html! {
+            section {
+                h2 { "Messages" }
+                @if report.total > self.count as u64 {
+                    p {
+                        (grouped(self.count as u64)) " of " (counted(report.total, "message")) " are on this page; "
+                        code { "redeliver audit --show ID" } " prints any of them."
+                    }
+                }
+                @for (nth, (group, messages)) in groups.iter().enumerate() {
+                    (heading(*group, messages.len()))
+                    @for (index, (_, message)) in messages.iter().enumerate() {
+                        details open[nth == 0 && index == 0] { (message) } "\n"
+                    }
+                }
             }
         }
-        let rest: Vec<_> = std::mem::take(&mut self.groups).into_values().flatten().collect();
-        if !rest.is_empty() {
-            write_group(None, rest, is_open, output)?;
-        }
-        writeln!(output, "</section>")
     }
 }
 
-/// The first message of the page is open, so that its readers see what there is to open.
-fn write_group(
-    group: Option<&Group>,
-    mut messages: Vec<(Timestamp, String)>,
-    is_open: bool,
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    match group {
-        Some(group) => writeln!(
-            output,
-            "<h3 id=\"g-{}\">{} {}</h3>\n<p class=\"remark\">{} of {} in this group</p>",
-            escape(&group.fingerprint),
-            badge(&group.error_type),
-            escape(&shortened(&group.error_details, HEADING_MAX)),
-            grouped(messages.len() as u64),
-            grouped(group.count),
-        )?,
-        None => writeln!(output, "<h3 id=\"g-{OTHER}\">Of other groups</h3>")?,
+fn heading(group: Option<&Group>, shown: usize) -> Markup {
+    html! {
+        @if let Some(Group { fingerprint, error_type, error_details, count, .. }) = group {
+            h3 id={"g-" (fingerprint)} { (badge(error_type)) " " (shortened(error_details, HEADING_MAX)) }
+            p class="remark" { (grouped(shown as u64)) " of " (grouped(*count)) " in this group" }
+        } @else {
+            h3 id={"g-" (OTHER)} { "Of other groups" }
+        }
     }
-    messages.sort_by(|one, other| other.cmp(one));
-    for (index, (_, markup)) in messages.into_iter().enumerate() {
-        let open = if is_open && index == 0 { " open" } else { "" };
-        writeln!(output, "<details{open}>{markup}</details>")?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -126,9 +117,7 @@ mod tests {
         let mut lost = record("NON_RETRYABLE_ERROR", "x", 1);
         lost.fingerprint = "none".to_owned();
         messages.add(&lost, false);
-        let mut output = Vec::new();
-        messages.write(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)]), &mut output).unwrap();
-        let text = String::from_utf8(output).unwrap();
-        assert!(text.contains("<h3 id=\"g-other\">Of other groups</h3>\n<details open>"), "{text}");
+        let text = messages.section(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)])).into_string();
+        assert!(text.contains("<h3 id=\"g-other\">Of other groups</h3><details open>"), "{text}");
     }
 }

@@ -14,7 +14,10 @@ use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
 
-use crate::send::{Journal, Rules, Sender, Summary, Watcher};
+use crate::send::journal::Journal;
+use crate::send::reader::Rules;
+use crate::send::sender::{Sender, Watcher};
+use crate::send::summary::Summary;
 
 pub(super) struct World {
     pub(super) clock: VirtualClock,

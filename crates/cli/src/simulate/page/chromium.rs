@@ -6,7 +6,7 @@ use redeliver_core::policy::Policy;
 
 use crate::browser::Scratch;
 use crate::cost::{Architecture, Prices};
-use crate::simulate::plot::{Shape, svg};
+use crate::simulate::plot::figures;
 use crate::simulate::{Report, Scenario, Trouble, run};
 
 /// A page of so many policies, whose names are long.
@@ -25,7 +25,7 @@ fn page(policies: usize) -> String {
     for number in 0..policies {
         report.add(format!("a-policy-with-a-long-name-{number}"), &policy, measured.clone());
     }
-    super::of(&report, &svg(&report, Shape::Wide).unwrap(), &svg(&report, Shape::Narrow).unwrap())
+    super::of(&report, &figures(&report))
 }
 
 #[test]

@@ -1,77 +1,59 @@
 //! The chance to survive, by the length of the outage.
 
-use plotters::prelude::*;
+use maud::html;
 
-use super::axis::{Marked, label};
-use super::legend::{self, Mark};
-use super::{Area, Drawn, INK, POLICIES, QUIET, Shape, small};
+use super::POLICIES;
+use crate::markup::chart::{Axis, Figure, Key, Plot};
+use crate::people::float;
 use crate::simulate::Survival;
 use crate::simulate::report::Report;
-use crate::simulate::schedule::float;
 
-const HEIGHT: u32 = 320;
+const HEIGHT: f64 = 180.0;
 /// Points of a curve.
 const POINTS: u64 = 120;
 /// 1 minute to 24 hours, on a scale where each doubling is as wide.
-const SHORTEST: f64 = 60.0;
-const LONGEST: f64 = 86_400.0;
-const MARKS: [f64; 11] =
-    [60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 14_400.0, 28_800.0, 43_200.0, 86_400.0];
-const FEW_MARKS: [f64; 5] = [60.0, 600.0, 3600.0, 14_400.0, 86_400.0];
+const MARKS: [(f64, &str); 6] = [
+    (60.0, "1 min"),
+    (300.0, "5 min"),
+    (1200.0, "20 min"),
+    (3600.0, "1 h"),
+    (14_400.0, "4 h"),
+    (86_400.0, "24 h"),
+];
 
-pub(super) fn height(report: &Report, shape: Shape) -> u32 {
-    shape.height(HEIGHT, lines(report))
-}
-
-/// A line for each policy, two for the strokes, and one for the outage.
-fn lines(report: &Report) -> u32 {
-    let policies = u32::try_from(report.policies.len()).unwrap_or(u32::MAX);
-    policies + 2 + u32::from(report.scenario.outage_seconds.is_some())
-}
-
-pub(super) fn draw(area: &Area<'_>, report: &Report, shape: Shape) -> Drawn {
-    let (from, to) = (SHORTEST.ln(), LONGEST.ln());
-    let marks = match shape {
-        Shape::Wide => MARKS.to_vec(),
-        Shape::Narrow => FEW_MARKS.to_vec(),
+pub(super) fn figure(report: &Report) -> Figure {
+    let marks = MARKS.map(|(seconds, words)| (seconds.ln(), words.to_owned())).to_vec();
+    let [from, to] = [MARKS[0], MARKS[MARKS.len() - 1]].map(|(seconds, _)| seconds.ln());
+    let x = Axis { from, to, marks, has_lines: true };
+    let percents = [0_u8, 20, 40, 60, 80, 100].map(|mark| (f64::from(mark), mark.to_string()));
+    let plot = Plot {
+        x,
+        y: Axis { from: 0.0, to: 104.0, marks: percents.to_vec(), has_lines: true },
+        height: HEIGHT,
     };
-    let marks = marks.into_iter().map(f64::ln).collect();
-    let (area, beside) = shape.split(area, lines(report));
-    let mut chart = shape
-        .chart(&area, "Chance that a message survives an outage")
-        .build_cartesian_2d(Marked { range: from..to, marks }, 0.0..104.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(QUIET.mix(0.8))
-        .axis_style(INK.mix(0.5))
-        .label_style(small())
-        .x_desc("length of the outage")
-        .y_desc("chance, %")
-        .x_label_formatter(&|at| label(at.exp().round()))
-        .y_labels(6)
-        .y_label_formatter(&|chance| format!("{chance:.0}"))
-        .draw()?;
-    let mut entries = Vec::new();
-    if let Some(seconds) = report.scenario.outage_seconds.map(float) {
-        let at = seconds.clamp(SHORTEST, LONGEST).ln();
-        chart.draw_series([PathElement::new([(at, 0.0), (at, 100.0)], INK.stroke_width(1))])?;
-        entries.push((Mark::Tick(INK), "the outage of the scenario".to_owned()));
-    }
-    entries.push((Mark::Line(INK, 3), "fails first at any moment of it".to_owned()));
-    entries.push((Mark::Line(INK, 1), "fails first at its beginning".to_owned()));
+    let outage =
+        report.scenario.trouble.outage_seconds().map(|seconds| float(seconds.max(1)).ln().clamp(from, to));
     let places: Vec<_> =
         (0..=POINTS).map(|point| from + (to - from) * float(point) / float(POINTS)).collect();
-    for (policy, colour) in report.policies.iter().zip(POLICIES) {
-        let survivals: Vec<_> =
-            places.iter().map(|at| (*at, Survival::of(&policy.distribution, seconds(at.exp())))).collect();
-        let at_any = survivals.iter().map(|(at, survival)| (*at, survival.at_a_random_moment * 100.0));
-        chart.draw_series(LineSeries::new(at_any, colour.stroke_width(3)))?;
-        entries.push((Mark::Line(colour, 3), policy.name.clone()));
-        let at_beginning = survivals.iter().map(|(at, survival)| (*at, survival.from_its_beginning * 100.0));
-        chart.draw_series(LineSeries::new(at_beginning, colour.stroke_width(1)))?;
+    let mut legend = vec![
+        (Key::Line("ink", ""), "fails first at any moment of it".to_owned()),
+        (Key::Line("ink", "thin"), "fails first at its beginning".to_owned()),
+    ];
+    if outage.is_some() {
+        legend.push((Key::Tick("ink thin"), "the outage of the scenario".to_owned()));
     }
-    legend::draw(&beside, shape, &entries)
+    let drawn = html! {
+        @if let Some(at) = outage { (plot.line("ink thin", [(at, 0.0), (at, 100.0)])) }
+        @for (policy, colour) in report.policies.iter().zip(POLICIES) {
+            @let chances = places.iter().map(|at| (*at, Survival::of(&policy.distribution, seconds(at.exp()))));
+            @let chances: Vec<_> = chances.collect();
+            (plot.line(colour, chances.iter().map(|(at, of)| (*at, of.at_a_random_moment * 100.0))))
+            (plot.line(&format!("{colour} thin"), chances.iter().map(|(at, of)| (*at, of.from_its_beginning * 100.0))))
+        }
+    };
+    let policies = report.policies.iter().zip(POLICIES);
+    legend.extend(policies.map(|(policy, colour)| (Key::Line(colour, ""), policy.name.clone())));
+    plot.figure("Chance that a message survives an outage", "in %", &drawn, "length of the outage", &legend)
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 minute to 24 hours")]

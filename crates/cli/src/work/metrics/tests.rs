@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use redeliver_core::events::{HandedOff, Hopped, Processed, ReceivedAgain};
 
 use super::*;
-use crate::work::health::FunctionReport;
+use redeliver_loop::work::FunctionReport;
 
 const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 

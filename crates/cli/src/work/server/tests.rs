@@ -3,7 +3,7 @@ use redeliver_embedded::VirtualClock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::work::{Metrics, Stop, Vitals};
+use redeliver_loop::work::{Stop, Vitals};
 
 struct Served {
     address: SocketAddr,
@@ -26,8 +26,9 @@ fn served_within<T>(head_timeout: Duration, client: impl AsyncFnOnce(&Served) ->
         let mut server = HealthServer::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         server.head_timeout = head_timeout;
         let address = server.address();
-        let serving =
-            tokio::spawn(server.serve(Health { workers, stop: stop.clone(), metrics }, clock.clone()));
+        let serving = tokio::spawn(
+            server.serve(Shown { health: Health { workers, stop: stop.clone() }, metrics }, clock.clone()),
+        );
         let outcome = client(&Served { address, clock, stop }).await;
         serving.abort();
         outcome

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redeliver_core::schema::MessageSchema;
 
 use super::*;
-use crate::send::Digest;
+use crate::send::confirmed::Digest;
 
 /// A directory of this test's own, removed at its end.
 struct Directory(PathBuf);

@@ -1,0 +1,133 @@
+//! What a redrive says to people.
+
+use std::fmt::Write as _;
+
+use redeliver_dead_letters::redrive::{Ending, Report, Watched};
+
+use crate::coverage::incompleteness;
+use crate::people::{counted, grouped, span};
+
+/// For people.
+pub(super) fn table(report: &Report, applied: bool) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, count: u64| {
+        let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
+    };
+    if applied {
+        line("sent back", report.sent);
+    } else {
+        line("would be sent back", report.planned);
+    }
+    for (error_type, count) in &report.by_error_type {
+        line(&format!("  {error_type}"), *count);
+    }
+    for (name, count) in [
+        ("  edited", report.edited),
+        ("  under a new message_id", report.new_ids),
+        ("  copies of them, at most", report.possible_copies),
+        ("sent before, now deleted", report.deleted_only),
+        ("sent, NOT deleted from the DLQ", report.not_deleted),
+        ("came straight back", report.came_back_count()),
+    ] {
+        if count > 0 {
+            line(name, count);
+        }
+    }
+    // Who has not looked at all of them does not know how many there are.
+    let [stay, not_selected] = match report.is_complete() {
+        true => ["stay", "not selected"],
+        false => ["stay, as far as seen", "not selected, as far as seen"],
+    };
+    line(stay, report.staying_count());
+    line(not_selected, report.not_selected);
+    if let Some(watched) = &report.watched {
+        let _infallible = writeln!(text, "{}", watched_in_words(watched));
+    }
+    for (old, new) in &report.new_id_examples {
+        let _infallible = writeln!(text, "e.g. {new} was {old}");
+    }
+    for (reason, (count, examples)) in &report.staying {
+        let _infallible = writeln!(text, "{} stay: {reason} (e.g. {})", grouped(*count), examples.join(", "));
+    }
+    if let Some(coverage) = report.coverage.filter(|coverage| !coverage.complete) {
+        let _infallible = writeln!(text, "{}", incompleteness(&coverage));
+    }
+    text
+}
+
+fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
+    let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
+    let waiting = match waiting {
+        Some(waiting) => format!("about {} more messages wait for a retry than before", grouped(*waiting)),
+        None => "and SQS did not say how many wait for a retry".to_owned(),
+    };
+    format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
+}
+
+/// What is to be done now, if that is not all in the report.
+pub(super) fn sentence(ending: Ending, report: &Report) -> Option<String> {
+    match ending {
+        Ending::Done => None,
+        Ending::NotSeen => {
+            let hidden = "what a killed run or an audit held is visible again within two minutes";
+            Some(format!(
+                "not all of the DLQ was seen: somebody else reads it, or did; {hidden}. Run it again"
+            ))
+        }
+        Ending::Left => (report.came_back_count() > 0)
+            .then(|| format!("{} came straight back and stay", counted(report.came_back_count(), "message"))),
+        Ending::Failed => Some("run the same command again: it goes on where this one ended".to_owned()),
+        Ending::Stopped => Some(stopped(report)),
+        Ending::NotDeleted => Some(not_deleted(report)),
+        Ending::Interrupted => Some("interrupted: run it again to finish".to_owned()),
+    }
+}
+
+fn stopped(report: &Report) -> String {
+    let (back, sent) = (grouped(report.came_back_count()), counted(report.sent, "message"));
+    let waiting = grouped(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
+    format!(
+        "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: the cause is \
+         not gone. Mend it and run the same command again, or go on all the same with --stop-after-failures 100"
+    )
+}
+
+fn not_deleted(report: &Report) -> String {
+    let count = counted(report.not_deleted, "message");
+    let why = report.why_not_deleted.as_deref().unwrap_or("no answer");
+    format!(
+        "sent, NOT deleted: {count} of the DLQ are in the source queue, too, since SQS did not confirm their deletion: {why}. \
+         Do not send them back by other means, or from another machine: that makes copies. Allow sqs:DeleteMessage on the \
+         DLQ, then run the same command here again: it deletes them by its journal, and sends the rest"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_watched_what_stays_and_which_ids_are_new_is_in_the_table() {
+        let watched = Watched { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
+        let report = Report {
+            sent: 100,
+            watched: Some(watched),
+            new_id_examples: vec![("old".to_owned(), "new".to_owned())],
+            staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
+            ..Report::default()
+        };
+        let table = table(&report, true);
+        for line in [
+            "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
+            "e.g. new was old",
+            "1 stay: parked (e.g. sqs-7)",
+        ] {
+            assert!(table.lines().any(|found| found == line), "{line} in {table}");
+        }
+        let unknown = watched_in_words(&Watched { waiting: None, ..watched });
+        assert!(
+            unknown.ends_with("1 came straight back, and SQS did not say how many wait for a retry"),
+            "{unknown}"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Deleting, batch by batch, entry by entry.
+
+use std::time::Duration;
+
+use crate::limits::BATCH_ENTRIES_MAX;
+use crate::ports::{Clock, EntryError, EntryOutcome, Fault, Queue};
+
+/// A failed request is tried again so often, with pauses that double.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Deletes receives by handle; SQS's last word on each, in order. What fails for a while is tried again.
+pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]) -> Vec<EntryOutcome<()>> {
+    let no_answer = || Err(EntryError { fault: Fault::NoAnswer, code: "NoAnswer".to_owned() });
+    let mut outcomes: Vec<_> = handles.iter().map(|_| no_answer()).collect();
+    let mut waiting: Vec<usize> = (0..handles.len()).collect();
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..TRIES {
+        for places in waiting.chunks(BATCH_ENTRIES_MAX) {
+            let batch: Vec<_> = places.iter().map(|place| handles[*place].clone()).collect();
+            for (place, outcome) in places.iter().zip(queue.delete_batch(&batch).await) {
+                outcomes[*place] = outcome;
+            }
+        }
+        waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
+        if waiting.is_empty() {
+            break;
+        }
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
+    outcomes
+}

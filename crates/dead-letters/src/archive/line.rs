@@ -1,0 +1,124 @@
+//! A line of an archive, written and read.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
+use redeliver_core::metadata::{parse_rfc3339, rfc3339};
+use serde::{Deserialize, Serialize};
+
+use crate::plain;
+
+/// A line of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArchivedMessage {
+    /// SQS's id.
+    pub sqs_message_id: String,
+    /// The queue that it was read from.
+    pub queue_arn: String,
+    /// `SentTimestamp`, RFC 3339.
+    pub sent_at: String,
+    /// `ApproximateFirstReceiveTimestamp`, RFC 3339.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_received_at: Option<String>,
+    /// `ApproximateReceiveCount`.
+    pub receive_count: u32,
+    /// `DeadLetterQueueSourceArn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redriven_from: Option<String>,
+    /// `MessageGroupId`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_group_id: Option<String>,
+    /// `AWSTraceHeader`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_header: Option<String>,
+    /// Message attributes.
+    pub attributes: BTreeMap<String, ArchivedAttribute>,
+    /// The body as it was, byte for byte.
+    pub body: String,
+}
+
+/// An attribute as `aws sqs send-message --message-attributes` takes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct ArchivedAttribute {
+    /// `String`, `Number`, `Binary`, each with an optional `.label`.
+    pub data_type: String,
+    /// Of `String` and `Number` types.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub string_value: Option<String>,
+    /// Of `Binary` types, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binary_value: Option<String>,
+}
+
+impl ArchivedMessage {
+    /// Takes all of a message.
+    #[must_use]
+    pub fn new(message: &ReceivedMessage) -> Self {
+        let attributes = message.attributes.iter();
+        Self {
+            sqs_message_id: message.sqs_message_id.clone(),
+            queue_arn: message.queue_arn.clone(),
+            sent_at: rfc3339(message.sent_at),
+            first_received_at: message.first_received_at.map(rfc3339),
+            receive_count: message.receive_count,
+            redriven_from: message.redriven_from.clone(),
+            message_group_id: message.message_group_id.clone(),
+            trace_header: message.trace_header.clone(),
+            attributes: attributes
+                .map(|(name, attribute)| (name.clone(), ArchivedAttribute::new(attribute)))
+                .collect(),
+            body: message.body.clone(),
+        }
+    }
+
+    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a time or
+    /// an attribute cannot be read.
+    #[must_use]
+    pub fn restored(self) -> Option<ReceivedMessage> {
+        let first_received_at = match &self.first_received_at {
+            Some(text) => Some(parse_rfc3339(text)?),
+            None => None,
+        };
+        Some(ReceivedMessage {
+            attributes: self.restored_attributes()?,
+            sent_at: parse_rfc3339(&self.sent_at)?,
+            first_received_at,
+            sqs_message_id: self.sqs_message_id,
+            receipt_handle: String::new(),
+            body: self.body,
+            receive_count: self.receive_count,
+            message_group_id: self.message_group_id,
+            trace_header: self.trace_header,
+            redriven_from: self.redriven_from,
+            queue_arn: self.queue_arn,
+        })
+    }
+
+    /// The message attributes as they were; `None` if the line was changed since, so that one of them cannot be read.
+    #[must_use]
+    pub fn restored_attributes(&self) -> Option<Attributes> {
+        let attributes = self.attributes.iter();
+        attributes.map(|(name, archived)| Some((name.clone(), archived.restored()?))).collect()
+    }
+}
+
+impl ArchivedAttribute {
+    fn new(attribute: &Attribute) -> Self {
+        let is_binary = matches!(attribute.value, AttributeValue::Binary(_));
+        let value = plain(&attribute.value);
+        let (string_value, binary_value) = if is_binary { (None, Some(value)) } else { (Some(value), None) };
+        Self { data_type: attribute.data_type.clone(), string_value, binary_value }
+    }
+
+    fn restored(&self) -> Option<Attribute> {
+        let value = match (&self.string_value, &self.binary_value) {
+            (Some(text), None) => AttributeValue::Text(text.clone()),
+            (None, Some(base64)) => AttributeValue::Binary(STANDARD.decode(base64).ok()?),
+            _ => return None,
+        };
+        Some(Attribute { data_type: self.data_type.clone(), value })
+    }
+}

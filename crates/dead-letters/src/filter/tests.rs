@@ -1,0 +1,177 @@
+use super::*;
+
+fn matches(filter: &str, document: &str) -> bool {
+    Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap()
+}
+
+#[test]
+fn a_filter_picks_by_body_attributes_and_error() {
+    let document =
+        r#"{"error_type":"A","attributes":{"tenant":"t1"},"body":{"data":{"cents":12345678901234567890}}}"#;
+    assert!(matches(r#".error_type == "A" and .attributes.tenant == "t1""#, document));
+    assert!(matches(".body.data.cents > 12345678901234567000", document));
+    assert!(!matches(r#".attributes.tenant == "t2""#, document));
+    assert!(!matches(".body.data.missing", document), "null");
+    assert!(!matches("empty", document));
+}
+
+#[test]
+fn a_wrong_filter_is_refused_with_its_place() {
+    for (filter, offset, reason) in [
+        (".error_type ==", 14, "expected term"),
+        (".body | lenght", 8, "there is no filter of this name, or not with so many arguments"),
+        (".a | $undefined", 5, "there is no variable of this name, or not with so many arguments"),
+        (".a[", 3, "expected closing bracket"),
+    ] {
+        let FilterError::Compile { offset: found, reason: given, .. } = Filter::new(filter).unwrap_err()
+        else {
+            panic!("{filter}")
+        };
+        assert_eq!((found, given.as_str()), (offset, reason), "{filter}");
+    }
+}
+
+#[test]
+fn a_filter_cannot_reach_out_of_the_message() {
+    for filter in [
+        "env",
+        "$ENV",
+        "input",
+        "inputs",
+        "debug",
+        "debug(1)",
+        "stderr",
+        "halt",
+        "halt_error",
+        "input_filename",
+    ] {
+        assert!(matches!(Filter::new(filter), Err(FilterError::Compile { .. })), "{filter}");
+    }
+    for module in [r#"include "x"; ."#, r#"import "x" as x; ."#] {
+        assert!(matches!(Filter::new(module), Err(FilterError::Compile { .. })), "{module}");
+    }
+}
+
+#[test]
+fn a_filter_that_fails_or_never_ends_is_told_with_the_message() {
+    let failed = Filter::new(".a + {}").unwrap().matches("m-1", r#"{"a":1}"#.to_owned()).unwrap_err();
+    assert_eq!(
+        failed.to_string(),
+        "the filter `.a + {}` fails on message m-1: cannot calculate with two values"
+    );
+    let endless = Filter::new("def f: f; f").unwrap().matches("m-1", "{}".to_owned()).unwrap_err();
+    assert!(endless.to_string().ends_with("it takes longer than 1 s"), "{endless}");
+}
+
+#[test]
+fn what_is_told_of_a_failure_holds_no_value_of_the_message() {
+    let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
+    let own = "it raises an error, whose text may quote the message";
+    for (filter, reason) in [
+        (".a + 1", "cannot calculate with two values"),
+        (".o - .l", "cannot calculate with two values"),
+        (".a.b", "cannot index a value with another"),
+        (".a | keys", "cannot use a value as iterable (array or object)"),
+        (".l | implode", "cannot use a value as integer"),
+        ("(.a | ascii_downcase) |= 1", "invalid path expression"),
+        (".a | tojson | .[1:] | fromjson", own),
+        (".a | tonumber", own),
+        (".a | fromdateiso8601", own),
+        (".a | test(\"(\")", own),
+        (".a | @base64d", own),
+        (".o | error", own),
+        ("error(.a)", own),
+        ("error(\"cannot use \" + .a)", own),
+    ] {
+        let failed = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
+        let text = failed.to_string();
+        assert_eq!(text, format!("the filter `{filter}` fails on message m: {reason}"));
+        assert!(!text.contains("CANARY") && !text.contains("4242"), "{text}");
+    }
+}
+
+#[test]
+fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
+    let edit = |filter: &str, document: &str| Filter::new(filter).unwrap().edit("m", document.to_owned());
+    let edited =
+        edit(".body.data.fixed = true", r#"{"body":{"data":{"n":1.10,"big":123456789012345678901}}}"#);
+    assert_eq!(edited.unwrap(), r#"{"body":{"data":{"n":1.10,"big":123456789012345678901,"fixed":true}}}"#);
+    assert!(edit("empty", "{}").unwrap_err().to_string().ends_with("it has no output; one is needed"));
+    assert!(edit("., .", "{}").unwrap_err().to_string().ends_with("it has several outputs; one is needed"));
+}
+
+#[test]
+fn a_filter_that_answers_neither_yes_nor_no_picks_nothing_and_is_refused() {
+    let document = r#"{"error_type":"CANARY","n":4242,"o":{"CANARY":1},"l":["CANARY"]}"#;
+    let assigned = "a single `=` changes the message: compare with `==`";
+    let bare = "compare it with `==`, or with `!= null` if it only has to be there";
+    let selected = "the condition alone is enough: leave out `select(` and its `)`";
+    for (filter, given, hint) in [
+        (r#".error_type = "X""#, "an object", assigned),
+        (r#".error_type="X" and true"#, "an object", assigned),
+        (".n |= 1", "an object", assigned),
+        (".", "an object", bare),
+        (".error_type", "a string", bare),
+        (".n", "a number", bare),
+        ("nan", "a number", bare),
+        (".l", "an array", bare),
+        (r#".l | map(. == "X")"#, "an array", bare),
+        (r#"select(.error_type == "CANARY")"#, "an object", selected),
+    ] {
+        let refused = Filter::new(filter).unwrap().matches("m", document.to_owned()).unwrap_err();
+        let text = refused.to_string();
+        let wanted = "where true or false is wanted";
+        assert_eq!(text, format!("the filter `{filter}` gives {given} on message m, {wanted}; {hint}"));
+        assert!(!text.replace(filter, "").contains("CANARY") && !text.contains("4242"), "{text}");
+    }
+}
+
+#[test]
+fn a_comparison_with_numbers_leaves_out_messages_that_have_none() {
+    let small = ".body.data?.cents? | numbers < 1000";
+    for (body, is_picked) in [
+        (r#"{"data":{"cents":999}}"#, true),
+        (r#"{"data":{"cents":1000}}"#, false),
+        (r#"{"data":{"cents":"999"}}"#, false),
+        (r#"{"data":{}}"#, false),
+        (r#""text""#, false),
+    ] {
+        assert_eq!(matches(small, &format!(r#"{{"body":{body}}}"#)), is_picked, "{body}");
+    }
+    assert!(
+        matches(".body.data.cents < 1000", r#"{"body":{"data":{}}}"#),
+        "jq takes null for less than any number"
+    );
+}
+
+#[test]
+fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
+    let absent = |filter: &str, documents: &[&str]| {
+        let filter = Filter::new(filter).unwrap();
+        for document in documents {
+            filter.matches("m", (*document).to_owned()).unwrap();
+        }
+        filter.absent().map(|Absent { messages, members }| (messages, members.join(" or ")))
+    };
+    let documents = [
+        r#"{"body":{"data":{"cents":1}}}"#,
+        r#"{"body":{"data":{"cents":5000}}}"#,
+        r#"{"body":{"data":{"cents":null}}}"#,
+        r#"{"body":{}}"#,
+    ];
+    let two = Some((2, ".body.data.cents".to_owned()));
+    assert_eq!(absent(".body.data.cents < 1000", &documents), two);
+    assert_eq!(absent("1000 >= .body.data?.cents", &documents), two);
+    assert_eq!(absent(r#".body["data"].cents <= 1000 and (.body.x | not)"#, &documents), two);
+    for silent in [
+        ".body.data.cents > 1000",
+        "1000 < .body.data.cents",
+        ".body.data.cents != null and .body.data.cents < 1000",
+        ".body.data?.cents? | numbers < 1000",
+        ".body.data.cents == 1",
+        "true",
+    ] {
+        assert_eq!(absent(silent, &documents), None, "{silent}");
+    }
+    assert_eq!(absent(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
+}

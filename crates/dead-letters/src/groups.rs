@@ -1,0 +1,164 @@
+//! Groups: dead letters that died of the same thing, in a table of bounded size.
+
+use std::collections::HashMap;
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::text::clean;
+use serde::{Serialize, Serializer};
+
+use crate::DeadLetterRecord;
+
+/// Groups that are told apart.
+const GROUPS_MAX: usize = 10_000;
+/// The fingerprint of all that found no place in the table.
+pub const OTHER: &str = "other";
+/// Bytes of an example's text, which others may have written.
+const DETAILS_BYTES_MAX: usize = 1024;
+/// Bytes of an example's id; more than SQS's and ours need.
+const ID_BYTES_MAX: usize = 128;
+
+/// Dead letters with the same fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// What they have in common, as for `--group`; [`OTHER`] where the table was full.
+    pub fingerprint: String,
+    /// `ErrorType` of the newest.
+    pub error_type: String,
+    /// How many.
+    pub count: u64,
+    /// When the first was sent to this queue.
+    #[serde(serialize_with = "millis")]
+    pub first: Timestamp,
+    /// When the last was sent to this queue.
+    #[serde(serialize_with = "millis")]
+    pub last: Timestamp,
+    /// `ErrorDetails` of the newest.
+    pub error_details: String,
+    /// The id of the newest.
+    pub example: String,
+}
+
+impl Group {
+    fn of(record: &DeadLetterRecord, fingerprint: &str) -> Self {
+        let sent_at = record.message.sent_at;
+        Self {
+            fingerprint: fingerprint.to_owned(),
+            error_type: record.error_type.clone(),
+            count: 0,
+            first: sent_at,
+            last: sent_at,
+            error_details: clean(&record.error_details, DETAILS_BYTES_MAX),
+            example: clean(record.message_id(), ID_BYTES_MAX),
+        }
+    }
+
+    fn add(&mut self, record: &DeadLetterRecord) {
+        let sent_at = record.message.sent_at;
+        // By id where the time is the same, so that the order of reading does not matter.
+        if (sent_at, record.message_id()) > (self.last, &self.example) {
+            *self = Self { count: self.count, first: self.first, ..Self::of(record, &self.fingerprint) };
+        }
+        self.first = self.first.min(sent_at);
+        self.count += 1;
+    }
+}
+
+/// Groups by fingerprint.
+#[derive(Debug, Default)]
+pub struct GroupTable {
+    groups: HashMap<String, Group>,
+}
+
+impl GroupTable {
+    /// Counts a dead letter.
+    pub fn add(&mut self, record: &DeadLetterRecord) {
+        let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
+        let fingerprint = if is_full { OTHER } else { &record.fingerprint };
+        if let Some(group) = self.groups.get_mut(fingerprint) {
+            group.add(record);
+            return;
+        }
+        let mut group = Group::of(record, fingerprint);
+        group.add(record);
+        self.groups.insert(fingerprint.to_owned(), group);
+    }
+
+    /// Largest first; what found no place comes last.
+    #[must_use]
+    pub fn into_groups(self) -> Vec<Group> {
+        let mut groups: Vec<_> = self.groups.into_values().collect();
+        groups.sort_by(|one, other| {
+            let key = |group: &Group| (group.fingerprint == OTHER, std::cmp::Reverse(group.count));
+            key(one).cmp(&key(other)).then_with(|| one.fingerprint.cmp(&other.fingerprint))
+        });
+        groups
+    }
+}
+
+/// As the documents that `--where` works on have it.
+///
+/// # Errors
+/// If the serializer has one.
+pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&written(*moment))
+}
+
+/// RFC 3339 with milliseconds, which is what SQS knows.
+#[must_use]
+pub fn written(moment: Timestamp) -> String {
+    moment.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord {
+        DeadLetterRecord::new(redeliver_testing::dead_letters::record(code, details, number))
+    }
+
+    fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
+        record.message.sent_at = redeliver_testing::dead_letters::at(seconds);
+        record
+    }
+
+    fn table(records: &[DeadLetterRecord]) -> Vec<Group> {
+        let mut table = GroupTable::default();
+        records.iter().for_each(|record| table.add(record));
+        table.into_groups()
+    }
+
+    #[test]
+    fn a_group_has_its_count_its_times_and_its_newest_as_example_whatever_the_order() {
+        let of = |seconds, number: u32| {
+            let error = format!("user {number} unknown");
+            with_sent_seconds(record("NON_RETRYABLE_ERROR", &error, number), seconds)
+        };
+        let records = [of(30, 1), of(10, 2), of(20, 3)];
+        let groups = table(&records);
+        assert_eq!(groups.len(), 1);
+        assert_eq!((groups[0].count, groups[0].error_details.as_str()), (3, "user 1 unknown"));
+        assert_eq!((groups[0].first.timestamp(), groups[0].last.timestamp()), (10, 30));
+        assert_eq!(groups[0].example, "00000000-0000-4000-8000-000000000001");
+        let mut reversed = records;
+        reversed.reverse();
+        assert_eq!(table(&reversed), groups);
+    }
+
+    #[test]
+    fn the_largest_group_is_first_and_what_finds_no_place_is_one_last_group() {
+        let mut records: Vec<_> = (0..GROUPS_MAX + 3)
+            .map(|number| {
+                let mut record = record("NON_RETRYABLE_ERROR", "x", 1);
+                record.fingerprint = format!("{number:016x}");
+                record
+            })
+            .collect();
+        records.push(records[7].clone());
+        let groups = table(&records);
+        assert_eq!(groups.len(), GROUPS_MAX + 1);
+        assert_eq!((groups[0].fingerprint.as_str(), groups[0].count), ("0000000000000007", 2));
+        let last = groups.last().unwrap();
+        assert_eq!((last.fingerprint.as_str(), last.count), (OTHER, 3));
+    }
+}

@@ -1,0 +1,24 @@
+//! Dead letters: read without consuming them, told apart, and sent back, archived or deleted.
+//!
+//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a [`Pick`]
+//! picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`], or away by a
+//! [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
+
+mod archive;
+mod backup;
+pub mod edit;
+pub mod files;
+mod filter;
+pub mod groups;
+mod pick;
+pub mod purge;
+mod reader;
+mod record;
+pub mod redrive;
+
+pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
+pub use backup::{Backup, LINE_BYTES_MAX};
+pub use filter::{Absent, Filter, FilterError};
+pub use pick::Pick;
+pub use reader::{Coverage, HIDDEN, Reader, ReaderError};
+pub use record::{DeadLetterRecord, Told, UNANNOTATED, plain};

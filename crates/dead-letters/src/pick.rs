@@ -1,0 +1,118 @@
+//! Which dead letters are meant, and which of those that were named are there.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use crate::{DeadLetterRecord, Filter, FilterError};
+
+/// Which dead letters are meant; without any of these, all.
+#[derive(Debug, Default)]
+pub struct Pick {
+    /// Only those with this fingerprint.
+    pub group: Option<String>,
+    /// Only those with one of these ids.
+    pub ids: BTreeSet<String>,
+    /// Only those that the filter picks.
+    pub filter: Option<Filter>,
+    found: Found,
+}
+
+/// What was seen of what was asked for by name.
+#[derive(Debug, Default)]
+struct Found {
+    group: Cell<bool>,
+    ids: RefCell<BTreeSet<String>>,
+}
+
+impl Pick {
+    /// Those of this group, with one of these ids, that the filter picks.
+    #[must_use]
+    pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
+        Self { group, ids: ids.into_iter().collect(), filter, found: Found::default() }
+    }
+
+    /// Those that the filter picks.
+    #[must_use]
+    pub fn filtered(filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::default() }
+    }
+
+    /// One message, and its copies.
+    #[must_use]
+    pub fn one(id: &str) -> Self {
+        Self { ids: [id.to_owned()].into(), ..Self::default() }
+    }
+
+    /// Whether a dead letter is meant.
+    ///
+    /// # Errors
+    /// If the filter fails on it.
+    pub fn picks(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
+        let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
+        let by_id = self.ids.is_empty() || !ids.is_empty();
+        self.found.ids.borrow_mut().extend(ids);
+        let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
+        self.found.group.set(self.found.group.get() || by_group);
+        match &self.filter {
+            Some(filter) if by_id && by_group => {
+                filter.matches(&record.message.sqs_message_id, record.document())
+            }
+            _ => Ok(by_id && by_group),
+        }
+    }
+
+    /// What was asked for by name and not seen, in words.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let seen = self.found.ids.borrow();
+        let ids = self.ids.iter().filter(|id| !seen.contains(*id));
+        let group = self.group.iter().filter(|_| !self.found.group.get());
+        let group = group.map(|group| format!("no message of the group {group} is in the queue"));
+        group.chain(ids.map(|id| format!("no message with the id {id} is in the queue"))).collect()
+    }
+}
+
+/// Whether people may mean this message: by its own id, by SQS's, or by SQS's on the source queue, which the logs have.
+fn is_meant(record: &DeadLetterRecord, id: &str) -> bool {
+    let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
+    record.message_id().eq_ignore_ascii_case(id)
+        || record.message.sqs_message_id == id
+        || source_id.is_some_and(|source_id| source_id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters::{annotated, record};
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_meant_by_any_of_its_ids() {
+        let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{}}"#;
+        let record = DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", 7));
+        for id in ["0191F3A2-7B1C-7D3E-8F00-0123456789AB", "sqs-7", "source-7"] {
+            assert!(is_meant(&record, id), "{id}");
+        }
+        assert!(!is_meant(&record, "sqs-8") && !is_meant(&record, ""));
+    }
+
+    #[test]
+    fn what_was_asked_for_and_is_not_there_is_told_and_what_a_filter_leaves_out_is_there() {
+        let ids = ["sqs-1", "nope"].map(str::to_owned);
+        let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
+        let record = DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1));
+        assert!(!pick.picks(&record).unwrap());
+        assert_eq!(
+            pick.missing(),
+            [
+                "no message of the group deadbeef is in the queue",
+                "no message with the id nope is in the queue"
+            ]
+        );
+    }
+
+    #[test]
+    fn whoever_asks_for_nothing_misses_nothing() {
+        assert!(Pick::default().missing().is_empty());
+    }
+}

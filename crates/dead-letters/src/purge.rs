@@ -1,0 +1,110 @@
+//! Purging: each dead letter is deleted after it is in a backup.
+
+use redeliver_core::ports::{Clock, Queue};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::groups::{Group, GroupTable};
+use crate::{Archive, ArchiveError, Coverage, DeadLetterRecord, FilterError, Pick, Reader, ReaderError};
+
+/// What was deleted, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Purged {
+    /// Messages that were picked.
+    pub picked: u64,
+    /// What they died of, largest group first.
+    pub groups: Vec<Group>,
+    /// Messages that are gone.
+    pub deleted: u64,
+    /// SQS's last word on those that are not.
+    pub why_not_deleted: Option<String>,
+    /// Why it could not go on.
+    pub failed: Option<String>,
+    /// How much of the queue was seen.
+    pub coverage: Option<Coverage>,
+    /// Ctrl-C.
+    pub interrupted: bool,
+}
+
+/// Why a purge ends early. What was deleted is in the backup.
+#[derive(Debug, Error)]
+pub enum PurgeError {
+    /// The queue.
+    #[error(transparent)]
+    Reader(#[from] ReaderError),
+    /// The backup.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The filter.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}
+
+/// So many deletions in a row without one that is confirmed: the next would not fare better.
+const DELETIONS_FAILED_MAX: u64 = 10;
+
+/// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing.
+///
+/// # Errors
+/// If the queue, the backup or the filter fails.
+pub async fn purge<Q: Queue, C: Clock>(
+    queue: &Q,
+    clock: &C,
+    pick: &Pick,
+    max: u64,
+    mut backup: Option<&mut Archive>,
+    interrupted: &dyn Fn() -> bool,
+) -> Result<Purged, PurgeError> {
+    let mut purged = Purged::default();
+    let mut groups = GroupTable::default();
+    let mut deletions_failed = 0;
+    let mut reader = Reader::new(queue, clock).await?;
+    let outcome = async {
+        while let Some(messages) = reader.next().await? {
+            let mut picked = Vec::new();
+            for message in messages {
+                let record = DeadLetterRecord::new(message);
+                let is_one_more = purged.picked + (picked.len() as u64) < max;
+                if is_one_more && pick.picks(&record)? {
+                    groups.add(&record);
+                    picked.push(record.message);
+                }
+            }
+            purged.picked += picked.len() as u64;
+            if let Some(backup) = &mut backup {
+                backup.write(&picked)?;
+                for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
+                    match outcome {
+                        Ok(()) => {
+                            deletions_failed = 0;
+                            purged.deleted += 1;
+                        }
+                        Err(error) => {
+                            deletions_failed += 1;
+                            purged.why_not_deleted = Some(error.to_string());
+                        }
+                    }
+                }
+            }
+            if deletions_failed >= DELETIONS_FAILED_MAX {
+                break;
+            }
+            if interrupted() {
+                purged.interrupted = true;
+                break;
+            }
+            if purged.picked >= max {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let outcome: Result<(), PurgeError> = outcome.await;
+    purged.coverage = Some(reader.finish().await);
+    purged.groups = groups.into_groups();
+    match outcome {
+        // What was done until then must be told all the same.
+        Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
+        outcome => outcome.map(|()| purged),
+    }
+}

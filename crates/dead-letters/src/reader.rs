@@ -1,0 +1,288 @@
+//! Reads a whole queue without consuming it: many receivers at once, each message once, held while there is work, and given
+//! back at the end.
+
+mod held;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::select_biased;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use redeliver_core::deletion::delete;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Queue, Receive};
+use serde::Serialize;
+use thiserror::Error;
+
+pub use held::HIDDEN;
+use held::Held;
+
+/// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
+const REQUESTS_MAX: usize = 16;
+const MESSAGES_OF_A_REQUEST: u8 = 10;
+/// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
+const WAIT: Duration = Duration::from_secs(1);
+/// A failed request is tried again so often, with pauses that double.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
+const OVER_LIMIT: &str = "OverLimit";
+
+/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for two minutes
+/// at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
+pub struct Reader<'a, Q, C> {
+    queue: &'a Q,
+    clock: &'a C,
+    approximate: u64,
+    receivers: FuturesUnordered<BoxFuture<'a, Received>>,
+    /// Answers that [`Reader::next`] has not told yet.
+    answers: VecDeque<Result<Answer, EntryError>>,
+    held: Held<'a, Q, C>,
+    /// SQS's ids of what has come out, whatever became of it.
+    seen: BTreeSet<String>,
+    /// Of what could not be understood.
+    unreadable: BTreeSet<String>,
+}
+
+/// What came of one receive, and when it was asked for.
+type Received = Result<(Timestamp, Vec<ReceivedMessage>), EntryError>;
+
+/// What one receive has brought.
+struct Answer {
+    new: Vec<ReceivedMessage>,
+    /// Nothing at all that did not come before: there is no more, for this receiver.
+    is_last: bool,
+}
+
+/// How much of a queue was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// Messages seen.
+    pub seen: u64,
+    /// Messages in the queue, as SQS counts them.
+    pub approximate: u64,
+    /// Messages that came out and could not be understood: they stay, and nothing else is known of them.
+    pub unreadable: u64,
+    /// Whether these are all. If not, the others are unreadable, in flight elsewhere, or more than can be in flight.
+    #[serde(skip)]
+    pub complete: bool,
+    /// Messages that could not be made visible again; they come back by themselves within two minutes.
+    #[serde(skip)]
+    pub still_hidden: u64,
+}
+
+/// Why a queue cannot be read on.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("reading {url}: {error}")]
+pub struct ReaderError {
+    /// The queue's URL.
+    pub url: String,
+    /// SQS's answer.
+    pub error: EntryError,
+}
+
+impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
+    /// Starts to read.
+    ///
+    /// # Errors
+    /// If SQS does not say how many messages there are.
+    pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
+        let depth = patiently(clock, || queue.depth()).await.map_err(|error| at(queue, error))?;
+        let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
+        let reader = Self {
+            queue,
+            clock,
+            approximate: depth.total(),
+            receivers: FuturesUnordered::new(),
+            answers: VecDeque::new(),
+            held: Held::new(queue, clock),
+            seen: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
+        };
+        for _ in 0..requests.map_or(REQUESTS_MAX, |requests| requests.min(REQUESTS_MAX)) {
+            reader.receivers.push(reader.receive());
+        }
+        Ok(reader)
+    }
+
+    /// Messages that SQS counted at the start.
+    #[must_use]
+    pub fn approximate(&self) -> u64 {
+        self.approximate
+    }
+
+    /// Some more messages, none of them a second time; `None` when there are no more.
+    ///
+    /// # Errors
+    /// If SQS refuses, or fails again and again.
+    pub async fn next(&mut self) -> Result<Option<Vec<ReceivedMessage>>, ReaderError> {
+        loop {
+            match self.answers.pop_front() {
+                Some(Ok(Answer { is_last: true, .. })) => {}
+                Some(Ok(Answer { new, .. })) => {
+                    self.receivers.push(self.receive());
+                    if !new.is_empty() {
+                        return Ok(Some(new));
+                    }
+                }
+                // As many are invisible as can be: what was seen is what can be seen.
+                Some(Err(error)) if error.code.ends_with(OVER_LIMIT) => {}
+                Some(Err(error)) => return Err(at(self.queue, error)),
+                None if self.receivers.is_empty() => return Ok(None),
+                None => self.turn().await,
+            }
+        }
+    }
+
+    /// Works with what came out of it, however long that takes: it stays hidden meanwhile. Requests that are under way are
+    /// brought to their end, and no others are made: an answer that nobody reads in time is lost, and hides what is in it.
+    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work.fuse());
+        loop {
+            let mut turn = pin!(self.turn().fuse());
+            select_biased! {
+                done = work => return done,
+                () = turn => {}
+            }
+        }
+    }
+
+    /// Whether nobody else can have received a message since it came out. One that is visible again comes out again.
+    #[must_use]
+    pub fn is_hidden(&self, message: &ReceivedMessage) -> bool {
+        self.held.is_hidden(&message.sqs_message_id)
+    }
+
+    /// Deletes messages that came out of it; the outcome of each, in order. What is deleted is not given back.
+    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<EntryOutcome<()>> {
+        let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
+        let (queue, clock) = (self.queue, self.clock);
+        let deleted = self.during(delete(queue, clock, &handles)).await;
+        for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| deleted.is_ok()) {
+            self.held.release(&message.sqs_message_id);
+        }
+        deleted
+    }
+
+    /// Makes what is held visible again and says how much was seen.
+    pub async fn finish(mut self) -> Coverage {
+        // A request under way would hide messages that nobody gives back.
+        while !self.receivers.is_empty() {
+            self.turn().await;
+        }
+        let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
+        let handles = self.held.into_handles().await;
+        let depth = self.queue.depth().await;
+        let all_came_out = seen >= self.approximate
+            || depth.is_ok_and(|depth| {
+                depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= handles.len() as u64
+            });
+        let complete = all_came_out && unreadable == 0;
+        let still_hidden = give_back(self.queue, self.clock, handles).await;
+        Coverage { seen, approximate: self.approximate, unreadable, complete, still_hidden }
+    }
+
+    /// The next answer, or some more time to hold what is held. May be dropped at any moment.
+    async fn turn(&mut self) {
+        let answer = {
+            let mut holding = pin!(self.held.turn().fuse());
+            select_biased! {
+                answer = self.receivers.select_next_some() => answer,
+                () = holding => return,
+            }
+        };
+        let answer = answer.map(|(asked, messages)| {
+            let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
+            let is_last = !self.hold_unreadable() && new.is_empty();
+            Answer { new, is_last }
+        });
+        self.answers.push_back(answer);
+    }
+
+    /// Whether it did not come before.
+    fn hold(&mut self, message: &ReceivedMessage, asked: Timestamp) -> bool {
+        self.held.hold(&message.sqs_message_id, &message.receipt_handle, asked);
+        self.seen.insert(message.sqs_message_id.clone())
+    }
+
+    /// Whether there is one that did not come before.
+    fn hold_unreadable(&mut self) -> bool {
+        let before = self.unreadable.len();
+        for message in self.queue.take_unreadable() {
+            self.held.hold(&message.sqs_message_id, &message.receipt_handle, self.clock.now());
+            self.unreadable.insert(message.sqs_message_id);
+        }
+        self.unreadable.len() > before
+    }
+
+    /// A message may have come out again since. Of an older handle SQS says that the message is deleted, and it is not.
+    fn newest_handle(&self, message: &ReceivedMessage) -> String {
+        self.held.handle(&message.sqs_message_id).unwrap_or(&message.receipt_handle).to_owned()
+    }
+
+    /// One request, and when it was made.
+    fn receive(&self) -> BoxFuture<'a, Received> {
+        let (queue, clock) = (self.queue, self.clock);
+        let request = Receive {
+            max_messages: MESSAGES_OF_A_REQUEST,
+            wait: WAIT,
+            visibility: VisibilitySeconds::new(HIDDEN.as_secs()),
+        };
+        let ask = move || async move {
+            let asked = clock.now();
+            queue.receive(request).await.map(|messages| (asked, messages))
+        };
+        async move { patiently(clock, ask).await }.boxed()
+    }
+}
+
+/// Visible again, at once; how many are not.
+async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
+    let now = VisibilitySeconds::new(0).expect("zero is within the limits");
+    let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..TRIES {
+        let batches: Vec<_> = waiting.chunks(MESSAGES_OF_A_REQUEST.into()).map(<[_]>::to_vec).collect();
+        let answers = futures_util::stream::iter(batches).map(|batch| async move {
+            let outcomes = queue.change_visibility_batch(&batch).await;
+            let failed = batch.into_iter().zip(outcomes);
+            failed
+                .filter(|(_, outcome)| matches!(outcome, Err(error) if error.fault.is_retryable()))
+                .map(|(entry, _)| entry)
+                .collect::<Vec<_>>()
+        });
+        waiting = answers.buffer_unordered(REQUESTS_MAX).concat().await;
+        if waiting.is_empty() {
+            break;
+        }
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
+    waiting.len() as u64
+}
+
+/// Asks again where that may help.
+async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
+    clock: &C,
+    ask: impl Fn() -> F,
+) -> Result<T, EntryError> {
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..TRIES {
+        match ask().await {
+            Err(error) if error.fault.is_retryable() => clock.sleep(pause).await,
+            answer => return answer,
+        }
+        pause *= 2;
+    }
+    ask().await
+}
+
+fn at<Q: Queue>(queue: &Q, error: EntryError) -> ReaderError {
+    ReaderError { url: queue.url().to_owned(), error }
+}
+
+#[cfg(test)]
+mod tests;

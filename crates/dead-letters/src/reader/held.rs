@@ -1,0 +1,170 @@
+//! What came out of a queue and is hidden: for two minutes at a time, and again and again while there is work.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, Either, FutureExt as _, pending};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use futures_util::{pin_mut, select_biased};
+use redeliver_core::delivery::until;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, EntryOutcome, Queue};
+
+use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
+
+/// Short enough that nobody misses a message when this program is killed.
+pub const HIDDEN: Duration = Duration::from_secs(120);
+/// An extension is asked for so long before a message would be visible: time for some tries.
+const AHEAD: Duration = Duration::from_secs(60);
+/// Before a failed extension is asked for again.
+const PAUSE: Duration = Duration::from_secs(5);
+/// "ChangeMessageVisibility", Amazon SQS API Reference: 12 hours from the receive, whatever was changed meanwhile.
+const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
+
+/// The newest receive of each message that is held.
+pub(super) struct Held<'a, Q, C> {
+    queue: &'a Q,
+    clock: &'a C,
+    receives: BTreeMap<String, Received>,
+    /// In the order in which they are to be extended.
+    due: BTreeSet<(Timestamp, String)>,
+    extensions: FuturesUnordered<BoxFuture<'a, Vec<Extended>>>,
+}
+
+struct Received {
+    handle: String,
+    /// At the latest: when it was asked for.
+    since: Timestamp,
+    until: Timestamp,
+    /// When it is to be extended; none while it is, and where it cannot be.
+    due: Option<Timestamp>,
+}
+
+struct Extended {
+    id: String,
+    handle: String,
+    until: Timestamp,
+    outcome: EntryOutcome<()>,
+}
+
+impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
+    pub(super) fn new(queue: &'a Q, clock: &'a C) -> Self {
+        let (receives, due) = (BTreeMap::new(), BTreeSet::new());
+        Self { queue, clock, receives, due, extensions: FuturesUnordered::new() }
+    }
+
+    /// Holds a message that came out, perhaps not for the first time: an older handle is no longer good.
+    pub(super) fn hold(&mut self, id: &str, handle: &str, asked: Timestamp) {
+        self.release(id);
+        let (until, due) = (asked + HIDDEN, asked + HIDDEN - AHEAD);
+        let received = Received { handle: handle.to_owned(), since: asked, until, due: Some(due) };
+        self.receives.insert(id.to_owned(), received);
+        self.due.insert((due, id.to_owned()));
+    }
+
+    /// It is deleted.
+    pub(super) fn release(&mut self, id: &str) {
+        if let Some(due) = self.receives.remove(id).and_then(|received| received.due) {
+            self.due.remove(&(due, id.to_owned()));
+        }
+    }
+
+    /// Whether nobody else can have received it since.
+    pub(super) fn is_hidden(&self, id: &str) -> bool {
+        self.receives.get(id).is_some_and(|received| self.clock.now() < received.until)
+    }
+
+    /// The newest one.
+    pub(super) fn handle(&self, id: &str) -> Option<&str> {
+        self.receives.get(id).map(|received| received.handle.as_str())
+    }
+
+    /// Extends what is due, until something has come of it. Never ends if nothing is held.
+    pub(super) async fn turn(&mut self) {
+        self.extend_due();
+        let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
+        let pause = match next {
+            Some((due, _)) => Either::Left(self.clock.sleep(until(self.clock.now(), *due))),
+            None => Either::Right(pending()),
+        };
+        let pause = pause.fuse();
+        pin_mut!(pause);
+        select_biased! {
+            extended = self.extensions.select_next_some() => self.extended(extended),
+            () = pause => {}
+        }
+    }
+
+    /// All handles, when no extension is under way any more: a late one would hide what is given back.
+    pub(super) async fn into_handles(mut self) -> Vec<String> {
+        while self.extensions.next().await.is_some() {}
+        self.receives.into_values().map(|received| received.handle).collect()
+    }
+
+    fn extend_due(&mut self) {
+        let now = self.clock.now();
+        while self.extensions.len() < REQUESTS_MAX {
+            let some = self.take_due(now);
+            if some.is_empty() {
+                return;
+            }
+            let (queue, until) = (self.queue, now + HIDDEN);
+            self.extensions.push(
+                async move {
+                    let seconds = VisibilitySeconds::new(HIDDEN.as_secs()).unwrap_or(VisibilitySeconds::MAX);
+                    let entries: Vec<_> = some.iter().map(|(_, handle)| (handle.clone(), seconds)).collect();
+                    // An entry without an outcome is not extended; it is held until its time is over.
+                    let outcomes = queue.change_visibility_batch(&entries).await;
+                    let extended = some.into_iter().zip(outcomes);
+                    extended.map(|((id, handle), outcome)| Extended { id, handle, until, outcome }).collect()
+                }
+                .boxed(),
+            );
+        }
+    }
+
+    /// Of one request. What SQS cannot hide any longer stays as it is: it comes out again by itself.
+    fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
+        let mut some = Vec::new();
+        while some.len() < MESSAGES_OF_A_REQUEST.into()
+            && let Some((due, _)) = self.due.first()
+            && *due <= now
+            && let Some((_, id)) = self.due.pop_first()
+        {
+            let Some(received) = self.receives.get_mut(&id) else {
+                continue;
+            };
+            received.due = None;
+            if now < received.until && now + HIDDEN + AHEAD <= received.since + SINCE_RECEIVE_MAX {
+                some.push((id, received.handle.clone()));
+            }
+        }
+        some
+    }
+
+    /// Entry by entry: one that is refused is no longer held.
+    fn extended(&mut self, extended: Vec<Extended>) {
+        let now = self.clock.now();
+        for Extended { id, handle, until, outcome } in extended {
+            // It may have come out again, or be deleted.
+            let Some(received) = self.receives.get_mut(&id).filter(|received| received.handle == handle)
+            else {
+                continue;
+            };
+            let due = match outcome {
+                Ok(()) => {
+                    received.until = until;
+                    until - AHEAD
+                }
+                Err(error) if error.fault.is_retryable() => now + PAUSE,
+                Err(_) => {
+                    received.until = now;
+                    continue;
+                }
+            };
+            received.due = Some(due);
+            self.due.insert((due, id));
+        }
+    }
+}

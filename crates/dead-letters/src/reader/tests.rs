@@ -1,0 +1,171 @@
+mod extended;
+mod held;
+
+use std::collections::BTreeSet;
+
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::ports::{Fault, QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+
+use super::*;
+use redeliver_testing::altered::{Altered, GARBLED, Garbled, Slow};
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    queue: EmbeddedQueue,
+}
+
+/// A queue with `count` messages.
+fn world(count: usize) -> World {
+    world_of((0..count).map(|n| n.to_string()))
+}
+
+/// A queue with messages of these bodies.
+fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 7);
+    let queue = clock.block_on(async {
+        let queue = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
+        let messages: Vec<_> = bodies
+            .into_iter()
+            .map(|body| OutgoingMessage::new(Content { body, ..Content::default() }).unwrap())
+            .collect();
+        for batch in pack(&messages) {
+            assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+        }
+        queue
+    });
+    World { clock, sqs, queue }
+}
+
+async fn read(queue: &impl Queue, clock: &VirtualClock) -> Result<(Vec<usize>, Coverage), ReaderError> {
+    let mut reader = Reader::new(queue, clock).await?;
+    let mut bodies = Vec::new();
+    let outcome = loop {
+        match reader.next().await {
+            Ok(Some(messages)) => {
+                bodies.extend(messages.iter().map(|message| message.body.parse::<usize>().unwrap()))
+            }
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let coverage = reader.finish().await;
+    bodies.sort_unstable();
+    outcome.map(|()| (bodies, coverage))
+}
+
+impl World {
+    /// Reads all of it; the bodies in order, and the coverage.
+    fn read(&self) -> Result<(Vec<usize>, Coverage), ReaderError> {
+        self.clock.block_on(read(&self.queue, &self.clock))
+    }
+
+    fn depth(&self) -> (u64, u64) {
+        let depth = self.clock.block_on(self.queue.depth()).unwrap();
+        (depth.visible, depth.in_flight)
+    }
+
+    fn fail(&self, action: Action, when: When, injection: Injection) {
+        let rule = FaultRule { action, queue: None, scope: Scope::Request, when, injection };
+        self.sqs.set_faults(FaultPlan::new(1).with(rule));
+    }
+}
+
+#[test]
+fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
+    let world = world(1234);
+    let (bodies, coverage) = world.read().unwrap();
+    assert_eq!(bodies, (0..1234).collect::<Vec<_>>());
+    assert_eq!(
+        coverage,
+        Coverage { seen: 1234, approximate: 1234, unreadable: 0, complete: true, still_hidden: 0 }
+    );
+    assert_eq!(world.depth(), (1234, 0));
+    assert_eq!(world.read().unwrap().0.len(), 1234, "and can be read again at once");
+}
+
+#[test]
+fn an_empty_queue_is_wholly_seen() {
+    let world = world(0);
+    assert_eq!(
+        world.read().unwrap().1,
+        Coverage { seen: 0, approximate: 0, unreadable: 0, complete: true, still_hidden: 0 }
+    );
+}
+
+#[test]
+fn what_is_in_flight_elsewhere_is_not_seen_and_said() {
+    let world = world(20);
+    let request =
+        Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
+    let elsewhere = world.clock.block_on(world.queue.receive(request)).unwrap().len() as u64;
+    let coverage = world.read().unwrap().1;
+    let expected =
+        Coverage { seen: 20 - elsewhere, approximate: 20, unreadable: 0, complete: false, still_hidden: 0 };
+    assert_eq!(coverage, expected);
+    assert_eq!(world.depth(), (20 - elsewhere, elsewhere));
+}
+
+#[test]
+fn throttled_requests_are_made_again_and_nothing_stays_hidden() {
+    for action in [Action::ReceiveMessage, Action::ChangeMessageVisibilityBatch] {
+        let world = world(300);
+        world.fail(action, When::Chance(0.3), Injection::Throttled);
+        let (bodies, coverage) = world.read().unwrap();
+        assert_eq!(bodies.into_iter().collect::<BTreeSet<_>>().len(), 300, "{action:?}");
+        assert!(coverage.complete, "{action:?}: {coverage:?}");
+        assert_eq!(world.depth(), (300, 0), "{action:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_refuses_is_told_and_what_was_seen_is_given_back() {
+    let world = world(50);
+    world.fail(Action::ReceiveMessage, When::Chance(1.0), Injection::Sender);
+    let error = world.read().unwrap_err();
+    assert_eq!(error.error.fault, Fault::Sender);
+    assert_eq!(world.depth(), (50, 0));
+}
+
+#[test]
+fn what_was_deleted_meanwhile_is_not_given_back() {
+    let world = world(3);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        while let Some(messages) = reader.next().await.unwrap() {
+            for message in messages {
+                if message.body == "1" {
+                    assert_eq!(reader.delete(&[&message]).await, [Ok(())]);
+                }
+            }
+        }
+        let coverage = reader.finish().await;
+        assert_eq!((coverage.seen, coverage.still_hidden, coverage.complete), (3, 0, true));
+    });
+    assert_eq!(world.depth(), (2, 0));
+}
+
+#[test]
+fn messages_that_cannot_be_understood_are_counted_given_back_and_hide_no_others() {
+    // Whole answers of them: the receiver goes on.
+    let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
+    let queue = Garbled::queue(&world.queue);
+    let (seen, coverage) = world.clock.block_on(async {
+        let mut reader = Reader::new(&queue, &world.clock).await.unwrap();
+        let mut seen = 0;
+        while let Some(messages) = reader.next().await.unwrap() {
+            seen += messages.len();
+        }
+        (seen, reader.finish().await)
+    });
+    assert_eq!(seen, 10);
+    let expected = Coverage { seen: 10, approximate: 100, unreadable: 90, complete: false, still_hidden: 0 };
+    assert_eq!(coverage, expected);
+    assert_eq!(world.depth(), (100, 0));
+}

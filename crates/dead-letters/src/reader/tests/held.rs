@@ -1,0 +1,85 @@
+//! What is held: as many as can be in flight, for as long as they stay hidden.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::*;
+use redeliver_testing::altered::{Altered, Full};
+
+#[test]
+fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
+    for code in ["OverLimit", "AWS.SimpleQueueService.OverLimit"] {
+        let world = world(50);
+        let full =
+            Altered(Full { queue: &world.queue, in_flight_max: 20, code, receives: AtomicU32::new(0) });
+        let (bodies, coverage) = world.clock.block_on(read(&full, &world.clock)).unwrap();
+        assert_eq!(bodies.len(), 20);
+        assert_eq!(
+            coverage,
+            Coverage { seen: 20, approximate: 50, complete: false, still_hidden: 0, unreadable: 0 }
+        );
+        assert_eq!(world.depth(), (50, 0));
+        // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five times.
+        assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
+        assert_eq!(
+            world.clock.now(),
+            Timestamp::UNIX_EPOCH + Duration::from_secs(3),
+            "0.2 + 0.4 + 0.8 + 1.6"
+        );
+    }
+}
+
+#[test]
+fn what_a_request_under_way_brings_after_the_last_look_is_given_back_too() {
+    let world = world(160);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let first = reader.next().await.unwrap().unwrap();
+        assert!(first.len() <= 10);
+        assert_eq!(reader.finish().await.still_hidden, 0);
+    });
+    assert_eq!(world.depth(), (160, 0));
+}
+
+#[test]
+fn what_came_out_again_meanwhile_is_given_back_by_its_newest_handle() {
+    let world = world(10);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        assert_eq!(reader.next().await.unwrap().unwrap().len(), 10);
+        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        assert_eq!(reader.next().await.unwrap().map(|messages| messages.len()), None, "none of them is new");
+        let coverage = reader.finish().await;
+        assert_eq!(
+            coverage,
+            Coverage { seen: 10, approximate: 10, complete: true, still_hidden: 0, unreadable: 0 }
+        );
+    });
+    assert_eq!(world.depth(), (10, 0));
+}
+
+#[test]
+fn what_came_out_again_meanwhile_is_deleted_by_its_newest_handle() {
+    let world = world(10);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = reader.next().await.unwrap().unwrap();
+        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        assert_eq!(reader.next().await.unwrap().map(|messages| messages.len()), None);
+        // SQS says "done" of an older handle, and deletes nothing.
+        assert_eq!(reader.delete(&messages.iter().collect::<Vec<_>>()).await, [const { Ok(()) }; 10]);
+        reader.finish().await;
+    });
+    assert_eq!(world.depth(), (0, 0));
+}
+
+#[test]
+fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_back_too() {
+    let world = world_of((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
+    let queue = Garbled::queue(&world.queue);
+    world.clock.block_on(async {
+        let reader = Reader::new(&queue, &world.clock).await.unwrap();
+        let coverage = reader.finish().await;
+        assert_eq!((coverage.seen, coverage.unreadable, coverage.still_hidden), (10, 150, 0));
+    });
+    assert_eq!(world.depth(), (160, 0));
+}

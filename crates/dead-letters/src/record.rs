@@ -1,0 +1,185 @@
+//! A dead letter, as people and filters see it.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use chrono::SecondsFormat;
+use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
+use redeliver_core::envelope::Envelope;
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::PastFailure;
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::MessageSchema;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
+pub const UNANNOTATED: &str = "UNANNOTATED";
+
+/// Compiled once: a DLQ may hold a hundred thousand messages.
+static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
+
+/// Levels of a body that a filter can walk through without the end of its stack; our own messages have at most 128.
+const FILTERED_LEVELS_MAX: usize = 1000;
+
+/// A message of a DLQ, ours or not.
+#[derive(Clone, Debug)]
+pub struct DeadLetterRecord {
+    /// As it was received.
+    pub message: ReceivedMessage,
+    /// `ErrorType`, or [`UNANNOTATED`].
+    pub error_type: String,
+    /// `ErrorDetails`; empty where there are none.
+    pub error_details: String,
+    /// Our document, where there is one.
+    pub dead_letter: Option<DeadLetter>,
+    /// What groups it with its like.
+    pub fingerprint: String,
+    /// What its body says, where the body is one of our messages.
+    pub metadata: Option<Told>,
+}
+
+/// What a message's metadata says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// `message_id` as it is written.
+    pub message_id: String,
+    /// The higher one of `redrive_generation` and what the final record tells: a message that was given up without a re-send
+    /// does not say it in its body. 0 where there is none.
+    pub generation: u32,
+    /// `retry_attempt`; 0 where there is none.
+    pub retry_attempt: u32,
+    /// The last failures, newest last.
+    pub retry_history: Vec<PastFailure>,
+}
+
+/// What a filter works on.
+#[derive(Serialize)]
+struct Document<'a> {
+    message_id: &'a str,
+    sent_at: String,
+    error_type: &'a str,
+    error_details: &'a str,
+    attempts: Option<u32>,
+    fingerprint: &'a str,
+    attributes: BTreeMap<&'a str, String>,
+    body: Body<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body<'a> {
+    Json(&'a RawValue),
+    Text(&'a str),
+}
+
+impl DeadLetterRecord {
+    /// Reads what there is to read.
+    #[must_use]
+    pub fn new(message: ReceivedMessage) -> Self {
+        let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
+        // Anybody may name an attribute `ErrorType`: ours has one of seven values, and stands on what the annotator wrote, which
+        // has no `Failure` any more.
+        let is_raw = message.attributes.contains_key(FAILURE);
+        let error_type =
+            text(ERROR_TYPE).filter(|code| !is_raw && DeadLetterReason::from_code(code).is_some());
+        let error_details = error_type.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned();
+        let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
+        let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
+        let fingerprint = match &dead_letter {
+            Some(ours) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
+            _ => fingerprint(&error_type, "", &error_details),
+        };
+        let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope, generation));
+        Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
+    }
+
+    /// Retries made, where that is known.
+    #[must_use]
+    pub fn attempts(&self) -> Option<u32> {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
+        ours.or_else(|| self.metadata.as_ref().map(|told| told.retry_attempt))
+    }
+
+    /// When it was first sent, as far as is known: by our document, else by SQS.
+    #[must_use]
+    pub fn first_sent(&self) -> Timestamp {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
+        ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
+    }
+
+    /// The message's id: its own where it has one, else SQS's.
+    #[must_use]
+    pub fn message_id(&self) -> &str {
+        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |told| &told.message_id)
+    }
+
+    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
+    /// fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in earnest, is text.
+    #[must_use]
+    pub fn document(&self) -> String {
+        let attributes = self.message.attributes.iter();
+        let document = Document {
+            message_id: self.message_id(),
+            sent_at: self.message.sent_at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            error_type: &self.error_type,
+            error_details: &self.error_details,
+            attempts: self.attempts(),
+            fingerprint: &self.fingerprint,
+            attributes: attributes
+                .map(|(name, attribute)| (name.as_str(), plain(&attribute.value)))
+                .collect(),
+            body: match serde_json::from_str(&self.message.body) {
+                Ok(json) if levels_at_most(&self.message.body) <= FILTERED_LEVELS_MAX => Body::Json(json),
+                _ => Body::Text(&self.message.body),
+            },
+        };
+        serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
+    }
+}
+
+/// An attribute's value as text; bytes in base64.
+#[must_use]
+pub fn plain(value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::Text(text) => text.clone(),
+        AttributeValue::Binary(bytes) => {
+            use base64::Engine as _;
+            base64::engine::general_purpose::STANDARD.encode(bytes)
+        }
+    }
+}
+
+/// As the schema of `DeadLetter` has it; what anybody else wrote there may be of any length.
+fn is_fingerprint(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// How deep the text is nested, or deeper: brackets in strings are counted too.
+fn levels_at_most(text: &str) -> usize {
+    let (mut open, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'{' | b'[' => open += 1,
+            b'}' | b']' => open = open.saturating_sub(1),
+            _ => continue,
+        }
+        most = most.max(open);
+    }
+    most
+}
+
+fn told(envelope: &Envelope<'_>, generation: Option<u32>) -> Told {
+    let metadata = &envelope.metadata;
+    Told {
+        message_id: metadata.message_id_text.clone(),
+        generation: metadata.generation().max(generation.unwrap_or(0)),
+        retry_attempt: metadata.retry_attempt,
+        retry_history: metadata.retry_history.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use redeliver_core::annotation::Cause;
+use redeliver_core::failure::Stage;
+use redeliver_core::message::{Attribute, Attributes};
+
+use super::*;
+use crate::Filter;
+
+fn record(body: &str, attributes: Attributes) -> DeadLetterRecord {
+    DeadLetterRecord::new(ReceivedMessage {
+        sqs_message_id: "sqs-1".to_owned(),
+        receipt_handle: "handle".to_owned(),
+        body: body.to_owned(),
+        attributes,
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: String::new(),
+    })
+}
+
+#[test]
+fn a_filter_survives_a_body_of_a_million_brackets() {
+    let deep = record(&format!("{}{}", "[".repeat(500_000), "]".repeat(500_000)), Attributes::new());
+    let filter = Filter::new(r#".body | type == "string""#).unwrap();
+    assert!(filter.matches("m", deep.document()).unwrap());
+    let nested = record(&format!("{}{}", "[".repeat(1000), "]".repeat(1000)), Attributes::new());
+    let filter = Filter::new(r#"(.body | type == "array") and (tostring | length > 2000)"#).unwrap();
+    assert!(filter.matches("m", nested.document()).unwrap());
+}
+
+#[test]
+fn a_fingerprint_that_cannot_be_ours_does_not_count() {
+    let with = |fingerprint: &str| {
+        let ours = DeadLetter {
+            stage: Stage::FailedMessageProcessor,
+            cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), unverified: false },
+            attempts: None,
+            redrive_generation: None,
+            first_sent_time: None,
+            dead_lettered_at: "1970-01-01T00:00:00Z".to_owned(),
+            source_queue_arn: None,
+            sqs_message_id: "m".to_owned(),
+            fingerprint: fingerprint.to_owned(),
+            folded_attributes: Default::default(),
+        };
+        let document = serde_json::to_string(&ours).unwrap();
+        record("x", [(DEAD_LETTER.to_owned(), Attribute::string(document))].into()).fingerprint
+    };
+    assert_eq!(with("0123456789abcdef"), "0123456789abcdef");
+    assert_eq!(with(&"x".repeat(100_000)), fingerprint(UNANNOTATED, "", ""));
+}
+
+#[test]
+fn the_history_is_told() {
+    let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
+    let told = record(body, Attributes::new()).metadata.unwrap();
+    assert_eq!((told.retry_attempt, told.retry_history.len(), told.retry_history[0].attempt), (1, 1, 0));
+}

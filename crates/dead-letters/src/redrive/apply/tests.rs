@@ -1,0 +1,397 @@
+mod copies;
+mod deletions;
+mod edits;
+mod failing;
+mod runs;
+mod slow;
+mod stopped;
+mod unanswered;
+mod watched;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::Stage;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::{
+    Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
+};
+use redeliver_core::packing::pack;
+use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_embedded::{
+    Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
+};
+use redeliver_testing::Killed;
+use redeliver_testing::altered::{Altered, Slow};
+use serde_json::Value;
+
+use super::*;
+use crate::redrive::{Edit, Ending, Limits, Plan, Progress};
+use crate::{Filter, Pick};
+
+struct World {
+    clock: VirtualClock,
+    sqs: EmbeddedSqs,
+    dlq: EmbeddedQueue,
+    source: EmbeddedQueue,
+    journal: PathBuf,
+    limits: Limits,
+}
+
+const WATCH: Duration = Duration::from_secs(90);
+const NO_LIMITS: Limits = Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: WATCH };
+
+impl World {
+    /// A DLQ with these messages, an empty source queue, no journal.
+    fn new(messages: Vec<Content>) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("redrive-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+        let sqs = EmbeddedSqs::new(clock.clone(), 7);
+        let (dlq, source) = clock.block_on(async {
+            let dlq = sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
+            let source = sqs.create_queue("source", &QueueSettings::default()).await.unwrap();
+            (dlq, source)
+        });
+        let world =
+            Self { clock, sqs, dlq, source, journal: std::env::temp_dir().join(name), limits: NO_LIMITS };
+        world.put(&world.dlq, messages);
+        world
+    }
+
+    fn put(&self, queue: &EmbeddedQueue, messages: Vec<Content>) {
+        let messages: Vec<_> =
+            messages.into_iter().map(|content| OutgoingMessage::new(content).unwrap()).collect();
+        self.clock.block_on(async {
+            for batch in pack(&messages) {
+                assert!(queue.send_batch(batch).await.iter().all(Result::is_ok));
+            }
+        });
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(&self.journal, "plan", "dlq", "source").unwrap()
+    }
+
+    /// Runs it to its end.
+    fn apply(&self, plan: &Plan) -> Result<Report, RedriveError> {
+        self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
+    }
+
+    fn redrive<'a>(&'a self, plan: &'a Plan) -> Redrive<'a, EmbeddedQueue, EmbeddedQueue, VirtualClock> {
+        Redrive {
+            dlq: &self.dlq,
+            source: &self.source,
+            clock: &self.clock,
+            plan,
+            limits: self.limits,
+            interrupted: &|| false,
+            progress: &|_| {},
+        }
+    }
+
+    /// Runs it, and kills it after so many polls, if it has not ended before; whether it died.
+    fn dies(&self, plan: &Plan, polls: u32) -> bool {
+        let mut journal = self.journal();
+        let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
+        let Redrive { clock, limits, interrupted, progress, .. } = self.redrive(plan);
+        let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
+        let future = Box::pin(redrive.apply(&mut journal));
+        let died = clock.block_on(Killed { future, polls }).is_none();
+        // What the dead program held comes back by itself.
+        clock.block_on(clock.sleep(Duration::from_secs(600)));
+        died
+    }
+
+    /// Takes out all that is visible.
+    fn take(&self, queue: &EmbeddedQueue) -> Vec<ReceivedMessage> {
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        self.clock.block_on(async {
+            let mut all = Vec::new();
+            loop {
+                let messages = queue.receive(request).await.unwrap();
+                if messages.is_empty() {
+                    return all;
+                }
+                let handles: Vec<_> = messages.iter().map(|message| message.receipt_handle.clone()).collect();
+                queue.delete_batch(&handles).await;
+                all.extend(messages);
+            }
+        })
+    }
+
+    fn depths(&self) -> (u64, u64) {
+        self.clock.block_on(async {
+            (self.dlq.depth().await.unwrap().total(), self.source.depth().await.unwrap().total())
+        })
+    }
+
+    fn fail(&self, action: Action, scope: Scope, when: When, injection: Injection) {
+        let rule = FaultRule { action, queue: None, scope, when, injection };
+        self.sqs.set_faults(FaultPlan::new(3).with(rule));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _was_not_written = std::fs::remove_file(&self.journal);
+    }
+}
+
+fn slow<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> Altered<Slow<'a>> {
+    Altered(Slow { queue, clock })
+}
+
+fn everything() -> Plan {
+    Plan { max_generation: 3, ..Plan::default() }
+}
+
+fn id(n: usize) -> String {
+    format!("{n:08}-0000-4000-8000-000000000000")
+}
+
+/// The n-th dead letter: exhausted, with an attribute of its producer's.
+fn dead(n: usize) -> Content {
+    dead_in_generation(n, "")
+}
+
+fn dead_in_generation(n: usize, generation: &str) -> Content {
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{}", "retry_attempt":5,{generation} "tenant":"a"}},"data":{{"n":{n}, "x":1.50}}}}"#,
+        id(n)
+    );
+    let record = DeadLetter {
+        stage: Stage::FailedMessageProcessor,
+        cause: Cause {
+            error_type: "HttpStatus.503".to_owned(),
+            message: "down".to_owned(),
+            unverified: false,
+        },
+        attempts: Some(5),
+        redrive_generation: None,
+        first_sent_time: None,
+        dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
+        source_queue_arn: None,
+        sqs_message_id: "m".to_owned(),
+        fingerprint: if n.is_multiple_of(2) { "0000000000000000" } else { "1111111111111111" }.to_owned(),
+        folded_attributes: BTreeMap::new(),
+    };
+    let producer = Attributes::from([
+        ("tenant".to_owned(), Attribute::string("t1")),
+        (
+            "bytes".to_owned(),
+            Attribute { data_type: "Binary.x".to_owned(), value: AttributeValue::Binary(vec![0, 255]) },
+        ),
+    ]);
+    let reason = DeadLetterReason::RetryAttemptExceeded;
+    let annotation = Annotation { reason, details: "Max retry attempts 5 exceeded".to_owned(), record };
+    let attributes = annotate(&producer, body.len(), &annotation);
+    Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
+}
+
+#[test]
+fn a_redriven_message_starts_afresh_with_its_bytes_and_attributes_and_without_ours() {
+    let world = World::new(vec![dead(1)]);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.staying_count(), report.is_covered()), (1, 0, true));
+    let [message] = world.take(&world.source).try_into().unwrap();
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50}}}}"#,
+        id(1)
+    );
+    assert_eq!(message.body, body);
+    assert_eq!(message.attributes.keys().collect::<Vec<_>>(), ["bytes", "tenant"]);
+    assert_eq!(message.attributes["bytes"].value, AttributeValue::Binary(vec![0, 255]));
+    assert_eq!(message.message_group_id.as_deref(), Some("g"));
+    assert_eq!(world.depths(), (0, 0));
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_says_what_would_go() {
+    let world = World::new(
+        (0..30).map(dead).chain([Content { body: "foreign".to_owned(), ..Content::default() }]).collect(),
+    );
+    let report = world.clock.block_on(world.redrive(&everything()).dry_run()).unwrap();
+    assert_eq!((report.planned, report.sent, report.staying_count()), (30, 0, 1));
+    assert_eq!(world.depths(), (31, 0));
+    assert!(!world.journal.exists());
+}
+
+#[test]
+fn selections_combine() {
+    let world = World::new((0..20).map(dead).collect());
+    let plan = Plan {
+        pick: Pick::new(
+            Some("0000000000000000".to_owned()),
+            [id(2), id(3), id(12), id(4)],
+            Some(Filter::new(".body.data.n < 10").unwrap()),
+        ),
+        ..everything()
+    };
+    let report = world.apply(&plan).unwrap();
+    assert_eq!((report.sent, report.not_selected), (2, 18), "2 and 4: even, below 10 and named");
+    let sent: Vec<_> =
+        world.take(&world.source).iter().map(|message| message.body.contains(r#""n":3"#)).collect();
+    assert_eq!(sent, [false, false]);
+    assert_eq!(world.depths().0, 18);
+}
+
+#[test]
+fn what_comes_back_again_and_again_is_parked() {
+    let world = World::new(vec![
+        dead_in_generation(1, r#""redrive_generation":3,"#),
+        dead_in_generation(2, r#""redrive_generation":2,"#),
+    ]);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.staying_count()), (1, 1));
+    let staying = &report.json()["staying"][0];
+    let reason = "parked: was sent back 3 times already (--max-generation)";
+    assert_eq!((&staying["reason"], &staying["count"]), (&reason.into(), &1.into()));
+    assert!(world.take(&world.source)[0].body.contains(r#""redrive_generation":3"#));
+}
+
+#[test]
+fn a_message_that_was_given_up_without_a_re_send_is_sent_back_in_the_next_generation() {
+    // Its body tells of no generation: the console moved it twice, and it failed for good each time.
+    let mut moved = dead(1);
+    let document = moved.attributes["DeadLetter"]
+        .text()
+        .unwrap()
+        .replace(r#""dead_lettered_at""#, r#""redrive_generation":2,"dead_lettered_at""#);
+    moved.attributes.insert("DeadLetter".to_owned(), Attribute::string(document.clone()));
+    let mut parked = dead(2);
+    let document = document.replace(r#""redrive_generation":2"#, r#""redrive_generation":3"#);
+    parked.attributes.insert("DeadLetter".to_owned(), Attribute::string(document));
+    let world = World::new(vec![moved, parked]);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.staying_count()), (1, 1), "parked at 3");
+    assert!(world.take(&world.source)[0].body.contains(r#""redrive_generation":3"#));
+}
+
+#[test]
+fn no_message_is_lost_and_copies_are_counted_when_the_program_dies_at_any_moment() {
+    const MESSAGES: usize = 23;
+    let mut deaths = 0;
+    for polls in 1.. {
+        let world = World::new((0..MESSAGES).map(dead).collect());
+        let died = world.dies(&everything(), polls);
+        let report = world.apply(&everything()).unwrap();
+        assert!(report.is_covered(), "{polls}: {report:?}");
+
+        let mut copies: BTreeMap<String, u64> = BTreeMap::new();
+        for message in world.take(&world.source) {
+            let body: Value = serde_json::from_str(&message.body).unwrap();
+            *copies.entry(body["metadata"]["message_id"].to_string()).or_default() += 1;
+        }
+        let total: u64 = copies.values().sum();
+        assert_eq!(copies.len(), MESSAGES, "killed after {polls} polls: something is lost");
+        assert!(total - MESSAGES as u64 <= report.possible_copies, "{polls}: {copies:?} {report:?}");
+        assert_eq!(world.depths(), (0, 0), "killed after {polls} polls");
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 20, "it died {deaths} times only");
+}
+
+#[test]
+fn a_send_that_fails_leaves_its_message_and_the_next_run_sends_it() {
+    let world = World::new((0..40).map(dead).collect());
+    world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(0.3), Injection::Sender);
+    let first = world.apply(&everything()).unwrap();
+    assert!(first.sent < 40 && first.staying_count() > 0, "{first:?}");
+    assert_eq!(world.depths(), (40 - first.sent, first.sent));
+    world.sqs.set_faults(FaultPlan::new(3));
+    let second = world.apply(&everything()).unwrap();
+    assert_eq!((first.sent + second.sent, second.possible_copies), (40, 0), "a refusal is an answer");
+    assert_eq!(world.depths(), (0, 40));
+}
+
+#[test]
+fn a_deletion_that_fails_is_made_later_without_another_send() {
+    let world = World::new((0..10).map(dead).collect());
+    world.fail(Action::DeleteMessageBatch, Scope::Entry, When::Numbers(vec![2, 5]), Injection::Sender);
+    let first = world.apply(&everything()).unwrap();
+    let second = world.apply(&everything()).unwrap();
+    assert_eq!((first.sent, second.sent), (10, 0));
+    assert_eq!(first.deleted_only + second.deleted_only, 2);
+    assert_eq!(world.depths(), (0, 10));
+}
+
+#[test]
+fn it_keeps_to_the_rate_and_to_the_number_in_all() {
+    let mut world = World::new((0..45).map(dead).collect());
+    world.limits = Limits { rate: Some(10), max: 40, ..NO_LIMITS };
+    let before = world.clock.now();
+    let report = world.apply(&everything()).unwrap();
+    let seconds = (world.clock.now() - before).as_seconds_f64();
+    assert_eq!(report.sent, 40);
+    assert!((4.0..6.0).contains(&seconds), "40 at 10 a second took {seconds} s");
+    assert_eq!(world.depths(), (5, 40));
+}
+
+#[test]
+fn it_stops_when_too_many_come_straight_back() {
+    let world = World::new((0..500).map(dead).collect());
+    let plan = everything();
+    let mut journal = world.journal();
+    let redrive = world.redrive(&plan);
+    // A target that is still broken: whatever is sent is in the DLQ again a second later, one generation older.
+    let broken = async {
+        loop {
+            world.clock.sleep(Duration::from_secs(1)).await;
+            let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+            while let Ok(messages) = world.source.receive(request).await
+                && !messages.is_empty()
+            {
+                let handles: Vec<_> = messages.iter().map(|message| message.receipt_handle.clone()).collect();
+                let back: Vec<_> = messages
+                    .into_iter()
+                    .map(|message| {
+                        let content = Content { body: message.body, ..Content::default() };
+                        OutgoingMessage::new(content).unwrap()
+                    })
+                    .collect();
+                for batch in pack(&back) {
+                    world.dlq.send_batch(batch).await;
+                }
+                world.source.delete_batch(&handles).await;
+            }
+        }
+    };
+    let report = world.clock.block_on(async {
+        let apply = pin!(redrive.apply(&mut journal));
+        match futures_util::future::select(apply, pin!(broken)).await {
+            futures_util::future::Either::Left((report, _)) => report.unwrap(),
+            futures_util::future::Either::Right(_) => unreachable!("it never ends"),
+        }
+    });
+    assert_eq!(report.early, Some(Early::Stopped), "{report:?}");
+    assert_eq!((report.sent, report.came_back_count()), (50, 50), "only the pilot");
+    assert_eq!(world.depths(), (500, 0));
+}
+
+#[test]
+fn a_journal_in_use_or_of_another_plan_is_refused_and_a_torn_last_line_is_not() {
+    let world = World::new(vec![dead(1)]);
+    let held = world.journal();
+    let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
+    assert!(error.to_string().contains("is in use: another redrive"), "{error}");
+    drop(held);
+    let error = Journal::open(&world.journal, "another", "dlq", "source").unwrap_err();
+    assert!(error.to_string().contains("belongs to another redrive"), "{error}");
+    let mut text = std::fs::read_to_string(&world.journal).unwrap();
+    text.push_str(r#"{"intent":{"sqs_mess"#);
+    std::fs::write(&world.journal, &text).unwrap();
+    assert_eq!(world.apply(&everything()).unwrap().sent, 1);
+    std::fs::write(&world.journal, "rubbish\n").unwrap();
+    let error = Journal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
+    assert!(error.to_string().contains("line 1 is not a journal entry"), "{error}");
+}

@@ -1,0 +1,167 @@
+//! Which messages may be there twice, and how fast they go, where SQS refuses, is slow, or hands out no more.
+
+use std::sync::Mutex;
+
+use redeliver_core::ports::QueueDepth;
+
+use super::*;
+use redeliver_testing::altered::Full;
+
+/// Of one queue, each request or entry that the rule picks.
+fn fail(world: &World, queue: &EmbeddedQueue, action: Action, injection: Injection) {
+    let queue = Some(queue.arn().to_owned());
+    let rule = FaultRule { action, queue, scope: Scope::Entry, when: When::Chance(1.0), injection };
+    world.sqs.set_faults(FaultPlan::new(3).with(rule));
+}
+
+impl World {
+    fn healthy(&self) {
+        self.sqs.set_faults(FaultPlan::new(3));
+    }
+
+    /// Runs it to its end; also when each round was over, in milliseconds since the first one.
+    fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (Report, Vec<i64>) {
+        let rounds = Mutex::new(Vec::new());
+        let plan = everything();
+        let Redrive { dlq, clock, limits, interrupted, .. } = self.redrive(&plan);
+        let progress = |_| rounds.lock().unwrap().push(clock.now());
+        let redrive = Redrive { dlq, source, clock, plan: &plan, limits, interrupted, progress: &progress };
+        let report = clock.block_on(redrive.apply(&mut self.journal())).unwrap();
+        let rounds = rounds.into_inner().unwrap();
+        let since_first = rounds.iter().map(|at| (*at - rounds[0]).num_milliseconds()).collect();
+        (report, since_first)
+    }
+}
+
+#[test]
+fn what_had_no_answer_may_be_there_twice_once_it_is_sent_again_and_what_was_refused_is_not() {
+    for (injection, copies) in
+        [(Injection::LostRequest, 5), (Injection::LostAnswer, 5), (Injection::Sender, 0)]
+    {
+        let world = World::new((0..5).map(dead).collect());
+        fail(&world, &world.source, Action::SendMessageBatch, injection);
+        let first = world.apply(&everything()).unwrap();
+        // Delivery itself sends once more what has no answer.
+        assert_eq!(
+            (first.sent, first.staying_count(), first.possible_copies),
+            (0, 5, copies),
+            "{injection:?}"
+        );
+        assert_eq!(world.depths().0, 5);
+        world.healthy();
+        let second = world.apply(&everything()).unwrap();
+        assert_eq!((second.sent, second.possible_copies), (5, copies), "{injection:?}");
+        assert_eq!(world.depths().0, 0);
+    }
+}
+
+#[test]
+fn what_was_sent_and_cannot_be_deleted_is_neither_sent_again_nor_counted_as_deleted() {
+    for injection in [Injection::Sender, Injection::Throttled, Injection::LostRequest] {
+        let world = World::new((0..10).map(dead).collect());
+        fail(&world, &world.dlq, Action::DeleteMessageBatch, injection);
+        let told = |report: Report| (report.sent, report.deleted_only, report.possible_copies);
+        assert_eq!(told(world.apply(&everything()).unwrap()), (10, 0, 0), "{injection:?}");
+        assert_eq!(told(world.apply(&everything()).unwrap()), (0, 0, 0), "{injection:?}");
+        assert_eq!(world.depths(), (10, 10));
+        world.healthy();
+        assert_eq!(told(world.apply(&everything()).unwrap()), (0, 10, 0), "{injection:?}");
+        assert_eq!(world.depths(), (0, 10));
+    }
+}
+
+#[test]
+fn a_round_begins_a_second_after_the_one_before_however_long_its_sends_take_or_whether_they_are_refused() {
+    let mut world = World::new((0..40).map(dead).collect());
+    world.limits.rate = Some(10);
+    let slow = slow(&world.source, &world.clock);
+    let (report, rounds) = world.timed(&slow);
+    assert_eq!((report.sent, rounds), (40, vec![0, 1000, 2000, 3000]));
+
+    let mut world = World::new((0..40).map(dead).collect());
+    world.limits.rate = Some(10);
+    fail(&world, &world.source, Action::SendMessageBatch, Injection::Sender);
+    let (report, rounds) = world.timed(&world.source);
+    assert_eq!((report.sent, report.staying_count(), rounds), (0, 40, vec![0, 1000, 2000, 3000]));
+}
+
+#[test]
+fn what_somebody_else_holds_is_for_another_pass() {
+    for sent_before in [false, true] {
+        let world = World::new((0..30).map(dead).collect());
+        if sent_before {
+            fail(&world, &world.dlq, Action::DeleteMessageBatch, Injection::Sender);
+            assert_eq!(world.apply(&everything()).unwrap().sent, 30);
+            world.healthy();
+        }
+        // Hidden for two seconds; a pass that finds no more ends after its last wait of one.
+        world.clock.block_on(async {
+            let request =
+                Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(2) };
+            for _ in 0..2 {
+                assert_eq!(world.dlq.receive(request).await.unwrap().len(), 10);
+            }
+            world.clock.sleep(Duration::from_millis(800)).await;
+        });
+        let report = world.apply(&everything()).unwrap();
+        let expected = if sent_before { (0, 30) } else { (30, 0) };
+        assert_eq!((report.sent, report.deleted_only), expected);
+        assert!(report.is_covered());
+        assert_eq!((report.possible_copies, world.depths()), (0, (0, 30)));
+    }
+}
+
+#[test]
+fn at_the_limit_in_flight_it_goes_on_pass_by_pass() {
+    let world = World::new((0..100).map(dead).collect());
+    let full = Full { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
+    let dlq = Altered(full);
+    let plan = everything();
+    let Redrive { source, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
+    let redrive = Redrive { dlq: &dlq, source, clock, plan, limits, interrupted, progress };
+    let report = clock.block_on(redrive.apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.possible_copies, report.is_covered()), (100, 0, true), "{report:?}");
+    assert_eq!(world.depths(), (0, 100));
+}
+
+#[test]
+fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_and_deleted() {
+    let mut world = World::new((0..160).map(dead).collect());
+    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    // Nothing can be hidden for longer than the two minutes of its receive.
+    fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
+    assert_eq!(
+        (world.depths(), Ending::of(&report, u64::MAX).code()),
+        ((0, 160), 0),
+        "what was sent is gone"
+    );
+}
+
+#[test]
+fn what_somebody_else_has_taken_out_meanwhile_is_not_sent_too() {
+    let mut world = World::new((0..160).map(dead).collect());
+    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is visible.
+    fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
+    let plan = everything();
+    let (redrive, mut journal) = (world.redrive(&plan), world.journal());
+    let console = async {
+        world.clock.sleep(Duration::from_secs(125)).await;
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let mut taken = 0;
+        while let messages = world.dlq.receive(request).await.unwrap()
+            && !messages.is_empty()
+        {
+            taken += messages.len() as u64;
+            let handles: Vec<_> = messages.iter().map(|message| message.receipt_handle.clone()).collect();
+            world.dlq.delete_batch(&handles).await;
+        }
+        taken
+    };
+    let (report, taken) =
+        world.clock.block_on(async { futures_util::join!(redrive.apply(&mut journal), console) });
+    assert!(taken > 0, "it shows nothing");
+    assert_eq!((report.unwrap().sent + taken, world.depths().0), (160, 0), "{taken} were taken");
+}

@@ -1,0 +1,52 @@
+//! Sent, and still in the DLQ: the next tool that comes along would send it again.
+
+use super::*;
+
+impl World {
+    fn delete_fails(&self, when: When, injection: Injection) {
+        let (action, scope) = (Action::DeleteMessageBatch, Scope::Entry);
+        self.sqs.set_faults(FaultPlan::new(3).with(FaultRule {
+            action,
+            queue: None,
+            scope,
+            when,
+            injection,
+        }));
+    }
+}
+
+/// Sent, only deleted, sent and not deleted, and the exit code.
+fn told(report: &Report) -> (u64, u64, Option<u64>, u8) {
+    (
+        report.sent,
+        report.deleted_only,
+        report.json()["not_deleted"].as_u64(),
+        Ending::of(&report, u64::MAX).code(),
+    )
+}
+
+#[test]
+fn a_role_that_may_not_delete_sends_one_round_is_told_so_and_sends_none_twice() {
+    let world = World::new((0..200).map(dead).collect());
+    world.delete_fails(When::Chance(1.0), Injection::Sender);
+    let first = world.apply(&everything()).unwrap();
+    assert_eq!(told(&first), (50, 0, Some(50), 6));
+    assert_eq!(first.watched, None, "nobody waits for what is not gone on with");
+    assert_eq!(
+        told(&world.apply(&everything()).unwrap()),
+        (0, 0, Some(50), 6),
+        "and the next run sends none"
+    );
+    assert_eq!(world.depths(), (200, 50));
+    world.sqs.set_faults(FaultPlan::new(3));
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (150, 50, Some(0), 0));
+    assert_eq!(world.depths(), (0, 200));
+}
+
+#[test]
+fn a_single_deletion_that_fails_is_made_in_the_same_run() {
+    let world = World::new((0..30).map(dead).collect());
+    world.delete_fails(When::Numbers(vec![2, 5]), Injection::Sender);
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (30, 2, Some(0), 0));
+    assert_eq!(world.depths(), (0, 30));
+}

@@ -1,0 +1,97 @@
+//! What `--edit` changes, and what `--new-id` does to the key of what it changes.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use super::*;
+
+#[test]
+fn an_edit_replaces_what_it_changes_and_the_original_is_in_the_journal() {
+    let world = World::new(vec![dead(1)]);
+    let plan = Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), ..everything() };
+    let report = world.apply(&plan).unwrap();
+    assert_eq!((report.sent, report.edited), (1, 1));
+    let [message] = world.take(&world.source).try_into().unwrap();
+    assert!(message.body.ends_with(r#""data":{"n":1, "x":1.50,"fixed":true}}"#), "{}", message.body);
+    let journal = std::fs::read_to_string(&world.journal).unwrap();
+    let intent: Value = serde_json::from_str(journal.lines().nth(2).unwrap()).unwrap();
+    assert_eq!(intent["intent"]["original_body"], dead(1).body.as_str());
+}
+
+/// An edit after which an API that remembers ids must take the message for another one.
+fn edited_under_a_new_id() -> Plan {
+    Plan { edit: Some(Edit::new(".body.data.fixed = true").unwrap()), new_id: true, ..everything() }
+}
+
+#[test]
+fn an_edited_message_gets_a_new_id_and_both_ids_are_told() {
+    let world = World::new(vec![dead(1)]);
+    let planned = world.clock.block_on(world.redrive(&edited_under_a_new_id()).dry_run()).unwrap();
+    let report = world.apply(&edited_under_a_new_id()).unwrap();
+    let [message] = world.take(&world.source).try_into().unwrap();
+    // SHA-256 of the old id, generation 1 and the edited message, as a UUID of version 8.
+    let new_id = "13073b62-e742-8fcf-ad8f-78775534ec5e";
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{new_id}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50,"fixed":true}}}}"#
+    );
+    assert_eq!(message.body, body, "and every other byte as it came");
+    for report in [planned, report] {
+        let told = serde_json::json!({ "count": 1, "examples": [{ "old": id(1), "new": new_id }] });
+        assert_eq!(report.json()["new_ids"], told);
+    }
+    let journal = std::fs::read_to_string(&world.journal).unwrap();
+    let intent: Value = serde_json::from_str(journal.lines().nth(2).unwrap()).unwrap();
+    let ids = (&intent["intent"]["message_id"], &intent["intent"]["old_message_id"]);
+    assert_eq!(ids, (&Value::from(new_id), &Value::from(id(1))));
+}
+
+#[test]
+fn what_comes_straight_back_under_its_new_id_is_known_again() {
+    let world = World::new(vec![dead(1)]);
+    let (mut journal, plan) = (world.journal(), edited_under_a_new_id());
+    // A run that came to its end would have forgotten it: then it may be sent back once more.
+    let sent = Cell::new(0);
+    let (interrupted, progress) = (|| sent.get() > 0, |_| sent.set(1));
+    let interrupted = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
+    assert_eq!((report.sent, report.early), (1, Some(Early::Interrupted)));
+    let [message] = world.take(&world.source).try_into().unwrap();
+    let sent = DeadLetterRecord::new(message).metadata.unwrap();
+    assert!(journal.came_back(&sent.message_id, sent.generation));
+    assert!(!journal.came_back(&id(1), sent.generation), "the old one is another message's now");
+}
+
+#[test]
+fn a_message_that_the_edit_does_not_change_keeps_its_id() {
+    let world = World::new(vec![dead(1), dead(2)]);
+    let edit = "if .body.data.n == 1 then .body.data.fixed = true else . end";
+    let plan = Plan { edit: Some(Edit::new(edit).unwrap()), new_id: true, ..everything() };
+    let report = world.apply(&plan).unwrap();
+    assert_eq!((report.sent, report.edited, report.new_ids), (2, 1, 1));
+    let kept = world.take(&world.source).into_iter().filter(|message| message.body.contains(&id(2)));
+    assert_eq!(kept.count(), 1);
+}
+
+#[test]
+fn copies_and_the_run_that_finishes_an_interrupted_one_come_to_the_same_new_id() {
+    const MESSAGES: usize = 3;
+    let mut copies_seen = 0;
+    for polls in 1.. {
+        let world = World::new((0..MESSAGES).map(dead).collect());
+        let died = world.dies(&edited_under_a_new_id(), polls);
+        world.apply(&edited_under_a_new_id()).unwrap();
+        let sent = world.take(&world.source);
+        let ids: BTreeSet<_> = sent
+            .iter()
+            .map(|message| {
+                serde_json::from_str::<Value>(&message.body).unwrap()["metadata"]["message_id"].to_string()
+            })
+            .collect();
+        assert_eq!(ids.len(), MESSAGES, "killed after {polls} polls: {ids:?}");
+        copies_seen += sent.len() - MESSAGES;
+        if !died {
+            break;
+        }
+    }
+    assert!(copies_seen > 0, "no death made a copy: it shows nothing");
+}

@@ -1,0 +1,56 @@
+//! What cannot go on tells what it has done until then.
+
+use super::*;
+
+#[test]
+fn a_dlq_that_fails_in_the_middle_takes_the_report_of_what_was_sent_with_it_into_no_grave() {
+    let world = World::new((0..400).map(dead).collect());
+    // The first pass is under way, and then the credentials expire.
+    world.fail(
+        Action::ReceiveMessage,
+        Scope::Request,
+        When::Numbers((12..=5000).collect()),
+        Injection::Sender,
+    );
+    let report = world.apply(&everything()).unwrap();
+    assert!(report.sent > 0, "{report:?}");
+    assert!(matches!(&report.early, Some(Early::Failed(error)) if error.contains("dlq")), "{report:?}");
+    assert_eq!((Ending::of(&report, u64::MAX).code(), report.json()["complete"].as_bool()), (2, Some(false)));
+    world.sqs.set_faults(FaultPlan::new(3));
+    world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+    let rest = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent + rest.sent, Ending::of(&rest, u64::MAX).code()), (400, 0), "{rest:?}");
+    assert_eq!(world.depths(), (0, 400));
+}
+
+#[test]
+fn what_fails_before_anything_is_done_is_an_error_and_nothing_else() {
+    let world = World::new((0..3).map(dead).collect());
+    world.fail(Action::ReceiveMessage, Scope::Request, When::Chance(1.0), Injection::Sender);
+    assert!(matches!(world.apply(&everything()), Err(RedriveError::Reader(_))));
+}
+
+#[test]
+fn a_role_that_may_not_send_tries_a_hundred_and_not_all_of_the_dlq() {
+    for count in [100, 500] {
+        let mut world = World::new((0..count).map(dead).collect());
+        world.limits.watch = Duration::ZERO;
+        world.fail(Action::SendMessageBatch, Scope::Entry, When::Chance(1.0), Injection::Sender);
+        let report = world.apply(&everything()).unwrap();
+        assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
+        assert_eq!((Ending::of(&report, u64::MAX).code(), &report.json()["complete"]), (2, &false.into()));
+        let Some(Early::Failed(why)) = report.early else { panic!("{report:?}") };
+        assert!(why.starts_with("100 sends in a row failed, the last one with "), "{why}");
+        assert_eq!(world.depths(), (count as u64, 0));
+    }
+}
+
+#[test]
+fn refusals_between_sends_that_are_taken_end_nothing() {
+    let mut world = World::new((0..300).map(dead).collect());
+    world.limits.watch = Duration::ZERO;
+    let refused = When::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
+    world.fail(Action::SendMessageBatch, Scope::Entry, refused, Injection::Sender);
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
+}

@@ -1,0 +1,74 @@
+//! Several runs with one journal: it tells which did what.
+
+use super::*;
+
+/// The entries, each by its kind.
+fn lines(world: &World) -> Vec<(String, Value)> {
+    let text = std::fs::read_to_string(&world.journal).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+    lines.map(|entry: serde_json::Map<_, _>| entry.into_iter().next().unwrap()).collect()
+}
+
+fn count(lines: &[(String, Value)], kind: &str) -> u64 {
+    lines.iter().filter(|(found, _)| found == kind).count() as u64
+}
+
+#[test]
+fn the_journal_of_a_run_that_was_killed_at_any_moment_tells_what_the_next_one_did() {
+    const MESSAGES: u64 = 15;
+    let mut deaths = 0;
+    for polls in 1.. {
+        let world = World::new((0..MESSAGES as usize).map(dead).collect());
+        let died = {
+            let plan = everything();
+            let mut journal = world.journal();
+            let (dlq, source) = (slow(&world.dlq, &world.clock), slow(&world.source, &world.clock));
+            let Redrive { clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
+            let redrive = Redrive { dlq: &dlq, source: &source, clock, plan, limits, interrupted, progress };
+            let future = Box::pin(redrive.apply(&mut journal));
+            world.clock.block_on(Killed { future, polls }).is_none()
+        };
+        world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
+        let second = world.apply(&everything()).unwrap();
+        assert_eq!(Ending::of(&second, u64::MAX).code(), 0, "killed after {polls} polls: {second:?}");
+
+        let lines = lines(&world);
+        let begun: Vec<_> =
+            lines.iter().enumerate().filter(|(_, (kind, _))| kind == "run").map(|(at, _)| at).collect();
+        let [_, second_begun] = begun[..] else { panic!("killed after {polls} polls: {begun:?}") };
+        let (first, of_second) = lines.split_at(second_begun);
+        assert_eq!(count(of_second, "sent"), second.sent, "killed after {polls} polls");
+        assert_eq!(count(first, "sent") + second.sent, MESSAGES, "killed after {polls} polls");
+        assert_eq!(count(&lines, "deleted"), MESSAGES, "killed after {polls} polls");
+        assert_eq!(count(first, "ended"), u64::from(!died), "killed after {polls} polls");
+        let (kind, ended) = lines.last().unwrap();
+        let told = serde_json::json!({ "sent": second.sent, "not_deleted": 0, "exit_code": 0 });
+        assert_eq!((kind.as_str(), ended), ("ended", &told));
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 20, "it died {deaths} times only");
+}
+
+#[test]
+fn what_comes_back_from_a_killed_run_is_a_dead_letter_like_any_other_for_the_next() {
+    let world = World::new((0..60).map(dead).collect());
+    let plan = everything();
+    let killed = {
+        let mut journal = world.journal();
+        let interrupted = std::cell::Cell::new(false);
+        let ask = || interrupted.get();
+        let progress = |_| interrupted.set(true);
+        let redrive = Redrive { interrupted: &ask, progress: &progress, ..world.redrive(&plan) };
+        world.clock.block_on(redrive.apply(&mut journal)).unwrap()
+    };
+    assert_eq!((killed.sent, killed.early), (50, Some(Early::Interrupted)));
+    // All of them fail for good, and nobody has counted that.
+    let failed = world.take(&world.source);
+    world.clock.block_on(world.again(&world.dlq, failed, 0));
+    let next = world.apply(&plan).unwrap();
+    assert_eq!((next.sent, next.came_back_count(), next.early), (60, 0, None));
+    assert_eq!(world.depths(), (0, 60));
+}

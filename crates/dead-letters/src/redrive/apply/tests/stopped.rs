@@ -1,0 +1,78 @@
+//! What a run answers for: its own messages, and all that it was to send.
+
+use futures_util::future::{Either, select};
+
+use super::*;
+
+impl World {
+    /// Runs it while the source queue's messages are treated like this, again and again.
+    pub(super) fn apply_while(
+        &self,
+        plan: &Plan,
+        mut treated: impl AsyncFnMut(Vec<ReceivedMessage>),
+    ) -> Report {
+        let (redrive, mut journal) = (self.redrive(plan), self.journal());
+        let consumer = async {
+            loop {
+                self.clock.sleep(Duration::from_secs(1)).await;
+                let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+                while let Ok(messages) = self.source.receive(request).await
+                    && !messages.is_empty()
+                {
+                    let handles: Vec<_> =
+                        messages.iter().map(|message| message.receipt_handle.clone()).collect();
+                    treated(messages).await;
+                    self.source.delete_batch(&handles).await;
+                }
+            }
+        };
+        self.clock.block_on(async {
+            match select(pin!(redrive.apply(&mut journal)), pin!(consumer)).await {
+                Either::Left((report, _)) => report.unwrap(),
+                Either::Right(_) => unreachable!("it never ends"),
+            }
+        })
+    }
+
+    /// Sends messages' bodies to a queue, to be seen after `delay`.
+    pub(super) async fn again(&self, queue: &EmbeddedQueue, messages: Vec<ReceivedMessage>, delay: u64) {
+        let delay = redeliver_core::limits::DelaySeconds::new(delay).unwrap();
+        let again = messages.into_iter().map(|message| {
+            OutgoingMessage::new(Content { body: message.body, delay, ..Content::default() }).unwrap()
+        });
+        for batch in pack(&again.collect::<Vec<_>>()) {
+            queue.send_batch(batch).await;
+        }
+    }
+}
+
+#[test]
+fn what_came_back_from_a_run_that_stopped_is_sent_by_the_next_run_and_is_not_its_failure() {
+    let world = World::new((0..60).map(dead).collect());
+    let plan = everything();
+    let first = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
+    assert_eq!((first.sent, first.came_back_count(), Ending::of(&first, u64::MAX).code()), (50, 50, 5));
+    assert_eq!(world.depths(), (60, 0));
+    // The cause is gone now.
+    let second = world.apply(&plan).unwrap();
+    assert_eq!((second.sent, second.came_back_count(), Ending::of(&second, u64::MAX).code()), (60, 0, 0));
+    assert_eq!(world.depths(), (0, 60));
+}
+
+#[test]
+fn what_came_back_and_stays_is_never_told_as_done() {
+    let mut world = World::new((0..60).map(dead).collect());
+    world.limits.stop_after_failures_percent = 100;
+    let plan = everything();
+    let report = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
+    assert_eq!((report.sent, report.came_back_count() >= 50), (60, true));
+    assert_eq!(Ending::of(&report, u64::MAX).code(), 1, "{report:?}");
+}
+
+#[test]
+fn a_redrive_of_at_most_no_message_sends_none() {
+    let mut world = World::new((0..3).map(dead).collect());
+    world.limits.max = 0;
+    assert_eq!(world.apply(&everything()).unwrap().sent, 0);
+    assert_eq!(world.depths(), (3, 0));
+}

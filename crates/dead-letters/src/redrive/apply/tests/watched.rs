@@ -1,0 +1,112 @@
+//! The pilot: what is seen of it, and for how long.
+
+use redeliver_core::limits::DelaySeconds;
+
+use super::*;
+
+#[test]
+fn messages_that_fail_and_wait_for_a_retry_stop_it_although_none_has_come_back_yet() {
+    let world = World::new((0..500).map(dead).collect());
+    let plan = everything();
+    // The default policy: a re-send after up to 900 s, five times, before anything is dead-lettered again.
+    let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (50, 5), "{report:?}");
+    assert_eq!(world.depths(), (450, 50));
+}
+
+#[test]
+fn messages_that_are_done_do_not_stop_it() {
+    let world = World::new((0..500).map(dead).collect());
+    let plan = everything();
+    let report = world.apply_while(&plan, async |_| ());
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
+}
+
+#[test]
+fn the_report_tells_what_was_watched_and_what_was_seen() {
+    let world = World::new((0..100).map(dead).collect());
+    let plan = everything();
+    // Of the first ten one is given up and three wait for a retry; the rest is done.
+    let mut taken = 0;
+    let report = world.apply_while(&plan, async |mut messages| {
+        taken += messages.len();
+        if taken == messages.len() {
+            world.again(&world.dlq, vec![messages.remove(0)], 0).await;
+            world.again(&world.source, messages.drain(..3).collect(), 900).await;
+        }
+    });
+    let told = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
+    assert_eq!((report.sent, report.json()["watched"].clone()), (100, told));
+    assert_eq!(Ending::of(&report, u64::MAX), Ending::Left);
+}
+
+#[test]
+fn it_waits_as_long_as_it_is_told_to_and_not_at_all_for_zero() {
+    for (seconds, waited) in [(0, 0), (5, 5), (90, 90), (900, 900)] {
+        let mut world = World::new((0..100).map(dead).collect());
+        world.limits.watch = Duration::from_secs(seconds);
+        let plan = everything();
+        let sent = std::cell::RefCell::new(Vec::new());
+        let progress = |progress| {
+            if let Progress::Sent(count) = progress {
+                sent.borrow_mut().push((count, world.clock.now()));
+            }
+        };
+        let redrive = Redrive { progress: &progress, ..world.redrive(&plan) };
+        let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
+        match sent.borrow()[..] {
+            [(100, _)] => assert_eq!(seconds, 0),
+            [(50, first), (100, second)] => {
+                // Reading the DLQ takes two seconds at most: the last long polls are in vain.
+                let waits = waited..=waited + 4 + 2 * i64::from(seconds > 15);
+                assert!(waits.contains(&(second - first).num_seconds()), "{seconds}: {}", second - first);
+            }
+            ref other => panic!("{other:?}"),
+        }
+        assert_eq!(report.watched.map(|watched| watched.seconds), (seconds > 0).then_some(seconds));
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_watch_within_a_second() {
+    let world = World::new((0..100).map(dead).collect());
+    let plan = everything();
+    let began = std::cell::Cell::new(None);
+    let interrupted =
+        || began.get().is_some_and(|began| world.clock.now() >= began + Duration::from_secs(20));
+    let progress = |progress| {
+        if matches!(progress, Progress::Watching(_)) && began.get().is_none() {
+            began.set(Some(world.clock.now()));
+        }
+    };
+    let redrive = Redrive { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
+    let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX)), (50, Ending::Interrupted));
+    let watched = world.clock.now() - began.get().unwrap();
+    assert!((20..=22).contains(&watched.num_seconds()), "{watched}");
+}
+
+#[test]
+fn what_waited_before_is_no_failure_of_the_pilot() {
+    let world = World::new((0..500).map(dead).collect());
+    let delay = DelaySeconds::new(900).unwrap();
+    world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
+    let plan = everything();
+    let report = world.apply_while(&plan, async |_| ());
+    assert_eq!((report.sent, Ending::of(&report, u64::MAX).code()), (500, 0), "{report:?}");
+}
+
+#[test]
+fn what_waits_is_judged_at_the_end_only_since_sqs_counts_late() {
+    let world = World::new((0..500).map(dead).collect());
+    let plan = everything();
+    // More than 20 % wait at the first look, after 15 seconds, and are done when it ends.
+    let mut retried = 0;
+    let report = world.apply_while(&plan, async |messages| {
+        if retried < 20 {
+            retried += messages.len();
+            world.again(&world.source, messages, 30).await;
+        }
+    });
+    assert_eq!((retried, report.sent, Ending::of(&report, u64::MAX).code()), (20, 500, 0), "{report:?}");
+}

@@ -1,0 +1,53 @@
+//! How a redrive ends.
+
+use super::report::{Early, Report};
+
+/// How a redrive ended, as `redeliver redrive --help` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// All that was picked is sent back and deleted.
+    Done,
+    /// Something that was picked stays.
+    Left,
+    /// Not all of the DLQ was seen.
+    NotSeen,
+    /// Too much of what was sent has failed again.
+    Stopped,
+    /// It could not go on; what was done until then is in the report.
+    Failed,
+    /// Something is in both queues.
+    NotDeleted,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl Ending {
+    /// Of a run with this report, if at most so many were to be sent.
+    #[must_use]
+    pub fn of(report: &Report, max: u64) -> Self {
+        match report.early {
+            // First: whoever does not know it makes copies.
+            _ if report.not_deleted > 0 => Self::NotDeleted,
+            Some(Early::Failed(_)) => Self::Failed,
+            Some(Early::Interrupted) => Self::Interrupted,
+            Some(Early::Stopped) => Self::Stopped,
+            None if !report.is_covered() && report.sent < max => Self::NotSeen,
+            None if report.staying_count() + report.came_back_count() > 0 => Self::Left,
+            None => Self::Done,
+        }
+    }
+
+    /// The exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Left => 1,
+            Self::Failed => 2,
+            Self::NotSeen => 4,
+            Self::Stopped => 5,
+            Self::NotDeleted => 6,
+            Self::Interrupted => 130,
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What would be sent back, and what not: one decision a message, pure.
+
+use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
+use redeliver_core::attributes::arrived;
+use redeliver_core::limits::DelaySeconds;
+use redeliver_core::message::{Attributes, Content, OutgoingMessage};
+use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
+use redeliver_core::schema::MessageSchema;
+use redeliver_core::value;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use uuid::{Builder, Uuid};
+
+use crate::edit::splice;
+use crate::{DeadLetterRecord, Filter, FilterError, Pick, UNANNOTATED};
+
+/// What is done to which messages.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Which ones.
+    pub pick: Pick,
+    /// What is changed.
+    pub edit: Option<Edit>,
+    /// What the edit changes gets a new `message_id`.
+    pub new_id: bool,
+    /// What was sent back so often is not sent back again.
+    pub max_generation: u32,
+    /// What the edited message must be, besides a message.
+    pub schema: MessageSchema,
+}
+
+/// What becomes of one message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It is not selected.
+    NotSelected,
+    /// It is sent back.
+    Send(Box<SendBack>),
+    /// It is selected but stays; a sentence says why.
+    Stays(Reason),
+}
+
+/// A message on its way back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SendBack {
+    /// As it is sent.
+    pub message: OutgoingMessage,
+    /// Its own id; where it got a new one, that.
+    pub message_id: String,
+    /// The id that it had, where it got a new one.
+    pub old_message_id: Option<String>,
+    /// Its new generation.
+    pub generation: u32,
+    /// Whether `--edit` changed it.
+    pub edited: bool,
+}
+
+/// Why a selected message stays.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It would be dead-lettered again at once.
+    NotAMessage(String),
+    /// It comes back again and again.
+    Parked(u32),
+    /// The edit must not be made.
+    EditRefused(String),
+    /// SQS would refuse it.
+    NotSendable(String),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotAMessage(why) => write!(formatter, "would be dead-lettered again at once: {why}"),
+            Self::Parked(generation) => {
+                write!(formatter, "parked: was sent back {generation} times already (--max-generation)")
+            }
+            Self::EditRefused(why) => write!(formatter, "the edit is refused: {why}"),
+            Self::NotSendable(why) => write!(formatter, "SQS would refuse it: {why}"),
+        }
+    }
+}
+
+/// `--edit`.
+#[derive(Debug)]
+pub struct Edit {
+    change: Filter,
+    /// The same document through the same writer, unchanged.
+    identity: Filter,
+}
+
+impl Edit {
+    /// Compiles a filter.
+    ///
+    /// # Errors
+    /// With the place where it is wrong.
+    pub fn new(text: &str) -> Result<Self, FilterError> {
+        Ok(Self { change: Filter::new(text)?, identity: Filter::new(".")? })
+    }
+}
+
+impl Plan {
+    /// What becomes of a message.
+    ///
+    /// # Errors
+    /// If a filter fails on it.
+    pub fn decide(&self, record: &DeadLetterRecord) -> Result<Verdict, FilterError> {
+        if !self.pick.picks(record)? {
+            return Ok(Verdict::NotSelected);
+        }
+        let generation = record.metadata.as_ref().map_or(0, |told| told.generation);
+        if generation >= self.max_generation.min(GENERATION_MAX) {
+            return Ok(Verdict::Stays(Reason::Parked(generation)));
+        }
+        let Some(edit) = &self.edit else {
+            return Ok(self.send_back(record, &record.message.body, None));
+        };
+        let body = match edited(edit, record)? {
+            Ok(body) => body,
+            Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
+        };
+        if !self.new_id || body == record.message.body {
+            return Ok(self.send_back(record, &body, None));
+        }
+        let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1);
+        Ok(self.send_back(record, &body, Some(old_id)))
+    }
+
+    fn send_back(&self, record: &DeadLetterRecord, body: &str, old_message_id: Option<String>) -> Verdict {
+        let envelope = match self.schema.parse(body) {
+            Ok(envelope) => envelope,
+            Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
+        };
+        let told = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let content = Content {
+            body: envelope.with_next_generation(told),
+            attributes: producer_attributes(record),
+            message_group_id: record.message.message_group_id.clone(),
+            trace_header: record.message.trace_header.clone(),
+            delay: DelaySeconds::ZERO,
+        };
+        match OutgoingMessage::new(content) {
+            Ok(message) => Verdict::Send(Box::new(SendBack {
+                message,
+                message_id: envelope.metadata.message_id_text.clone(),
+                old_message_id,
+                generation: envelope.metadata.clone().into_next_generation(told).generation(),
+                edited: body != record.message.body,
+            })),
+            Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
+        }
+    }
+}
+
+/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off by
+/// their names.
+fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
+    let arrived = arrived(record.message.attributes.clone());
+    let mut producer = arrived.producer;
+    if !arrived.came_back && record.error_type != UNANNOTATED {
+        producer.remove(ERROR_TYPE);
+        producer.remove(ERROR_DETAILS);
+    }
+    producer
+}
+
+/// Of `--edit .body.data`, which picks where it should change.
+const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such \
+                                 as `.body.data.currency = \"EUR\"`";
+
+/// The body with what the edit changed in it; the inner error says why the edit must not be made.
+fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
+    let id = &record.message.sqs_message_id;
+    let read = |text: &str| value::read(text).unwrap_or_default();
+    let before = read(&edit.identity.edit(id, record.document())?);
+    let after = read(&edit.change.edit(id, record.document())?);
+    let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {
+        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
+    };
+    if document.keys().any(|name| !changed.contains_key(name)) {
+        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
+    }
+    let body = changed.remove("body").unwrap_or_default();
+    if let Some(name) =
+        document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
+    {
+        return Ok(Err(format!("it changes .{name}; only .body can be changed")));
+    }
+    if !(body.is_object() && document["body"].is_object()) {
+        return Ok(Err("the body is not a JSON object, before or after".to_owned()));
+    }
+    let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
+    let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
+    if let Some(name) = kept.into_iter().find(|name| ours(&body, name) != ours(&document["body"], name)) {
+        return Ok(Err(format!("it changes /metadata/{name}, which stays as it is")));
+    }
+    Ok(Ok(splice(&record.message.body, &document["body"], &body)))
+}
+
+/// The body with a new `message_id`, and the one that it had: SQS's where it had none that is a UUID.
+///
+/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
+/// same: from the old id, the new generation and what the producer's part of the message is after the edit.
+fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
+    let before = value::read(body).unwrap_or_default();
+    let own = before["metadata"]["message_id"].as_str();
+    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
+    let mut after = before.clone();
+    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
+        let new_id =
+            derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
+        metadata.insert("message_id".to_owned(), new_id.to_string().into());
+    }
+    (splice(body, &before, &after), old_id)
+}
+
+/// Without what redeliver writes: copies of a message differ in that.
+fn of_the_producer(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
+    }
+    body
+}
+
+fn derived_id(old_id: &str, generation: u32, content: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), content] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::attributes::FoldedAttributes;
+use redeliver_core::failure::Stage;
+use redeliver_core::limits::MESSAGE_BYTES_MAX;
+use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::DataSchema;
+
+use super::*;
+use crate::Filter;
+
+const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
+
+fn record(body: &str) -> DeadLetterRecord {
+    DeadLetterRecord::new(ReceivedMessage {
+        sqs_message_id: "sqs-1".to_owned(),
+        receipt_handle: "handle".to_owned(),
+        body: body.to_owned(),
+        attributes: Attributes::from([
+            ("tenant".to_owned(), Attribute::string("t1")),
+            ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
+            ("ErrorDetails".to_owned(), Attribute::string("/data is missing")),
+        ]),
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: "arn:aws:sqs:eu-west-1:000000000000:dlq".to_owned(),
+    })
+}
+
+fn valid() -> DeadLetterRecord {
+    record(&format!(
+        r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":2}},"data":{{"n":-0,"big":1e400}}}}"#
+    ))
+}
+
+fn plan(edit: &str) -> Plan {
+    Plan { edit: Some(Edit::new(edit).unwrap()), max_generation: 3, ..Plan::default() }
+}
+
+fn sent(verdict: Verdict) -> Content {
+    match verdict {
+        Verdict::Send(send_back) => send_back.message.into_content(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
+    let content = sent(plan(".body.data.fixed = 1").decide(&valid()).unwrap());
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":-0,"big":1e400,"fixed":1}}}}"#
+    );
+    assert_eq!(content.body, body);
+    assert_eq!(
+        content.attributes.keys().collect::<Vec<_>>(),
+        ["tenant"],
+        "without a DeadLetter, by their names"
+    );
+}
+
+/// What the plan sends back of a final record with these attributes.
+fn sent_back(attributes: Attributes) -> Attributes {
+    let message = ReceivedMessage { attributes, ..valid().message };
+    sent(Plan { max_generation: 3, ..Plan::default() }.decide(&DeadLetterRecord::new(message)).unwrap())
+        .attributes
+}
+
+#[test]
+fn a_raw_record_keeps_its_producers_attributes_whatever_they_are_called() {
+    let own = Attributes::from([
+        (ERROR_TYPE.to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
+        (ERROR_DETAILS.to_owned(), Attribute::string("mine")),
+    ]);
+    let failure = r#"{"type":"Panic","details":"the target panicked","kind":"transient","verdict":"RETRY_ATTEMPT_EXCEEDED"}"#;
+    let mut raw = own.clone();
+    raw.insert("Failure".to_owned(), Attribute::string(failure));
+    assert_eq!(sent_back(raw), own);
+}
+
+#[test]
+fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
+    let own = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
+    let annotation = Annotation {
+        reason: DeadLetterReason::RetryAttemptExceeded,
+        details: "Max retry attempts 5 exceeded".to_owned(),
+        record: DeadLetter {
+            stage: Stage::FailedMessageProcessor,
+            cause: Cause { error_type: "Panic".to_owned(), message: String::new(), unverified: false },
+            attempts: Some(5),
+            redrive_generation: None,
+            first_sent_time: None,
+            dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+            source_queue_arn: None,
+            sqs_message_id: "m".to_owned(),
+            fingerprint: "0123456789abcdef".to_owned(),
+            folded_attributes: FoldedAttributes::new(),
+        },
+    };
+    let annotated =
+        |left: usize| annotate(&own, MESSAGE_BYTES_MAX - attributes_size(&own) - left, &annotation);
+    assert_eq!(annotated(100), own);
+    assert_eq!(annotated(1000).len(), 3);
+    for left in [0, 100, 1000] {
+        assert_eq!(sent_back(annotated(left)), own, "{left}");
+    }
+}
+
+#[test]
+fn an_edit_keeps_objects_with_the_names_that_the_json_library_keeps_for_itself() {
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":[{{"$serde_json::private::Number":"1"}},1]}}}}"#
+    );
+    let edited = sent(plan(".body.data.a[1] = 2").decide(&record(&body)).unwrap());
+    let data = r#""data":{"a":[{"$serde_json::private::Number":"1"},2]}}"#;
+    assert!(edited.body.ends_with(data), "{}", edited.body);
+}
+
+#[test]
+fn an_edit_that_changes_nothing_is_no_edit() {
+    let Verdict::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
+    assert!(!send_back.edited);
+}
+
+#[test]
+fn an_edit_may_mend_an_invalid_message_and_its_result_is_validated() {
+    let invalid = record(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":[]}}"#));
+    assert_eq!(
+        Plan { max_generation: 3, ..Plan::default() }.decide(&invalid).unwrap(),
+        Verdict::Stays(Reason::NotAMessage("/data is not of type \"object\"".to_owned()))
+    );
+    let mended = sent(plan(".body.data = {}").decide(&invalid).unwrap());
+    assert!(mended.body.ends_with(r#""data":{}}"#), "{}", mended.body);
+
+    let schema = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
+    let with_schema = Plan { schema: MessageSchema::new(Some(schema)), ..plan(".body.data.x = 1") };
+    assert!(matches!(with_schema.decide(&valid()).unwrap(), Verdict::Stays(Reason::NotAMessage(_))));
+}
+
+#[test]
+fn an_edit_of_what_is_not_to_be_edited_is_refused() {
+    for (edit, why) in [
+        (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which stays as it is"),
+        ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which stays as it is"),
+        (".attributes.tenant = 2", "it changes .attributes; only .body can be changed"),
+        ("1", NOT_AN_ASSIGNMENT),
+        (".body", NOT_AN_ASSIGNMENT),
+        (".body.data", NOT_AN_ASSIGNMENT),
+        (".body = 1", "the body is not a JSON object, before or after"),
+    ] {
+        let verdict = plan(edit).decide(&valid()).unwrap();
+        assert_eq!(verdict, Verdict::Stays(Reason::EditRefused(why.to_owned())), "{edit}");
+    }
+}
+
+#[test]
+fn a_body_that_is_no_json_stays_whatever_the_edit() {
+    let verdict = plan(".body = {}").decide(&record("rubbish")).unwrap();
+    let why = "the body is not a JSON object, before or after".to_owned();
+    assert_eq!(verdict, Verdict::Stays(Reason::EditRefused(why)));
+}
+
+#[test]
+fn a_filter_that_fails_ends_it() {
+    let pick = Pick::filtered(Filter::new(".body + 1 | error").unwrap());
+    let plan = Plan { pick, ..Plan::default() };
+    assert!(plan.decide(&valid()).unwrap_err().to_string().contains("fails on message sqs-1"));
+}

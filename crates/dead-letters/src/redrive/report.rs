@@ -1,0 +1,196 @@
+//! What a redrive has done, or would do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redeliver_core::ports::EntryError;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::plan::{Reason, SendBack};
+use crate::{Coverage, DeadLetterRecord};
+
+/// Examples that are shown of each reason.
+const EXAMPLES: usize = 3;
+/// Reasons that are told apart; a reason names places in the message, so there may be as many as messages.
+const REASONS: usize = 100;
+
+/// Counts, and examples of what stays.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Would be sent back.
+    pub planned: u64,
+    /// Sent back and confirmed.
+    pub sent: u64,
+    /// Of these, changed by `--edit`.
+    pub edited: u64,
+    /// Of the edited ones, sent under a new `message_id`.
+    pub new_ids: u64,
+    /// Sent back by an earlier run that could not delete them any more: deleted.
+    pub deleted_only: u64,
+    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run and of
+    /// one before it that was killed.
+    pub possible_copies: u64,
+    /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
+    pub not_deleted: u64,
+    /// SQS's last word on that.
+    pub why_not_deleted: Option<String>,
+    /// What was seen of the pilot, where it was watched.
+    pub watched: Option<Watched>,
+    /// Not selected.
+    pub not_selected: u64,
+    /// How much of the DLQ was seen.
+    pub coverage: Option<Coverage>,
+    /// Why it ended before it was done, if it did.
+    pub early: Option<Early>,
+    /// Of what was sent back, or would be.
+    pub by_error_type: BTreeMap<String, u64>,
+    /// Some ids that messages had, and those that they got.
+    pub new_id_examples: Vec<(String, String)>,
+    /// Why, how many, and which for example.
+    pub staying: BTreeMap<String, (u64, Vec<String>)>,
+    /// Messages that this run sent and that are in the DLQ again, by their own ids.
+    pub came_back: BTreeSet<String>,
+}
+
+/// Why a redrive ended before it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// Ctrl-C.
+    Interrupted,
+    /// Too much of what was sent has failed again.
+    Stopped,
+    /// It could not go on, for this reason.
+    Failed(String),
+}
+
+/// What was seen of the pilot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Watched {
+    /// For so long.
+    pub seconds: u64,
+    /// Messages of the pilot.
+    pub sent: u64,
+    /// Of these, in the DLQ again.
+    pub came_back: u64,
+    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so many of
+    /// the pilot have failed and wait for a retry. `None`: SQS did not say.
+    pub waiting: Option<u64>,
+}
+
+impl Report {
+    pub(super) fn would_send(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+        self.planned += 1;
+        self.counted(record, send_back);
+    }
+
+    pub(super) fn sent(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+        self.sent += 1;
+        self.counted(record, send_back);
+    }
+
+    fn counted(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
+        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        self.edited += u64::from(send_back.edited);
+        if let Some(old) = &send_back.old_message_id {
+            self.new_ids += 1;
+            if self.new_id_examples.len() < EXAMPLES {
+                self.new_id_examples.push((old.clone(), send_back.message_id.clone()));
+            }
+        }
+    }
+
+    pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
+        self.stay(sqs_message_id, format!("not sent: {error}"));
+    }
+
+    pub(super) fn no_longer_hidden(&mut self, sqs_message_id: &str) {
+        self.stay(
+            sqs_message_id,
+            "could not be kept hidden from others until its turn: run it again".to_owned(),
+        );
+    }
+
+    pub(super) fn came_back(&mut self, message_id: &str) {
+        self.came_back.insert(message_id.to_owned());
+    }
+
+    /// What stays is counted by the last pass: it sees all of it again.
+    pub(super) fn start_pass(&mut self) {
+        self.not_selected = 0;
+        self.staying.clear();
+    }
+
+    /// Dead letters that are not to be looked at again.
+    pub(super) fn done(&self) -> u64 {
+        self.sent + self.deleted_only
+    }
+
+    /// Whether it looked at all of the DLQ, and was not ended before.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_covered() && self.early.is_none() && self.not_deleted == 0
+    }
+
+    /// Whether all of the DLQ was seen.
+    #[must_use]
+    pub fn is_covered(&self) -> bool {
+        self.coverage.is_some_and(|coverage| coverage.complete)
+    }
+
+    /// Messages that this run sent and that are in the DLQ again.
+    #[must_use]
+    pub fn came_back_count(&self) -> u64 {
+        self.came_back.len() as u64
+    }
+
+    /// Selected messages that stay.
+    #[must_use]
+    pub fn staying_count(&self) -> u64 {
+        self.staying.values().map(|(count, _)| count).sum()
+    }
+
+    pub(super) fn stays(&mut self, record: &DeadLetterRecord, reason: &Reason) {
+        self.stay(&record.message.sqs_message_id, reason.to_string());
+    }
+
+    fn stay(&mut self, sqs_message_id: &str, reason: String) {
+        let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
+        let reason = if known { reason } else { "other reasons".to_owned() };
+        let (count, examples) = self.staying.entry(reason).or_default();
+        *count += 1;
+        if examples.len() < EXAMPLES {
+            examples.push(sqs_message_id.to_owned());
+        }
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let staying = self.staying.iter().map(
+            |(reason, (count, examples))| json!({ "reason": reason, "count": count, "examples": examples }),
+        );
+        let failed = if let Some(Early::Failed(why)) = &self.early { Some(why) } else { None };
+        json!({
+            "planned": self.planned,
+            "sent": self.sent,
+            "by_error_type": self.by_error_type,
+            "edited": self.edited,
+            "new_ids": {
+                "count": self.new_ids,
+                "examples": self.new_id_examples.iter().map(|(old, new)| json!({ "old": old, "new": new })).collect::<Vec<_>>(),
+            },
+            "possible_copies": self.possible_copies,
+            "deleted_only": self.deleted_only,
+            "not_deleted": self.not_deleted,
+            "failed": failed,
+            "watched": self.watched,
+            "came_back": self.came_back_count(),
+            "staying": staying.collect::<Vec<_>>(),
+            "not_selected": self.not_selected,
+            "coverage": self.coverage,
+            "complete": self.is_complete(),
+            "stopped": self.early == Some(Early::Stopped),
+            "interrupted": self.early == Some(Early::Interrupted),
+        })
+    }
+}

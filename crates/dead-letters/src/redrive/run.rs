@@ -1,0 +1,278 @@
+//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send → journal →
+//! delete: nothing is deleted before its send is confirmed and on disk.
+
+mod deletions;
+mod round;
+mod watch;
+
+use std::time::Duration;
+
+use chrono::SecondsFormat;
+use redeliver_core::delivery::until;
+use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
+
+use super::ending::Ending;
+use super::journal::{Entry, Journal};
+use super::plan::Verdict;
+use super::report::{Early, Report};
+use super::task::{Limits, Progress, Redrive, RedriveError};
+use crate::{DeadLetterRecord, Reader};
+use deletions::Deletions;
+use round::Going;
+
+/// Messages of one round: some requests at once, and not much to do again after a crash.
+const ROUND: u64 = 100;
+/// Sent before the rest, to see what becomes of them.
+const PILOT: u64 = 50;
+/// So many sends in a row without one that is confirmed: the next would not fare better.
+const SENDS_FAILED_MAX: u64 = 100;
+
+/// A run at work.
+pub(super) struct Run<'r, 'a, D, S, C> {
+    redrive: &'r Redrive<'a, D, S, C>,
+    journal: &'r mut Journal,
+    report: Report,
+    phase: Phase,
+    deletions: Deletions,
+    /// Sends that failed since the last one that did not.
+    sends_failed: u64,
+    /// In this pass: to be sent, and visible to others before its turn came.
+    no_longer_hidden: u64,
+    /// The same in any pass since it was last waited for.
+    comes_out_again: bool,
+    /// Messages that waited with a delay in the source queue before the first was sent, if SQS says it.
+    delayed_before: Option<u64>,
+}
+
+/// What a run is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Deletes what earlier runs have sent. It sends nothing: whoever may not delete would send more and more.
+    Finish,
+    /// Sends the first messages ahead.
+    Pilot,
+    /// Sends all others.
+    Rest,
+}
+
+impl Phase {
+    /// A pilot that is not watched is none.
+    fn of_sending(limits: Limits) -> Self {
+        if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
+    }
+}
+
+/// Why a pass through the DLQ is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pass {
+    AllSeen,
+    PilotIsOut,
+    /// And with it the run.
+    Ended,
+}
+
+impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, C> {
+    pub(super) fn new(redrive: &'r Redrive<'a, D, S, C>, journal: &'r mut Journal) -> Self {
+        let is_left = journal.not_deleted().next().is_some();
+        let phase = if is_left { Phase::Finish } else { Phase::of_sending(redrive.limits) };
+        Self {
+            redrive,
+            journal,
+            report: Report::default(),
+            phase,
+            deletions: Deletions::default(),
+            sends_failed: 0,
+            no_longer_hidden: 0,
+            comes_out_again: false,
+            delayed_before: None,
+        }
+    }
+
+    pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
+        let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+        self.journal.write(&[Entry::Run { at }])?;
+        self.delayed_before = watch::delayed(self.redrive.source).await;
+        let worked = self.work().await;
+        self.report.not_deleted = match self.phase {
+            // It has tried some of them only.
+            Phase::Finish if self.deletions.are_useless() => self.journal.not_deleted().count() as u64,
+            _ => self.deletions.left(),
+        };
+        self.report.why_not_deleted = self.deletions.why_not.take();
+        self.report.possible_copies = self.journal.possible_copies();
+        if let Err(error) = worked {
+            if self.report.done() == 0 {
+                return Err(error);
+            }
+            // What was done until then must be told all the same. To the journal it is a run that was killed.
+            self.report.early = Some(Early::Failed(error.to_string()));
+            return Ok(self.report);
+        }
+        let Report { sent, not_deleted, .. } = self.report;
+        let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
+        self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
+        Ok(self.report)
+    }
+
+    /// Passes, until there is nothing left to do.
+    async fn work(&mut self) -> Result<(), RedriveError> {
+        loop {
+            let done_before = self.report.done();
+            match self.pass().await? {
+                Pass::Ended => return Ok(()),
+                Pass::PilotIsOut => {
+                    self.phase = Phase::Rest;
+                    self.report.early =
+                        watch::watch(self.redrive, self.journal, &mut self.report, self.delayed_before)
+                            .await?;
+                }
+                Pass::AllSeen if self.phase == Phase::Finish => {
+                    self.phase = Phase::of_sending(self.redrive.limits);
+                }
+                Pass::AllSeen if self.is_done() => return Ok(()),
+                // What was hidden from this pass, and what it could not do, is for another one, if that gets anywhere.
+                Pass::AllSeen if self.report.done() > done_before => {}
+                Pass::AllSeen if std::mem::take(&mut self.comes_out_again) => {
+                    self.report.early = watch::wait_for_what_is_hidden(self.redrive).await;
+                }
+                Pass::AllSeen => return Ok(()),
+            }
+            if self.report.early.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.report.is_covered() && self.deletions.left() == 0 && self.no_longer_hidden == 0
+    }
+
+    /// Once through the DLQ. What stays is counted by the last pass: it sees all of it again.
+    async fn pass(&mut self) -> Result<Pass, RedriveError> {
+        self.deletions.start_pass();
+        self.report.start_pass();
+        self.no_longer_hidden = 0;
+        let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
+        let outcome = self.go_through(&mut reader).await;
+        self.report.coverage = Some(reader.finish().await);
+        if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
+            self.deletions.forget_what_is_gone(self.journal)?;
+        }
+        outcome
+    }
+
+    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, RedriveError> {
+        let mut going = Vec::new();
+        loop {
+            if let Some(over) = self.over() {
+                return Ok(over);
+            }
+            let messages = reader.next().await?;
+            let is_last = messages.is_none();
+            let mut sent_before = Vec::new();
+            for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
+                if self.journal.was_sent(&record.message.sqs_message_id) {
+                    sent_before.push(record);
+                } else if self.phase != Phase::Finish {
+                    going.extend(self.sorted(record)?);
+                }
+            }
+            self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
+            while going.len() >= self.round() || (is_last && !going.is_empty()) {
+                if let Some(over) = self.over() {
+                    return Ok(over);
+                }
+                let rest = going.split_off(self.round().min(going.len()));
+                self.send(std::mem::replace(&mut going, rest), reader).await?;
+            }
+            if is_last {
+                return Ok(self.over().unwrap_or(Pass::AllSeen));
+            }
+        }
+    }
+
+    /// A dead letter that goes back; one that does not is counted.
+    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, RedriveError> {
+        if let Some(told) = &record.metadata
+            && self.journal.came_back(&told.message_id, told.generation)
+        {
+            self.report.came_back(&told.message_id);
+            return Ok(None);
+        }
+        match self.redrive.plan.decide(&record)? {
+            Verdict::Send(send_back) => return Ok(Some(Going { record, send_back: *send_back })),
+            Verdict::NotSelected => self.report.not_selected += 1,
+            Verdict::Stays(reason) => self.report.stays(&record, &reason),
+        }
+        Ok(None)
+    }
+
+    /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
+    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), RedriveError> {
+        let Redrive { source, clock, limits, progress, .. } = self.redrive;
+        let started = clock.now();
+        // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
+        let (going, visible): (Vec<_>, Vec<_>) =
+            going.into_iter().partition(|going| reader.is_hidden(&going.record.message));
+        self.no_longer_hidden += visible.len() as u64;
+        self.comes_out_again |= !visible.is_empty();
+        visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
+
+        let count = going.len();
+        let mut confirmed = Vec::with_capacity(count);
+        for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
+            match outcome {
+                Ok(_) => {
+                    self.sends_failed = 0;
+                    self.report.sent(&going.record, &going.send_back);
+                    confirmed.push(going.record);
+                }
+                Err(error) => {
+                    self.sends_failed += 1;
+                    self.report.not_sent(going.id(), &error);
+                    if self.sends_failed >= SENDS_FAILED_MAX {
+                        let why =
+                            format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
+                        self.report.early = Some(Early::Failed(why));
+                    }
+                }
+            }
+        }
+        self.deletions.delete(confirmed, reader, self.journal).await?;
+        progress(Progress::Sent(self.report.sent));
+        if let Some(rate) = limits.rate {
+            let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
+            reader.during(clock.sleep(until(clock.now(), due))).await;
+        }
+        Ok(())
+    }
+
+    /// Whether this is the time to end, or to look.
+    fn over(&mut self) -> Option<Pass> {
+        let limits = self.redrive.limits;
+        let sent = self.report.sent;
+        // Whoever cannot send any more has ended for that, whatever else there is.
+        if self.report.early.is_none() {
+            self.report.early = if (self.redrive.interrupted)() {
+                Some(Early::Interrupted)
+            } else {
+                limits.are_exceeded(self.report.came_back_count(), sent).then_some(Early::Stopped)
+            };
+        }
+        if self.report.early.is_some() || self.deletions.are_useless() || sent >= limits.max {
+            return Some(Pass::Ended);
+        }
+        (self.phase == Phase::Pilot && sent >= PILOT).then_some(Pass::PilotIsOut)
+    }
+
+    /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
+    fn round(&self) -> usize {
+        let limits = self.redrive.limits;
+        let rate = limits.rate.map_or(ROUND, u64::from);
+        let pilot =
+            if self.phase == Phase::Pilot { PILOT.saturating_sub(self.report.sent) } else { u64::MAX };
+        let left = limits.max.saturating_sub(self.report.sent);
+        let round = rate.min(pilot).min(left).clamp(1, ROUND);
+        usize::try_from(round).expect("at most 100")
+    }
+}

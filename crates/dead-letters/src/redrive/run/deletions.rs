@@ -1,0 +1,84 @@
+//! Sent, so to be deleted: what is not stays in both queues, and is told.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::ports::{Clock, Queue};
+
+use crate::redrive::journal::{Entry, Journal, JournalError};
+use crate::{DeadLetterRecord, Reader};
+
+/// So many deletions in a row without one that is confirmed: the next would not fare better.
+const FAILED_MAX: u64 = 10;
+
+/// What a run has deleted, and could not delete.
+#[derive(Debug, Default)]
+pub(super) struct Deletions {
+    /// Sent, by whichever run, and not deleted by this one; with the pass that tried it last.
+    left: BTreeMap<String, u32>,
+    /// The number of the present pass.
+    pass: u32,
+    /// Those that failed since the last one that did not.
+    failed: u64,
+    /// SQS's last word on one that failed.
+    pub(super) why_not: Option<String>,
+}
+
+impl Deletions {
+    pub(super) fn start_pass(&mut self) {
+        self.pass += 1;
+    }
+
+    /// Deletes what is confirmed to be elsewhere; how many are gone. One that is not is deleted by the next pass or run.
+    pub(super) async fn delete<D: Queue, C: Clock>(
+        &mut self,
+        records: Vec<DeadLetterRecord>,
+        reader: &mut Reader<'_, D, C>,
+        journal: &mut Journal,
+    ) -> Result<u64, JournalError> {
+        if records.is_empty() {
+            return Ok(0);
+        }
+        let messages: Vec<_> = records.iter().map(|record| &record.message).collect();
+        let outcomes = reader.delete(&messages).await;
+        let mut deleted = Vec::with_capacity(records.len());
+        for (record, outcome) in records.into_iter().zip(outcomes) {
+            let sqs_message_id = record.message.sqs_message_id;
+            match outcome {
+                Ok(()) => {
+                    self.left.remove(&sqs_message_id);
+                    deleted.push(Entry::Deleted { sqs_message_id });
+                }
+                Err(error) => {
+                    self.failed += 1;
+                    self.left.insert(sqs_message_id, self.pass);
+                    self.why_not = Some(error.to_string());
+                }
+            }
+        }
+        if !deleted.is_empty() {
+            self.failed = 0;
+        }
+        journal.write(&deleted)?;
+        Ok(deleted.len() as u64)
+    }
+
+    /// How many are not done.
+    pub(super) fn left(&self) -> u64 {
+        self.left.len() as u64
+    }
+
+    /// Whether what is sent now would stay in the DLQ, too.
+    pub(super) fn are_useless(&self) -> bool {
+        self.failed >= FAILED_MAX
+    }
+
+    /// After a pass that has seen all: what was sent and is not in the DLQ any more was deleted, although the answer to that
+    /// got lost.
+    pub(super) fn forget_what_is_gone(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
+        let pass = self.pass;
+        self.left.retain(|_, tried| *tried == pass);
+        let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));
+        let gone = gone.map(|id| Entry::Deleted { sqs_message_id: id.to_owned() }).collect::<Vec<_>>();
+        journal.write(&gone)
+    }
+}

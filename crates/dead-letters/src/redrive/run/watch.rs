@@ -1,0 +1,108 @@
+//! What becomes of the pilot.
+//!
+//! Two things can be seen from outside. A message that is given up is in the DLQ again, with its id: that is exact, and a
+//! permanent failure needs seconds for it. A message that fails and is to be retried waits in the source queue with a delay, by
+//! the default policy for up to 15 minutes at a time and five times before it is given up: nobody can receive it meanwhile,
+//! but SQS counts those that wait.
+
+use std::time::Duration;
+
+use redeliver_core::delivery::until;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
+
+use crate::redrive::journal::Journal;
+use crate::redrive::report::{Early, Report, Watched};
+use crate::redrive::task::{Progress, Redrive, RedriveError};
+use crate::{DeadLetterRecord, HIDDEN, Reader};
+
+/// A permanent failure needs a few seconds.
+const FIRST_LOOK: Duration = Duration::from_secs(15);
+/// Between two questions whether to end.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Watches the pilot for as long as it is to be watched, or until too much of it has failed; why the run is to end now, if
+/// it is. `delayed_before` is what waited with a delay before the first was sent.
+pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
+    redrive: &Redrive<'_, D, S, C>,
+    journal: &Journal,
+    report: &mut Report,
+    delayed_before: Option<u64>,
+) -> Result<Option<Early>, RedriveError> {
+    let Redrive { source, clock, limits, .. } = redrive;
+    let (begun, span) = (clock.now(), limits.watch);
+    let first = Some(FIRST_LOOK).filter(|first| *first < span);
+    for look in first.into_iter().chain([span]) {
+        let left = |now| Progress::Watching(until(now, begun + span));
+        if let Some(early) = wait(redrive, begun + look, left).await {
+            return Ok(Some(early));
+        }
+        count_what_came_back(redrive, journal, report).await?;
+        let delayed = delayed(*source).await;
+        let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
+        report.watched = Some(Watched {
+            seconds: look.as_secs(),
+            sent: report.sent,
+            came_back: report.came_back_count(),
+            waiting,
+        });
+        // SQS's counts are up to a minute old: they are worth nothing before the last look.
+        let waiting = waiting.filter(|_| look == span).unwrap_or(0);
+        if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
+            return Ok(Some(Early::Stopped));
+        }
+    }
+    Ok(None)
+}
+
+/// What was to be sent and could no longer be hidden from others comes out again, once it is visible.
+pub(super) async fn wait_for_what_is_hidden<D, S, C: Clock>(redrive: &Redrive<'_, D, S, C>) -> Option<Early> {
+    let end = redrive.clock.now() + HIDDEN;
+    wait(redrive, end, |now| Progress::Waiting(until(now, end))).await
+}
+
+/// Messages that wait in the source queue with a delay, if that is known.
+pub(super) async fn delayed(source: &impl QueueDepth) -> Option<u64> {
+    source.depth().await.ok().map(|depth| depth.delayed)
+}
+
+/// Until then, or an interrupt.
+async fn wait<D, S, C: Clock>(
+    Redrive { clock, interrupted, progress, .. }: &Redrive<'_, D, S, C>,
+    end: Timestamp,
+    left: impl Fn(Timestamp) -> Progress,
+) -> Option<Early> {
+    while clock.now() < end {
+        if interrupted() {
+            return Some(Early::Interrupted);
+        }
+        let now = clock.now();
+        progress(left(now));
+        clock.sleep(until(now, end).min(STEP)).await;
+    }
+    None
+}
+
+/// Looks through the DLQ for messages of this run.
+async fn count_what_came_back<D: Queue, S, C: Clock>(
+    redrive: &Redrive<'_, D, S, C>,
+    journal: &Journal,
+    report: &mut Report,
+) -> Result<(), RedriveError> {
+    let mut reader = Reader::new(redrive.dlq, redrive.clock).await?;
+    let outcome = async {
+        while let Some(messages) = reader.next().await? {
+            for record in messages.into_iter().map(DeadLetterRecord::new) {
+                if let Some(told) = &record.metadata
+                    && journal.came_back(&told.message_id, told.generation)
+                {
+                    report.came_back(&told.message_id);
+                }
+            }
+        }
+        Ok(())
+    };
+    let outcome = outcome.await;
+    reader.finish().await;
+    outcome
+}

@@ -1,0 +1,72 @@
+//! A redrive: what it works on, how far it may go, and how it says how far it is.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::journal::JournalError;
+use super::plan::Plan;
+use crate::{FilterError, ReaderError};
+
+/// A redrive and all that it needs.
+pub struct Redrive<'a, D, S, C> {
+    /// Where dead letters are.
+    pub dlq: &'a D,
+    /// Where they are sent back to.
+    pub source: &'a S,
+    /// The clock.
+    pub clock: &'a C,
+    /// Which ones.
+    pub plan: &'a Plan,
+    /// How fast, how much, and how carefully.
+    pub limits: Limits,
+    /// Whether to end as soon as possible: Ctrl-C.
+    pub interrupted: &'a dyn Fn() -> bool,
+    /// Told how far it is.
+    pub progress: &'a dyn Fn(Progress),
+}
+
+/// How fast, how much, and how carefully.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Messages a second; none: as fast as it goes.
+    pub rate: Option<u32>,
+    /// Messages in all.
+    pub max: u64,
+    /// Ends the run when more than so many percent of what it sent has failed again.
+    pub stop_after_failures_percent: u8,
+    /// How long the pilot is watched before the rest is sent; zero: not at all.
+    pub watch: Duration,
+}
+
+impl Limits {
+    /// Whether more of what was sent has failed again than may.
+    pub(super) fn are_exceeded(self, failed: u64, sent: u64) -> bool {
+        failed.min(sent) * 100 > u64::from(self.stop_after_failures_percent) * sent
+    }
+}
+
+/// How far a redrive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many were sent back.
+    Sent(u64),
+    /// The pilot is watched for so long yet.
+    Watching(Duration),
+    /// For so long yet, what was to be sent may be hidden from it, too.
+    Waiting(Duration),
+}
+
+/// Why a redrive ends early. What was sent, or may have been, is in the journal: a second run goes on from there.
+#[derive(Debug, Error)]
+pub enum RedriveError {
+    /// The DLQ.
+    #[error(transparent)]
+    Reader(#[from] ReaderError),
+    /// The disk.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A filter.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
+}

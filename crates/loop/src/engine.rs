@@ -1,0 +1,303 @@
+//! The loop: feed the source queue, run the three functions side by side, read the final DLQ, until all is settled.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, join_all, select};
+use futures_util::{join, pin_mut};
+use redeliver_core::annotation::ERROR_TYPE;
+use redeliver_core::deletion::delete;
+use redeliver_core::delivery::deliver;
+use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
+use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoked, Queue, Receive};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::polling::poll;
+use crate::topology::INVOCATION_TIMEOUT;
+use crate::{FUNCTION_ARN, Ledger, Topology};
+
+/// Messages fed at once.
+const FEED: usize = 1000;
+/// How long one feeding may take.
+const FEED_TIMEOUT: Duration = Duration::from_secs(60);
+/// Before a receive that failed is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Between two looks at queues that seem to have lost something: longer than SQS's counts lag behind.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+/// Looks at empty queues before what has not come out is called lost.
+const EMPTY_LOOKS: u32 = 3;
+
+/// Why a run cannot go on.
+#[derive(Debug, Error)]
+pub enum LoopError {
+    /// SQS's answer.
+    #[error("{doing}: {error}")]
+    Sqs {
+        /// What was tried.
+        doing: &'static str,
+        /// The answer.
+        error: EntryError,
+    },
+    /// Ctrl-C before the loop began.
+    #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
+    Interrupted {
+        /// Messages whose send is confirmed.
+        confirmed: usize,
+        /// All messages.
+        total: usize,
+    },
+    /// The function could not be invoked.
+    #[error("invoking the function: {0}")]
+    Invoke(#[from] NotInvoked),
+    /// The output file's answer.
+    #[error("the final records cannot be written: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl LoopError {
+    /// What was tried, for SQS's answer to it.
+    pub fn sqs(doing: &'static str) -> impl Fn(EntryError) -> Self {
+        move |error| Self::Sqs { doing, error }
+    }
+}
+
+/// The functions of the loop.
+#[derive(Debug)]
+pub struct Functions<M, F, A> {
+    /// On the source queue: the message-processor, or the async-retry-handler.
+    pub on_source: M,
+    /// On the intermediate DLQ, where there is one.
+    pub failed_message_processor: Option<F>,
+    /// On the annotation queue.
+    pub final_dlq_annotator: A,
+}
+
+/// One run.
+pub struct Engine<'a, Q, C> {
+    /// The queues.
+    pub topology: &'a Topology<Q>,
+    /// The time.
+    pub clock: &'a C,
+    /// What went in and what came out.
+    pub ledger: &'a Mutex<Ledger>,
+    /// Told how many messages have come out.
+    pub progress: &'a dyn Fn(u64),
+    /// Longest long poll.
+    pub wait: Duration,
+    /// Invocations of the function on the source queue at the same time.
+    pub pollers: usize,
+    /// The message, of a final record's body.
+    pub what_went_in: fn(&str) -> &str,
+}
+
+impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
+    /// Sends all messages, unless `stop` completes before.
+    ///
+    /// # Errors
+    /// If SQS refuses one for good, or does not answer for a minute, or if `stop` completed.
+    pub async fn feed(
+        &self,
+        messages: Vec<OutgoingMessage>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), LoopError> {
+        let total = messages.len();
+        let confirmed = Cell::new(0);
+        let sending = self.send_all(messages, &confirmed);
+        pin_mut!(stop, sending);
+        match select(stop, sending).await {
+            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+            Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    /// Invokes the function with each message's body, unless `stop` completes before.
+    ///
+    /// # Errors
+    /// If the record of a failure cannot be sent for a minute, or if `stop` completed.
+    pub async fn invoke(
+        &self,
+        messages: Vec<OutgoingMessage>,
+        invoker: &impl AsyncInvoker,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), LoopError> {
+        let total = messages.len();
+        let confirmed = Cell::new(0);
+        let invoking = async {
+            for message in messages {
+                let payload = &message.content().body;
+                self.ledger().sent(payload);
+                invoker.invoke(FUNCTION_ARN, payload).await?;
+                confirmed.update(|count| count + 1);
+            }
+            Ok(())
+        };
+        pin_mut!(stop, invoking);
+        match select(stop, invoking).await {
+            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+            Either::Right((outcome, _)) => outcome,
+        }
+    }
+
+    async fn send_all(
+        &self,
+        messages: Vec<OutgoingMessage>,
+        confirmed: &Cell<usize>,
+    ) -> Result<(), LoopError> {
+        let mut messages = messages.into_iter().peekable();
+        while messages.peek().is_some() {
+            let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
+            for message in &chunk {
+                self.ledger().sent(&message.content().body);
+            }
+            for outcome in
+                deliver(&self.topology.source, self.clock, self.clock.now() + FEED_TIMEOUT, chunk).await
+            {
+                outcome.map_err(LoopError::sqs("sending the messages"))?;
+                confirmed.update(|count| count + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the functions until every message has come out, until what has not is in no queue either, or until `stop`
+    /// completes. Final records go to `output`.
+    ///
+    /// # Errors
+    /// If a queue cannot be read, or the output cannot be written.
+    pub async fn run<M: Function, F: Function, A: Function>(
+        &self,
+        functions: &Functions<M, F, A>,
+        output: &mut dyn Write,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), LoopError> {
+        let over = Cell::new(self.ledger().is_settled());
+        let Topology { source, intermediate, annotation, .. } = self.topology;
+        let work = async {
+            let (messages, failed, annotated, collected) = join!(
+                self.pump_side_by_side(source, &functions.on_source, &over),
+                async {
+                    match (intermediate, &functions.failed_message_processor) {
+                        (Some(queue), Some(function)) => self.pump(queue, function, &over).await,
+                        _ => Ok(()),
+                    }
+                },
+                self.pump(annotation, &functions.final_dlq_annotator, &over),
+                self.collect(output, &over),
+            );
+            messages.and(failed).and(annotated).and(collected)
+        };
+        let interrupted = async {
+            pin_mut!(stop);
+            let lost = self.until_lost();
+            pin_mut!(lost);
+            select(stop, lost).await;
+        };
+        pin_mut!(work, interrupted);
+        match select(work, interrupted).await {
+            Either::Left((outcome, _)) => outcome,
+            // Whoever is at work finishes it: a record that was handled must be deleted too.
+            Either::Right(((), work)) => {
+                over.set(true);
+                work.await
+            }
+        }
+    }
+
+    async fn pump_side_by_side(
+        &self,
+        queue: &Q,
+        function: &impl Function,
+        over: &Cell<bool>,
+    ) -> Result<(), LoopError> {
+        let pumps = (0..self.pollers).map(|_| self.pump(queue, function, over));
+        join_all(pumps).await.into_iter().collect()
+    }
+
+    async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
+        self.repeat(over, async || {
+            let polled = poll(queue, function, self.clock, self.wait, INVOCATION_TIMEOUT).await;
+            polled.map_err(LoopError::sqs("receiving messages"))
+        })
+        .await
+    }
+
+    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
+    async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
+        let queue = &self.topology.final_dlq;
+        self.repeat(over, async || {
+            let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
+            let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            for record in &records {
+                writeln!(output, "{}", final_record(record))?;
+                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
+                let now = self.clock.now();
+                let body = (self.what_went_in)(&record.body);
+                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
+            }
+            output.flush()?;
+            let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
+            delete(queue, self.clock, &handles).await;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Repeats a step until all is over. What may pass is tried again; what will not ends the whole run.
+    async fn repeat(
+        &self,
+        over: &Cell<bool>,
+        mut step: impl AsyncFnMut() -> Result<(), LoopError>,
+    ) -> Result<(), LoopError> {
+        while !over.get() {
+            match step().await {
+                Ok(()) => {}
+                Err(LoopError::Sqs { error, .. }) if error.fault.is_retryable() => {
+                    self.clock.sleep(PAUSE).await;
+                }
+                Err(error) => {
+                    over.set(true);
+                    return Err(error);
+                }
+            }
+            let ledger = self.ledger();
+            (self.progress)(ledger.settled());
+            if ledger.is_settled() {
+                over.set(true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes when all queues were found empty several times in a row.
+    async fn until_lost(&self) {
+        let mut empty = 0;
+        while empty < EMPTY_LOOKS {
+            self.clock.sleep(BETWEEN_LOOKS).await;
+            let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
+            empty = if is_empty { empty + 1 } else { 0 };
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One line of the output: the body as it is, attributes as plain values.
+fn final_record(record: &ReceivedMessage) -> String {
+    #[derive(Serialize)]
+    struct FinalRecord<'a> {
+        body: &'a str,
+        attributes: BTreeMap<&'a str, Option<&'a str>>,
+    }
+    let attributes =
+        record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
+}
+
+#[cfg(test)]
+mod tests;

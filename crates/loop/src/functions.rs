@@ -1,0 +1,74 @@
+//! How the functions are put together for a run on this machine.
+
+use std::num::NonZeroUsize;
+
+use redeliver_core::decision::HidingQueue;
+use redeliver_core::policy::Policy;
+use redeliver_core::schema::MessageSchema;
+use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
+use redeliver_final_dlq_annotator::FinalDlqAnnotator;
+use redeliver_message_processor::{MessageProcessor, Strategy};
+
+use crate::Topology;
+use crate::topology::{source_retention, visibility_timeout};
+
+/// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
+const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
+
+/// The message-processor: without an intermediate DLQ it hides on the source queue what failed.
+pub fn message_processor<H, Q: Clone, C, O>(
+    topology: &Topology<Q>,
+    handler: H,
+    clock: C,
+    observer: O,
+    schema: MessageSchema,
+    policy: Policy,
+) -> MessageProcessor<H, Q, C, O> {
+    let strategy = match topology.intermediate.clone() {
+        Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
+        None => Strategy::Visibility {
+            source_queue: topology.source.clone(),
+            settings: HidingQueue { visibility_timeout: visibility_timeout(), retention: source_retention() },
+        },
+    };
+    MessageProcessor {
+        handler,
+        strategy,
+        policy,
+        annotation_queue: topology.annotation.clone(),
+        clock,
+        observer,
+        schema,
+        max_concurrency: MAX_CONCURRENCY,
+    }
+}
+
+/// The failed-message-processor, where there is an intermediate DLQ for it.
+pub fn failed_message_processor<Q: Clone, C, O>(
+    topology: &Topology<Q>,
+    clock: C,
+    observer: O,
+    schema: MessageSchema,
+    policy: Policy,
+) -> Option<FailedMessageProcessor<Q, C, O>> {
+    topology.intermediate.clone().map(|intermediate_dlq| FailedMessageProcessor {
+        source_queue: topology.source.clone(),
+        intermediate_dlq,
+        annotation_queue: topology.annotation.clone(),
+        clock,
+        observer,
+        schema,
+        policy,
+        pacer: Pacer::default(),
+    })
+}
+
+/// The final-dlq-annotator.
+pub fn final_dlq_annotator<Q: Clone, C, O>(
+    topology: &Topology<Q>,
+    clock: C,
+    observer: O,
+    schema: MessageSchema,
+) -> FinalDlqAnnotator<Q, C, O> {
+    FinalDlqAnnotator { final_dlq: topology.final_dlq.clone(), clock, observer, schema }
+}

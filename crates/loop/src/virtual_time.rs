@@ -1,0 +1,18 @@
+//! How a run in virtual time begins.
+
+use std::time::Duration;
+
+use redeliver_core::message::Timestamp;
+use redeliver_embedded::VirtualClock;
+
+/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed gives the same bytes.
+const START_SECONDS: i64 = 1_767_225_600;
+
+/// As old as SQS's own counts may be, so that what is paced here is paced so there.
+pub const COUNTS_LAG: Duration = Duration::from_secs(60);
+
+/// The clock of a run, at its start.
+#[must_use]
+pub fn clock() -> VirtualClock {
+    VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default())
+}

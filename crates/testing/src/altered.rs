@@ -1,0 +1,161 @@
+//! Embedded queues that do one thing otherwise than SQS usually does.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::packing::Batch;
+use redeliver_core::ports::{
+    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
+};
+use redeliver_embedded::{EmbeddedQueue, VirtualClock};
+
+/// What is done otherwise.
+pub trait Alteration: Send + Sync {
+    fn queue(&self) -> &EmbeddedQueue;
+
+    /// Makes any request.
+    fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        request
+    }
+
+    fn receive(
+        &self,
+        request: Receive,
+    ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send {
+        self.queue().receive(request)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.queue().take_unreadable()
+    }
+}
+
+/// The queue.
+pub struct Altered<A>(pub A);
+
+impl<A: Alteration> QueueSender for Altered<A> {
+    async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
+        self.0.request(self.0.queue().send_batch(batch)).await
+    }
+}
+
+impl<A: Alteration> VisibilityControl for Altered<A> {
+    async fn change_visibility_batch(
+        &self,
+        entries: &[(String, VisibilitySeconds)],
+    ) -> Vec<EntryOutcome<()>> {
+        self.0.request(self.0.queue().change_visibility_batch(entries)).await
+    }
+}
+
+impl<A: Alteration> QueueDepth for Altered<A> {
+    async fn depth(&self) -> Result<Depth, EntryError> {
+        self.0.request(self.0.queue().depth()).await
+    }
+}
+
+impl<A: Alteration> Queue for Altered<A> {
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.0.request(self.0.receive(request)).await
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        self.0.take_unreadable()
+    }
+
+    async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
+        self.0.request(self.0.queue().delete_batch(handles)).await
+    }
+
+    fn arn(&self) -> &str {
+        self.0.queue().arn()
+    }
+
+    fn url(&self) -> &str {
+        self.0.queue().url()
+    }
+}
+
+/// Requests take time, before and after they are done: there a program can die.
+pub struct Slow<'a> {
+    pub queue: &'a EmbeddedQueue,
+    pub clock: &'a VirtualClock,
+}
+
+impl Alteration for Slow<'_> {
+    fn queue(&self) -> &EmbeddedQueue {
+        self.queue
+    }
+
+    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+        self.clock.sleep(Duration::from_millis(5)).await;
+        let answer = request.await;
+        self.clock.sleep(Duration::from_millis(5)).await;
+        answer
+    }
+}
+
+/// The limit of messages in flight is low.
+pub struct Full<'a> {
+    pub queue: &'a EmbeddedQueue,
+    pub in_flight_max: u64,
+    /// What it answers at the limit.
+    pub code: &'static str,
+    /// Requests to receive so far.
+    pub receives: AtomicU32,
+}
+
+impl Alteration for Full<'_> {
+    fn queue(&self) -> &EmbeddedQueue {
+        self.queue
+    }
+
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        self.receives.fetch_add(1, Ordering::Relaxed);
+        if self.queue.depth().await?.in_flight >= self.in_flight_max {
+            return Err(EntryError { fault: Fault::Throttled, code: self.code.to_owned() });
+        }
+        self.queue.receive(request).await
+    }
+}
+
+/// Messages with the body [`GARBLED`] cannot be understood when they are received.
+pub struct Garbled {
+    queue: EmbeddedQueue,
+    unreadable: Mutex<Vec<Unreadable>>,
+}
+
+/// The body of a message that cannot be understood.
+pub const GARBLED: &str = "garbled";
+
+impl Garbled {
+    pub fn queue(queue: &EmbeddedQueue) -> Altered<Self> {
+        Altered(Self { queue: queue.clone(), unreadable: Mutex::default() })
+    }
+}
+
+impl Alteration for Garbled {
+    fn queue(&self) -> &EmbeddedQueue {
+        &self.queue
+    }
+
+    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+        let messages = self.queue.receive(request).await?;
+        let (garbled, readable): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| message.body == GARBLED);
+        let garbled = garbled.into_iter().map(|message| Unreadable {
+            sqs_message_id: message.sqs_message_id,
+            receipt_handle: message.receipt_handle,
+        });
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).extend(garbled);
+        Ok(readable)
+    }
+
+    fn take_unreadable(&self) -> Vec<Unreadable> {
+        std::mem::take(&mut self.unreadable.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

@@ -1,0 +1,90 @@
+//! Messages of a DLQ: redeliver's own, as the annotator writes them, and somebody else's.
+
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
+use redeliver_core::failure::Stage;
+use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
+use redeliver_core::reason::DeadLetterReason;
+
+/// So many seconds after 1970 began.
+pub fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
+}
+
+/// The id of the message with this number.
+pub fn id(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+/// A message with this body and these attributes.
+pub fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: format!("sqs-{number}"),
+        receipt_handle: format!("handle-{number}"),
+        body: body.to_owned(),
+        attributes,
+        sent_at: Timestamp::UNIX_EPOCH,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: "arn:aws:sqs:us-east-1:000000000000:final-dlq".to_owned(),
+    }
+}
+
+/// A message of somebody else's DLQ.
+pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
+    received(body, Attributes::new(), number)
+}
+
+/// A final record as the annotator writes it.
+pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
+    let reason = DeadLetterReason::from_code(code).expect("one of our codes");
+    let record = DeadLetter {
+        stage: Stage::FailedMessageProcessor,
+        cause: Cause {
+            error_type: "HttpStatus.503".to_owned(),
+            message: details.to_owned(),
+            unverified: false,
+        },
+        attempts: Some(2),
+        redrive_generation: None,
+        first_sent_time: Some("1970-01-01T00:00:00.000000Z".to_owned()),
+        dead_lettered_at: "1970-01-01T00:10:00.000000Z".to_owned(),
+        source_queue_arn: None,
+        sqs_message_id: format!("source-{number}"),
+        fingerprint: fingerprint(code, "HttpStatus.503", details),
+        folded_attributes: Default::default(),
+    };
+    let annotation = Annotation { reason, details: details.to_owned(), record };
+    let attributes = annotate(&Attributes::new(), body.len(), &annotation);
+    received(body, attributes, number)
+}
+
+/// A final record of a message that was retried twice.
+pub fn record(code: &str, details: &str, number: u32) -> ReceivedMessage {
+    annotated(&body(number, 2, &[0, 1]), code, details, number)
+}
+
+/// A message without annotations, with this `retry_attempt` and failures of these attempts.
+pub fn retried(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
+    foreign(&body(1, retry_attempt, failed), 1)
+}
+
+/// A body with a secret in its data.
+pub fn body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
+    let failures: Vec<_> = failed
+        .iter()
+        .map(|attempt| {
+            format!(
+                r#"{{"attempt":{attempt},"failed_at":"1970-01-01T00:0{}:00Z","error_type":"Http.Timeout","error_details":"slow {attempt}"}}"#,
+                attempt + 1
+            )
+        })
+        .collect();
+    format!(
+        r#"{{"metadata":{{"message_id":"{}","retry_attempt":{retry_attempt},"retry_history":[{}]}},"data":{{"card":"secret-{number}"}}}}"#,
+        id(number),
+        failures.join(",")
+    )
+}

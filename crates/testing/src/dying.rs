@@ -1,0 +1,23 @@
+//! A program that dies: its future is dropped between two polls.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Polls a future so many times and then drops it, as a kill does.
+pub struct Killed<F> {
+    pub future: Pin<Box<F>>,
+    pub polls: u32,
+}
+
+impl<F: Future> Future for Killed<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.polls == 0 {
+            return Poll::Ready(None);
+        }
+        self.polls -= 1;
+        self.future.as_mut().poll(context).map(Some)
+    }
+}

@@ -1,0 +1,170 @@
+//! `cargo xtask faults`: the simulator, and the proof that it finds bugs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::tools::{Failure, cargo, root, run, shown, side_by_side, target_dir};
+
+/// Where bugs are described, and what tells them to be awake.
+const BUGS: &str = "tests/simulation/planted/bugs.toml";
+const SWITCH: &str = "tests/simulation/planted/planted.rs";
+/// All that Cargo needs of the workspace.
+const SOURCES: [&str; 7] = [".cargo", "Cargo.lock", "Cargo.toml", "crates", "schemas", "tests", "xtask"];
+/// The copy's program, so that nobody takes it for the real one.
+const PROGRAM: &str = "faults-with-planted-bugs";
+/// Seeds that a bug may survive. Where it is caught at all, it is caught by far fewer.
+const SEEDS_MAX: u64 = 400;
+
+/// Runs seeds through the release build of the simulator.
+///
+/// # Errors
+/// A seed that broke a rule; the program's output says which.
+pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
+    run(&mut cargo(&["build", "--release", "--bin", "faults"]))?;
+    run(Command::new(target_dir().join("release/faults")).args(arguments))
+}
+
+/// Fresh seeds for so many seconds, in the tests' own build of the simulator.
+pub(crate) fn fresh_seeds(seconds: u32) -> Command {
+    let mut simulator = Command::new(target_dir().join("debug/faults"));
+    simulator.args(["--seconds", &seconds.to_string()]);
+    simulator
+}
+
+#[derive(Deserialize)]
+struct Bugs {
+    bug: Vec<Bug>,
+}
+
+#[derive(Deserialize)]
+struct Bug {
+    name: String,
+    what: String,
+    file: String,
+    before: String,
+    after: String,
+}
+
+/// Plants every bug in a copy of the sources, and demands that the simulator catches each.
+///
+/// # Errors
+/// A bug that is not caught, or that cannot be planted since its place has changed; or the simulator finds fault without one.
+pub(crate) fn planted() -> Result<(), Failure> {
+    let text = read(&root().join(BUGS))?;
+    let Bugs { bug: bugs } = toml::from_str(&text).map_err(|error| Failure(format!("{BUGS}: {error}")))?;
+    let copy = target_dir().join("planted");
+    if copy.exists() {
+        fs::remove_dir_all(&copy).map_err(|error| Failure(format!("{}: {error}", copy.display())))?;
+    }
+    for source in SOURCES {
+        copy_all(&root().join(source), &copy.join(source))?;
+    }
+    for Bug { file, before, after, .. } in &bugs {
+        replace(&copy.join(file), before, after)?;
+    }
+    copy_all(&root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
+    let library = copy.join("crates/core/src/lib.rs");
+    write(&library, &(read(&library)? + "\npub mod planted;\n"))?;
+    replace(
+        &copy.join("tests/simulation/Cargo.toml"),
+        "name = \"faults\"",
+        &format!("name = \"{PROGRAM}\""),
+    )?;
+    // Another version: else Cargo would take what is built here for the real crates.
+    replace(&copy.join("Cargo.toml"), "version = \"0.1.0\"", "version = \"0.1.0-planted\"")?;
+    let mut build = cargo(&["build", "--workspace", "--bin", PROGRAM]);
+    run(build.current_dir(&copy).env("CARGO_TARGET_DIR", target_dir()))?;
+    survey(&bugs)
+}
+
+/// Runs the simulator with each bug awake.
+fn survey(bugs: &[Bug]) -> Result<(), Failure> {
+    let (mut missed, mut highest) = (Vec::new(), 20);
+    let caught = side_by_side(bugs, |Bug { name, .. }| seek(name, SEEDS_MAX));
+    for (Bug { name, what, .. }, caught) in bugs.iter().zip(caught) {
+        match caught? {
+            Some(Caught { seed, rule }) => {
+                highest = highest.max(seed);
+                println!("caught by seed {seed:>3}: {name}: {what}");
+                println!("    {}", rule.chars().take(140).collect::<String>());
+            }
+            None => missed.push(name.as_str()),
+        }
+    }
+    // What is found without a bug would be found with any.
+    if let Some(Caught { seed, rule }) = seek("", highest)? {
+        return Err(Failure(format!(
+            "without any bug awake, the simulator finds fault with seed {seed}: {rule}"
+        )));
+    }
+    if missed.is_empty() {
+        println!("{} planted bugs, all of them caught", bugs.len());
+        return Ok(());
+    }
+    Err(Failure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
+}
+
+/// How a bug was caught.
+struct Caught {
+    seed: u64,
+    rule: String,
+}
+
+/// The first seed, from 1 on, that breaks a rule.
+fn seek(bug: &str, seeds: u64) -> Result<Option<Caught>, Failure> {
+    let mut simulator = Command::new(target_dir().join("debug").join(PROGRAM));
+    simulator.args(["--messages-max", "100", "--first-seed", "1", "--seeds", &seeds.to_string()]);
+    let output = simulator.env("PLANTED_BUG", bug).output();
+    let output = output.map_err(|error| Failure(format!("{} does not start: {error}", shown(&simulator))))?;
+    if output.status.success() {
+        return Ok(None);
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let caught = said.lines().rev().find_map(|line| {
+        let (seed, rule) = line.strip_prefix("seed ")?.split_once(": ")?;
+        Some(Caught { seed: seed.parse().ok()?, rule: rule.to_owned() })
+    });
+    let errors = String::from_utf8_lossy(&output.stderr);
+    caught
+        .map(Some)
+        .ok_or_else(|| Failure(format!("{bug}: the simulator ended without a seed: {said}{errors}")))
+}
+
+fn replace(path: &Path, before: &str, after: &str) -> Result<(), Failure> {
+    let text = read(path)?;
+    let count = text.matches(before).count();
+    if count != 1 {
+        return Err(Failure(format!(
+            "{BUGS}: this stands {count} times in {}, not once: {before}",
+            path.display()
+        )));
+    }
+    write(path, &text.replacen(before, after, 1))
+}
+
+fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("copying {}: {error}", from.display()));
+    if !from.is_dir() {
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        fs::copy(from, to).map_err(failed)?;
+        return Ok(());
+    }
+    for entry in fs::read_dir(from).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        copy_all(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure(format!("{}: {error}", path.display())))
+}
