@@ -26,7 +26,7 @@ pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
             body { (body) }
         }
     };
-    escaped_lines(&page.into_string())
+    escaped_lines(&page.into_string()) + "\n"
 }
 
 pub(crate) fn figure(title: &str, note: &str, content: impl Render) -> Markup {
@@ -43,6 +43,6 @@ mod tests {
         let page = page(hostile, "", &html! { p title=(hostile) { (hostile) } });
         let harmless = "&lt;/script&gt;&lt;b a='1' c=&quot;2&quot;&gt;&amp;amp;\\u{0}\\u{1b}\n";
         assert!(page.contains(&format!("<title>{harmless}</title>")), "{page}");
-        assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>")), "{page}");
+        assert!(page.ends_with(&format!("<p title=\"{harmless}\">{harmless}</p></body></html>\n")), "{page}");
     }
 }

@@ -43,10 +43,7 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
             (exponential(*initial_delay, *rate, *offset, *max_delay, attempt), *max_delay, *jitter)
         }
         Backoff::Fixed { delay, jitter } => (*delay, policy.delay_limit(), *jitter),
-        Backoff::Schedule { first, last, jitter } => {
-            let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-            (*first.get(index).unwrap_or(last), policy.delay_limit(), *jitter)
-        }
+        Backoff::Schedule { delays, jitter } => (delays.before(attempt), policy.delay_limit(), *jitter),
     };
     let (base, cap) = (u64::from(base.get()), u64::from(cap.get()));
     let (low, high) = match jitter {
@@ -68,7 +65,7 @@ pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     within(word, low, high)
 }
 
-/// A delay that the target asked for: never less (but for `limit`, see [`Policy::delay_limit`]), and up to 10 % more, since
+/// A delay that the target asked for: never less (except for `limit`, see [`Policy::delay_limit`]), and up to 10 % more, since
 /// one date shared by many messages must not bring them all back at once.
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {

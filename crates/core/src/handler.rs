@@ -1,5 +1,7 @@
 //! The target's side: what a handler gets and what it may answer.
 
+#![warn(missing_docs)] // what a user's handler is written against
+
 use std::borrow::Cow;
 use std::fmt;
 use std::future::Future;

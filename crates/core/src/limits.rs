@@ -102,6 +102,11 @@ impl RetryDelay {
     /// 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
     pub const MAX: Self = Self(43_200);
 
+    /// [`RetryDelay::SHORT_MAX`], as serde asks for a default.
+    pub(crate) const fn short_max() -> Self {
+        Self::SHORT_MAX
+    }
+
     /// `None` above 43,200.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {

@@ -1,9 +1,12 @@
 //! The retry policy: a JSON document, validated once, then a value that cannot be wrong.
 
+mod numbers;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::Deserialize;
 use thiserror::Error;
 use wildmatch::WildMatch;
 
@@ -14,23 +17,33 @@ use crate::schema::{Violation, list};
 pub const POLICY_SCHEMA: &str = include_str!("../../../schemas/retry-policy.schema.json");
 
 /// When a failed message comes back, and when it is given up.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Serde reads each member; [`Policy::from_json`] also sees to what they say together.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Retries after the first processing, 0..=1000.
+    #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
     pub max_attempts: u32,
     /// How long to wait before each.
+    #[serde(deserialize_with = "wire::object::<_, Backoff, _>")]
     pub backoff: Backoff,
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
     /// About how many messages come back to the source queue a second, at most, where `DelaySeconds` can hold them.
+    #[serde(deserialize_with = "wire::given")]
     pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Give up when the next retry would come later than this after the message was first sent.
+    #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// Only these error types are retried.
+    #[serde(deserialize_with = "wire::given")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
+    #[serde(deserialize_with = "wire::given")]
     pub non_retryable: Option<Globs>,
     /// Further calls within the invocation, before a delayed retry is spent.
+    #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
 }
 
@@ -39,10 +52,13 @@ pub struct Policy {
 pub struct RedeliveryRate(f64);
 
 impl RedeliveryRate {
+    const MIN: f64 = 0.01;
+    const MAX: f64 = 100_000.0;
+
     /// `None` outside of the range.
     #[must_use]
     pub fn new(per_second: f64) -> Option<Self> {
-        (0.01..=100_000.0).contains(&per_second).then_some(Self(per_second))
+        (Self::MIN..=Self::MAX).contains(&per_second).then_some(Self(per_second))
     }
 
     /// Messages a second.
@@ -53,51 +69,60 @@ impl RedeliveryRate {
 }
 
 /// Retries inside the invocation, for blips: they spend no attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Immediate {
     /// Calls after the first one, 1..=10.
+    #[serde(deserialize_with = "numbers::whole::<_, _, 1, 10>")]
     pub max_attempts: u32,
     /// Before each of them, at most 10 s.
+    #[serde(rename = "delay_ms", deserialize_with = "numbers::milliseconds::<_, 10_000>")]
     pub delay: Duration,
 }
 
 /// How long to wait before retry `n`, n ≥ 1.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
     /// A random delay in 0..=max, the same range for every attempt.
     Uniform {
-        /// The longest delay.
+        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
     },
     /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`.
     Exponential {
-        /// Before the first retry.
+        #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::not_zero")]
         initial_delay: RetryDelay,
-        /// ≥ 1.
+        /// 1..=100.
+        #[serde(default = "twice", deserialize_with = "numbers::rate")]
         rate: f64,
-        /// Added to each.
+        #[serde(rename = "offset_seconds", default)]
         offset: RetryDelay,
-        /// The cap.
+        /// Also with long delays it is 900 s unless it is set.
+        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
         /// Applied after the cap.
+        #[serde(default)]
         jitter: Jitter,
     },
     /// Always the same.
     Fixed {
-        /// The delay.
+        #[serde(rename = "delay_seconds")]
         delay: RetryDelay,
-        /// Applied to it.
+        #[serde(default)]
         jitter: Jitter,
     },
     /// One delay a retry; the last one repeats.
     Schedule {
-        /// The delays before the last one.
-        first: Vec<RetryDelay>,
-        /// The last one.
-        last: RetryDelay,
-        /// Applied to each.
+        #[serde(rename = "delays_seconds")]
+        delays: Delays,
+        #[serde(default)]
         jitter: Jitter,
     },
+}
+
+const fn twice() -> f64 {
+    2.0
 }
 
 impl Backoff {
@@ -107,17 +132,53 @@ impl Backoff {
         let (base, jitter) = match self {
             Self::Uniform { max_delay } | Self::Exponential { max_delay, .. } => return *max_delay,
             Self::Fixed { delay, jitter } => (*delay, *jitter),
-            Self::Schedule { first, last, jitter } => {
-                (first.iter().copied().max().unwrap_or_default().max(*last), *jitter)
-            }
+            Self::Schedule { delays, jitter } => (delays.longest(), *jitter),
         };
         let spread = if let Jitter::Additive { max } = jitter { u64::from(max.get()) } else { 0 };
         RetryDelay::saturating(u64::from(base.get()) + spread).min(limit)
     }
 }
 
-/// How a delay is spread. It only shrinks, but for the additive one, and none passes the cap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A schedule: 1 to 1000 delays.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<RetryDelay>")]
+pub struct Delays {
+    first: Vec<RetryDelay>,
+    last: RetryDelay,
+}
+
+impl Delays {
+    /// Before retry `attempt`, 1 for the first: the last one repeats.
+    #[must_use]
+    pub fn before(&self, attempt: u32) -> RetryDelay {
+        let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+        *self.first.get(index).unwrap_or(&self.last)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = RetryDelay> {
+        self.first.iter().chain([&self.last]).copied()
+    }
+
+    fn longest(&self) -> RetryDelay {
+        self.iter().fold(self.last, RetryDelay::max)
+    }
+}
+
+impl TryFrom<Vec<RetryDelay>> for Delays {
+    type Error = &'static str;
+
+    fn try_from(mut delays: Vec<RetryDelay>) -> Result<Self, Self::Error> {
+        match delays.pop() {
+            Some(last) if delays.len() < 1000 => Ok(Self { first: delays, last }),
+            _ => Err("a schedule has 1 to 1000 delays"),
+        }
+    }
+}
+
+/// How a delay is spread. It only shrinks, except for the additive one, and none passes the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "serde_json::Value")]
 pub enum Jitter {
     /// The delay itself.
     None,
@@ -127,14 +188,12 @@ pub enum Jitter {
     #[default]
     Full,
     /// From the delay to that and so much more. The cap holds for the sum: near it the delay gives way, not the spread.
-    Additive {
-        /// The longest addition.
-        max: RetryDelay,
-    },
+    Additive { max: RetryDelay },
 }
 
-/// Globs on error types: `*` any text, `?` one character.
-#[derive(Clone, Debug, PartialEq)]
+/// Globs on error types: `*` any text, `?` one character. Each 1 to 128 characters, and no two the same.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "Vec<String>")]
 pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
@@ -142,6 +201,19 @@ impl Globs {
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
         self.0.iter().any(|glob| glob.matches(error_type))
+    }
+}
+
+impl TryFrom<Vec<String>> for Globs {
+    type Error = &'static str;
+
+    fn try_from(globs: Vec<String>) -> Result<Self, Self::Error> {
+        let are_right = globs.iter().all(|glob| (1..=128).contains(&glob.chars().count()));
+        let different: BTreeSet<_> = globs.iter().collect();
+        if globs.is_empty() || !are_right || different.len() < globs.len() {
+            return Err("a list has different globs of 1 to 128 characters");
+        }
+        Ok(Self(globs.iter().map(|glob| WildMatch::new(glob)).collect()))
     }
 }
 

@@ -9,7 +9,7 @@ const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
 /// `digits * 10^exponent`, without zeros at either end of the digits; zero has none.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decimal<'a> {
+pub struct Decimal<'a> {
     is_negative: bool,
     /// The digits stand on both sides of the point.
     whole: &'a [u8],
@@ -18,7 +18,9 @@ pub(crate) struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
-    pub(crate) fn of(number: &'a Number) -> Self {
+    /// The number that stands there.
+    #[must_use]
+    pub fn of(number: &'a Number) -> Self {
         let text = number.as_str().as_bytes();
         let unsigned = text.strip_prefix(b"-").unwrap_or(text);
         let (digits, exponent) = split(unsigned, |byte| matches!(byte, b'e' | b'E'));
@@ -42,7 +44,9 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    pub(crate) fn is_integer(&self) -> bool {
+    /// Also of `5.0` and `5e0`.
+    #[must_use]
+    pub fn is_integer(&self) -> bool {
         self.exponent >= 0
     }
 

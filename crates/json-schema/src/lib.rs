@@ -20,7 +20,8 @@ use thiserror::Error;
 use meter::{Meter, Names};
 use metered::Metered;
 
-pub use violation::{Violation, list};
+pub use decimal::Decimal;
+pub use violation::{Violation, list, pointer_to};
 
 /// A compiled schema.
 #[derive(Clone, Debug)]

@@ -85,20 +85,20 @@ impl Found {
                     if self.is_full() {
                         return;
                     }
-                    self.push(format!("{pointer}/{}", escaped(name)), "is not a known member".to_owned());
+                    self.push(pointer_to(&pointer, name), "is not a known member".to_owned());
                 }
             }
             ValidationErrorKind::Required { property } => {
-                let name = escaped(property.as_str().unwrap_or_default());
-                self.push(format!("{pointer}/{name}"), "is missing".to_owned());
+                let name = property.as_str().unwrap_or_default();
+                self.push(pointer_to(&pointer, name), "is missing".to_owned());
             }
             // All of them, where the words of `jsonschema` would tell two and count the others.
             ValidationErrorKind::Enum { options } => self.push(pointer, one_of(options)),
             // Here the value is the name of a member: it has a place in the pointer, as the others' names.
             ValidationErrorKind::PropertyNames { error } => {
-                let name = escaped(error.instance().as_str().unwrap_or_default());
+                let name = error.instance().as_str().unwrap_or_default();
                 let rule = without_value(&error.masked_with("").to_string());
-                self.push(format!("{pointer}/{name}"), format!("has a name that {rule}"));
+                self.push(pointer_to(&pointer, name), format!("has a name that {rule}"));
             }
             _ => self.push(pointer, without_value(&error.masked_with("").to_string())),
         }
@@ -132,9 +132,10 @@ fn one_of(options: &Value) -> String {
     }
 }
 
-/// A member's name as JSON Pointer writes it.
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
+/// The JSON Pointer of a member of the object at `parent`.
+#[must_use]
+pub fn pointer_to(parent: &str, name: &str) -> String {
+    format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// A masked message begins with a space where the value was, or has one inside.

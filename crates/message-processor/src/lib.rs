@@ -19,6 +19,8 @@
 //! }
 //! ```
 
+#![warn(missing_docs)] // a library for those who write a handler
+
 mod on_aws;
 mod processor;
 

@@ -109,7 +109,7 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
     }
     assert!(!tables.contains('\u{1b}'), "no colours in a pipe");
     let page = page.text();
-    assert_eq!(page.matches("<svg").count(), 2, "for a desk and for a phone");
+    assert_eq!(page.matches("<svg").count(), 4, "load of each, attempts, chance");
     for words in [
         "Load on the target: ",
         "simulate-&lt;other&gt;",

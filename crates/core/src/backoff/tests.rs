@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::policy::Policy;
+use crate::policy::{Delays, Policy};
 
 const MESSAGE: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
@@ -163,9 +163,10 @@ fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
         ),
         seconds(0..=900)
             .prop_map(move |delay| (jitters.map(|jitter| Backoff::Fixed { delay, jitter }), delay)),
-        (prop::collection::vec(seconds(0..=900), 0..5), seconds(0..=900)).prop_map(move |(first, last)| {
-            let cap = first.iter().copied().chain([last]).max().unwrap_or(last);
-            (jitters.map(|jitter| Backoff::Schedule { first: first.clone(), last, jitter }), cap)
+        prop::collection::vec(seconds(0..=900), 1..6).prop_map(move |delays| {
+            let cap = delays.iter().copied().max().unwrap();
+            let delays = Delays::try_from(delays).unwrap();
+            (jitters.map(|jitter| Backoff::Schedule { delays: delays.clone(), jitter }), cap)
         }),
     ]
 }

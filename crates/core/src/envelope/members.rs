@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::ops::Range;
 
+use redeliver_json_schema::pointer_to;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -36,8 +37,7 @@ pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec
     let mut segment_start = body[at.start..].find('{').map_or(at.start, |brace| at.start + brace + 1);
     for (index, (name, raw)) in found.iter().enumerate() {
         if seen.is_again(&found[..index], name) {
-            let name = String::from_utf8_lossy(name).replace('~', "~0").replace('/', "~1");
-            return Err(Malformed::DuplicateMember(format!("{pointer}/{name}")));
+            return Err(Malformed::DuplicateMember(pointer_to(pointer, &String::from_utf8_lossy(name))));
         }
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
         check_name(body, segment_start..start)?;

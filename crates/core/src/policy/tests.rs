@@ -27,6 +27,10 @@ fn seconds(seconds: u64) -> RetryDelay {
     RetryDelay::new(seconds).unwrap()
 }
 
+fn delays(of: &[u64]) -> Delays {
+    of.iter().copied().map(seconds).collect::<Vec<_>>().try_into().unwrap()
+}
+
 #[test]
 fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_seconds() {
     let expected = Policy {
@@ -94,7 +98,7 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
     );
     assert_eq!(
         backoff(r#"{"kind":"schedule","delays_seconds":[1,20,300],"jitter":"none"}"#),
-        Backoff::Schedule { first: vec![seconds(1), seconds(20)], last: seconds(300), jitter: Jitter::None }
+        Backoff::Schedule { delays: delays(&[1, 20, 300]), jitter: Jitter::None }
     );
 }
 
@@ -120,7 +124,7 @@ fn whole_numbers_may_be_written_as_5_0_or_5e0() {
     assert_eq!(parse(r#"{"max_age_seconds":1.2e3}"#).max_age_seconds, Some(1200));
     assert_eq!(
         backoff(r#"{"kind":"schedule","delays_seconds":[1.0,9e2]}"#),
-        Backoff::Schedule { first: vec![seconds(1)], last: seconds(900), jitter: Jitter::Full }
+        Backoff::Schedule { delays: delays(&[1, 900]), jitter: Jitter::Full }
     );
 }
 

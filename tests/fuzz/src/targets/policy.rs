@@ -148,13 +148,13 @@ impl Written<'_> {
                 assert_eq!(Some(seconds(*delay)), of_backoff("delay_seconds"), "{text:?}");
                 self.check_jitter(*jitter);
             }
-            (Backoff::Schedule { first, last, jitter }, Some("schedule")) => {
+            (Backoff::Schedule { delays, jitter }, Some("schedule")) => {
                 let list = self.backoff().and_then(|backoff| backoff.member("delays_seconds"));
                 let Some(Kind::Array(items)) = list.map(|list| &list.value.kind) else {
                     panic!("no list: {text:?}");
                 };
                 let written = items.iter().map(|item| text[item.at.clone()].parse().ok());
-                let read = first.iter().chain([last]).map(|delay| Some(seconds(*delay)));
+                let read = delays.iter().map(|delay| Some(seconds(delay)));
                 assert!(written.eq(read), "{text:?}");
                 self.check_jitter(*jitter);
             }
@@ -245,7 +245,10 @@ fn base(backoff: &Backoff, attempt: u32) -> u16 {
     match backoff {
         Backoff::Uniform { max_delay } => max_delay.get(),
         Backoff::Fixed { delay, .. } => delay.get(),
-        Backoff::Schedule { first, last, .. } => first.get(index as usize).unwrap_or(last).get(),
+        Backoff::Schedule { delays, .. } => {
+            let all: Vec<_> = delays.iter().collect();
+            all.get(index as usize).unwrap_or(&all[all.len() - 1]).get()
+        }
         Backoff::Exponential { initial_delay, rate, offset, max_delay, .. } => {
             let mut base = f64::from(initial_delay.get());
             for _ in 0..index {

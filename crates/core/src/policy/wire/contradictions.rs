@@ -1,71 +1,91 @@
 //! Rules between members, which the schema cannot say, or not in words that help.
 
+use redeliver_json_schema::pointer_to;
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::{patterns, seconds};
+use super::object;
 use crate::limits::RetryDelay;
+use crate::policy::{Backoff, Jitter};
 use crate::schema::Violation;
 
 /// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
-const RETENTION_SECONDS_MAX: u64 = 1_209_600;
+const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
-/// All of them, with the pointer of the culprit.
+/// Of the document as it is written, before its preset is put into its place.
+pub(super) fn beside_preset(document: &Value) -> Option<Violation> {
+    let stands = |name: &str| document.get(name).is_some();
+    let rule = "stands beside preset, which is a backoff: remove one of them";
+    (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
+}
+
+/// All others, with the pointer of the culprit. A part that cannot be read is the schema's to word: the others are looked at
+/// all the same, so that all that is wrong is told in one message.
 pub(super) fn of(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
-    let backoff = &document["backoff"];
-    if document.get("preset").is_some() && document.get("backoff").is_some() {
-        found
-            .push(Violation::new("/backoff", "stands beside preset, which is a backoff: remove one of them"));
-    }
-    if document["long_delays"].as_bool() != Some(true) {
-        found.extend(too_long(document));
-    }
-    let max_delay = seconds(&backoff["max_delay_seconds"]).or_else(|| {
-        // Where an exponential backoff has no cap of its own, it is 900 s, also with long delays.
-        let is_default = document["long_delays"] == true && backoff["kind"] == "exponential";
-        is_default.then(|| RetryDelay::SHORT_MAX.get().into())
-    });
-    if let (Some(initial), Some(max)) = (seconds(&backoff["initial_delay_seconds"]), max_delay)
-        && initial > max
-    {
-        found.push(Violation::new(
-            "/backoff/initial_delay_seconds",
-            "is more than max_delay_seconds (900 unless set)",
-        ));
-    }
-    if let (Some(spread), Some(max)) = (seconds(&backoff["jitter"]["max_seconds"]), max_delay)
-        && spread > max
-    {
-        found.push(Violation::new(
-            "/backoff/jitter/max_seconds",
-            "is more than max_delay_seconds (900 unless set)",
-        ));
-    }
-    let retryable = patterns(&document["retryable"]);
-    for (index, pattern) in patterns(&document["non_retryable"]).iter().enumerate() {
-        if retryable.contains(pattern) {
-            found.push(Violation::new(format!("/non_retryable/{index}"), "stands in retryable too"));
+    let has_long_delays = document["long_delays"] == true;
+    if !has_long_delays {
+        too_long(&document["backoff"], "/backoff", &mut found);
+        if is_more(&document["max_age_seconds"], RETENTION_SECONDS_MAX) {
+            let rule =
+                "is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true";
+            found.push(Violation::new("/max_age_seconds", rule));
         }
     }
+    if let Ok(backoff) = object(&document["backoff"]) {
+        let limit = if has_long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX };
+        found.extend(above_the_cap(&backoff, limit));
+    }
+    found.extend(in_both_lists(document));
     found
 }
 
-/// What only hops can wait for.
-fn too_long(document: &Value) -> Vec<Violation> {
-    let short = u64::from(RetryDelay::SHORT_MAX.get());
-    let backoff = &document["backoff"];
-    let named = ["max_delay_seconds", "initial_delay_seconds", "offset_seconds", "delay_seconds"];
-    let delays = named.map(|name| (format!("/backoff/{name}"), &backoff[name]));
-    let listed = backoff["delays_seconds"].as_array().into_iter().flatten().enumerate();
-    let listed = listed.map(|(index, delay)| (format!("/backoff/delays_seconds/{index}"), delay));
-    let spread = ("/backoff/jitter/max_seconds".to_owned(), &backoff["jitter"]["max_seconds"]);
-    let delays = delays.into_iter().chain(listed).chain([spread]);
-    let delays = delays.filter(|(_, delay)| seconds(delay).is_some_and(|delay| delay > short));
-    let rule = "is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true";
-    let mut found: Vec<_> = delays.map(|(pointer, _)| Violation::new(pointer, rule)).collect();
-    if seconds(&document["max_age_seconds"]).is_some_and(|age| age > RETENTION_SECONDS_MAX) {
-        let rule = "is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true";
-        found.push(Violation::new("/max_age_seconds", rule));
+/// What only hops can wait for. In a backoff every number in a member that is named `…_seconds` is a delay.
+fn too_long(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(name, value)| too_long(value, &pointer_to(pointer, name), found));
+        }
+        Value::Array(items) if pointer.ends_with("_seconds") => {
+            let delays = items.iter().enumerate().filter(|(_, delay)| is_too_long(delay));
+            found.extend(delays.map(|(index, _)| Violation::new(format!("{pointer}/{index}"), TOO_LONG)));
+        }
+        delay if pointer.ends_with("_seconds") && is_too_long(delay) => {
+            found.push(Violation::new(pointer, TOO_LONG));
+        }
+        _ => {}
     }
-    found
+}
+
+const TOO_LONG: &str =
+    "is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true";
+
+fn is_too_long(delay: &Value) -> bool {
+    is_more(delay, RetryDelay::SHORT_MAX.get().into())
+}
+
+fn is_more(seconds: &Value, limit: u32) -> bool {
+    seconds.as_f64().is_some_and(|seconds| seconds > limit.into())
+}
+
+/// What is above the `limit` of every delay also has been told that already.
+fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
+    let Backoff::Exponential { initial_delay, max_delay, jitter, .. } = backoff else {
+        return Vec::new();
+    };
+    let spread = if let Jitter::Additive { max } = jitter { *max } else { RetryDelay::ZERO };
+    let delays =
+        [("/backoff/initial_delay_seconds", *initial_delay), ("/backoff/jitter/max_seconds", spread)];
+    let above = delays.into_iter().filter(|(_, delay)| delay > max_delay && *delay <= limit);
+    above
+        .map(|(pointer, _)| Violation::new(pointer, "is more than max_delay_seconds (900 unless set)"))
+        .collect()
+}
+
+fn in_both_lists(document: &Value) -> Vec<Violation> {
+    let globs = |name: &str| Vec::<String>::deserialize(&document[name]).unwrap_or_default();
+    let retryable = globs("retryable");
+    let both = globs("non_retryable").into_iter().enumerate().filter(|(_, glob)| retryable.contains(glob));
+    both.map(|(index, _)| Violation::new(format!("/non_retryable/{index}"), "stands in retryable too"))
+        .collect()
 }

@@ -1,24 +1,34 @@
 //! Named policies: the retry presets of AWS's durable execution SDKs (`RetryPresets` of the one for Python has all five;
 //! the others have `default` and `no retry`). Their `max_attempts` counts the first call, ours does not.
 
-use crate::limits::RetryDelay;
-use crate::policy::{Backoff, Jitter, Policy};
+use serde_json::{Map, Value, json};
 
-/// The policy of a name that the schema allows.
-pub(super) fn named(name: &str) -> Policy {
+/// Puts what a preset stands for into its place; a name that there is not is for the schema to say.
+pub(super) fn expand(policy: &mut Map<String, Value>) {
+    if let Some(preset) = policy.get("preset").and_then(Value::as_str).and_then(named) {
+        policy.remove("preset");
+        super::add(policy, preset);
+    }
+}
+
+fn named(name: &str) -> Option<Map<String, Value>> {
     let (calls, initial, max, rate, jitter) = match name {
-        "durable_transient" => (3, 5, 300, 2.0, Jitter::Half),
-        "durable_resource_availability" => (5, 5, 300, 2.0, Jitter::Full),
-        "durable_critical" => (10, 1, 60, 1.5, Jitter::None),
-        "durable_none" => (1, 5, 60, 2.0, Jitter::Full),
-        _ => (6, 5, 60, 2.0, Jitter::Full),
+        "durable_default" => (6, 5, 60, 2.0, "full"),
+        "durable_none" => (1, 5, 60, 2.0, "full"),
+        "durable_transient" => (3, 5, 300, 2.0, "half"),
+        "durable_resource_availability" => (5, 5, 300, 2.0, "full"),
+        "durable_critical" => (10, 1, 60, 1.5, "none"),
+        _ => return None,
     };
-    let backoff = Backoff::Exponential {
-        initial_delay: RetryDelay::saturating(initial),
-        rate,
-        offset: RetryDelay::ZERO,
-        max_delay: RetryDelay::saturating(max),
-        jitter,
-    };
-    Policy { max_attempts: calls - 1, backoff, ..Policy::default() }
+    let backoff = json!({
+        "kind": "exponential",
+        "initial_delay_seconds": initial,
+        "max_delay_seconds": max,
+        "rate": rate,
+        "jitter": jitter,
+    });
+    Some(Map::from_iter([
+        ("max_attempts".to_owned(), Value::from(calls - 1)),
+        ("backoff".to_owned(), backoff),
+    ]))
 }

@@ -5,16 +5,20 @@ use proptest::sample::{select, subsequence};
 use redeliver_json_schema::Schema;
 
 use super::*;
-use crate::policy::POLICY_SCHEMA;
 
 static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA).unwrap());
 
-fn plain(text: &str) -> bool {
-    is_valid(&text.parse().unwrap())
+/// Whether serde reads it.
+fn is_read(document: &Value) -> bool {
+    super::object::<_, Policy, Policy>(document).is_ok()
+}
+
+fn reads(text: &str) -> bool {
+    is_read(&text.parse().unwrap())
 }
 
 #[test]
-fn policies_of_every_kind_are_plain() {
+fn policies_of_every_kind_are_read() {
     for text in [
         "{}",
         r#"{"max_attempts":0,"max_age_seconds":31536000,"long_delays":true,"max_redelivery_per_second":0.5}"#,
@@ -26,13 +30,13 @@ fn policies_of_every_kind_are_plain() {
         r#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#,
         r#"{"backoff":{"kind":"schedule","delays_seconds":[0,43200],"jitter":"full"}}"#,
     ] {
-        assert!(plain(text), "{text}");
+        assert!(reads(text), "{text}");
         assert_eq!(SCHEMA.violations(&text.parse().unwrap(), ""), [], "{text}");
     }
 }
 
 #[test]
-fn what_is_missing_is_for_the_schema_to_say() {
+fn what_is_missing_is_not_read() {
     for text in [
         r#"{"backoff":{}}"#,
         r#"{"backoff":{"kind":"exponential"}}"#,
@@ -41,12 +45,12 @@ fn what_is_missing_is_for_the_schema_to_say() {
         r#"{"immediate":{"max_attempts":1}}"#,
         r#"{"retryable":[]}"#,
     ] {
-        assert!(!plain(text), "{text}");
+        assert!(!reads(text), "{text}");
     }
 }
 
 #[test]
-fn what_belongs_to_another_kind_is_not_plain() {
+fn what_belongs_to_another_kind_is_not_read() {
     let members = [
         ("initial_delay_seconds", "1"),
         ("rate", "2"),
@@ -61,13 +65,13 @@ fn what_belongs_to_another_kind_is_not_plain() {
         for (name, value) in members.into_iter().filter(|(name, _)| !required.contains(name)) {
             let text = format!(r#"{{"backoff":{{"kind":"{kind}"{required},"{name}":{value}}}}}"#);
             let is_valid = SCHEMA.violations(&text.parse().unwrap(), "").is_empty();
-            assert_eq!(plain(&text), is_valid, "{text}");
+            assert_eq!(reads(&text), is_valid, "{text}");
         }
     }
 }
 
 /// Each limit, its neighbours, and numbers that only look like it.
-const VALUES: [&str; 46] = [
+const VALUES: [&str; 51] = [
     "0",
     "1",
     "2",
@@ -102,6 +106,11 @@ const VALUES: [&str; 46] = [
     "true",
     r#""half""#,
     r#""additive""#,
+    r#""durable_none""#,
+    r#"{"durable_none":null}"#,
+    r#"{"half":null}"#,
+    r#"["additive",1]"#,
+    "[1,1]",
     r#""""#,
     "[]",
     "[0,900]",
@@ -207,6 +216,7 @@ fn document() -> impl Strategy<Value = String> {
     let of_one = prop_oneof![
         backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
         immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
+        backoff().prop_map(|backoff| format!(r#"{{"preset":"durable_critical","backoff":{backoff}}}"#)),
         (select(MEMBERS), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#)),
     ];
     let of_many = object(MEMBERS, move |name| match name {
@@ -221,8 +231,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 16_384, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_plain_is_valid_by_the_schema(text in document()) {
-        let document: Value = text.parse().unwrap();
-        prop_assert!(!is_valid(&document) || SCHEMA.violations(&document, "").is_empty(), "{text}");
+    fn what_serde_reads_is_what_the_schema_accepts(text in document()) {
+        let mut document: Value = text.parse().unwrap();
+        if let Some(members) = document.as_object_mut() {
+            preset::expand(members);
+        }
+        prop_assert_eq!(is_read(&document), SCHEMA.violations(&document, "").is_empty(), "{}", text);
     }
 }

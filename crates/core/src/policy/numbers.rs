@@ -1,0 +1,58 @@
+//! The policy's numbers, exactly as they are written: 5.0 and 5e0 are the integer 5, as JSON Schema has it, and what is
+//! rounded to a limit is not within it.
+
+use std::time::Duration;
+
+use redeliver_json_schema::Decimal;
+use serde::de::{Deserialize, Deserializer, Error};
+use serde_json::Number;
+
+use super::RedeliveryRate;
+use crate::limits::RetryDelay;
+
+/// An integer, or `Some` of one.
+pub(super) fn whole<'de, D: Deserializer<'de>, T: From<u32>, const MIN: u32, const MAX: u32>(
+    from: D,
+) -> Result<T, D::Error> {
+    let number = Number::deserialize(from)?;
+    if !Decimal::of(&number).is_integer() {
+        return Err(D::Error::custom("not an integer"));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an integer from MIN to MAX")]
+    within(&number, MIN.into(), MAX.into()).map(|float| T::from(float as u32))
+}
+
+pub(super) fn milliseconds<'de, D: Deserializer<'de>, const MAX: u32>(from: D) -> Result<Duration, D::Error> {
+    whole::<_, u32, 0, MAX>(from).map(|milliseconds| Duration::from_millis(milliseconds.into()))
+}
+
+pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay, D::Error> {
+    let delay = RetryDelay::deserialize(from)?;
+    if delay == RetryDelay::ZERO { Err(D::Error::custom("zero")) } else { Ok(delay) }
+}
+
+/// Of an exponential backoff.
+pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    within(&Number::deserialize(from)?, 1.0, 100.0)
+}
+
+impl<'de> Deserialize<'de> for RedeliveryRate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        within(&Number::deserialize(from)?, Self::MIN, Self::MAX).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RetryDelay {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        whole::<_, u32, 0, 43_200>(from).map(|seconds| Self::saturating(seconds.into()))
+    }
+}
+
+/// By its digits: as a float 0.00999999999999999999 is 0.01.
+fn within<E: Error>(number: &Number, min: f64, max: f64) -> Result<f64, E> {
+    let limits = [min, max].map(|limit| Number::from_f64(limit).ok_or_else(|| E::custom("no limit")));
+    let [min, max] = limits;
+    let (min, max) = (min?, max?);
+    let is_within = (Decimal::of(&min)..=Decimal::of(&max)).contains(&Decimal::of(number));
+    number.as_f64().filter(|_| is_within).ok_or_else(|| E::custom("out of range"))
+}

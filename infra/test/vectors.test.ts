@@ -1,0 +1,103 @@
+import { App, Duration, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AsyncRetry, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index.ts';
+import { planOf } from '../lib/planning.ts';
+import { maxAttempts, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy.ts';
+import { policyProblems } from '../lib/schemas.ts';
+import { fakeBundles, HTTP } from './stack-support.ts';
+import { userFunction } from './stack-variants.ts';
+import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector } from './vectors.ts';
+
+/** The pointers of all that is refused in a document, each once, sorted. */
+function culprits(policy: RetryPolicy): string[] {
+  const pointers = policyProblems(policy).map((sentence) => {
+    const [, pointer = '', unknown] = sentence.match(/^policy(\S*) (?:has the unknown member (.*)\.)?/) ?? [];
+    const [, missing] = sentence.match(/must have required property '(\w+)'/) ?? [];
+    const member = unknown ?? missing;
+    return member === undefined ? pointer : `${pointer}/${member.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  });
+  return [...new Set(pointers)].sort();
+}
+
+/** The longest delay before a retry. */
+function longestDelay(policy: RetryPolicy, retry: number): number {
+  return worstCaseDelaySeconds(policy, retry) - worstCaseDelaySeconds(policy, retry - 1);
+}
+
+const STACK = new Stack();
+
+/** Whether the stack takes these retries with a source queue that keeps messages for so long. */
+function fits(policy: RetryPolicy, seconds: number): boolean {
+  assert.equal(CALL_SECONDS, 60, "the default of the stack's timeout, which a call takes at worst");
+  try {
+    planOf({ ...HTTP, policy, sourceRetention: Duration.seconds(seconds) }, STACK);
+    return true;
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    assert.match(error.message, /^policy allows \d+ retries over .* at worst, more than 80 % .*$/);
+    return false;
+  }
+}
+
+function assertMeans(policy: RetryPolicy, { means, worst_case_span_seconds, least_retention_seconds: least }: Accepted): void {
+  for (const same of [policy, means]) {
+    assert.deepEqual(policyProblems(same), []);
+    assert.equal(maxAttempts(same), means.max_attempts);
+    assert.equal(worstCaseSpanSeconds(same, CALL_SECONDS), worst_case_span_seconds);
+  }
+  const [shortest, longest] = [60, Duration.days(14).toSeconds() - 1];
+  if (least === null || least <= shortest) {
+    assert.ok(fits(policy, shortest));
+    return;
+  }
+  assert.equal(fits(policy, Math.min(least, longest)), least <= longest);
+  assert.ok(!fits(policy, Math.min(least - 1, longest)));
+}
+
+describe('policies', () => {
+  for (const { name, document, accepted, refused } of POLICIES) {
+    test(name, () => (accepted ? assertMeans(document, accepted) : assert.deepEqual(culprits(document), refused)));
+  }
+});
+
+describe('the longest delays are those that the functions can compute', () => {
+  for (const { name, policy, retries } of BACKOFFS) {
+    test(name, () => {
+      for (const { attempt, longest_seconds, delay_seconds } of retries) {
+        assert.equal(longestDelay(policy, attempt), longest_seconds, `retry ${attempt}`);
+        assert.ok(delay_seconds <= longest_seconds);
+      }
+    });
+  }
+});
+
+/** The queues as a template has them, in the words of the vectors. */
+function queuesOf({ strategy, policy }: QueuesVector): QueuesVector['queues'] {
+  const stack = new Stack(new App(), 'Test');
+  const props = { bundles: fakeBundles(), prefix: 'p', stage: 's', policy };
+  if (strategy === 'async-retry') {
+    new AsyncRetry(stack, 'Retries', { ...props, functions: [userFunction(stack, 'Report')] });
+  } else {
+    new Redeliver(stack, 'Retries', { ...props, ...HTTP, strategy });
+  }
+  const queues = Template.fromStack(stack).findResources('AWS::SQS::Queue');
+  const name = (id: string): string => queues[id]?.['Properties'].QueueName.replace('p-s-', '');
+  return Object.fromEntries(
+    Object.entries(queues).map(([id, { Properties: { MessageRetentionPeriod, RedrivePolicy: redrive } }]) => [
+      name(id),
+      {
+        retention_seconds: MessageRetentionPeriod,
+        ...(redrive && { max_receive_count: redrive.maxReceiveCount, dead_letter_queue: name(redrive.deadLetterTargetArn['Fn::GetAtt'][0]) }),
+      },
+    ]),
+  );
+}
+
+describe('queues', () => {
+  for (const vector of QUEUES) {
+    test(vector.name, () => assert.deepEqual(queuesOf(vector), vector.queues));
+  }
+});

@@ -1,0 +1,44 @@
+// The rules that other languages have, too: schemas/vectors/README.md.
+
+import { readFileSync } from 'node:fs';
+
+import type { RetryPolicy } from '../lib/index.ts';
+
+/** A policy document, and either what it means or what is wrong with it. */
+export type PolicyVector = { readonly name: string; readonly document: RetryPolicy } & (
+  | { readonly accepted: Accepted; readonly refused?: never }
+  | { readonly refused: readonly string[]; readonly accepted?: never }
+);
+
+export interface Accepted {
+  readonly means: RetryPolicy & Required<Pick<RetryPolicy, 'max_attempts' | 'backoff' | 'long_delays'>>;
+  readonly worst_case_span_seconds: number;
+  readonly least_retention_seconds: number | null;
+}
+
+export interface BackoffVector {
+  readonly name: string;
+  readonly policy: RetryPolicy;
+  readonly retries: readonly { readonly attempt: number; readonly shortest_seconds: number; readonly longest_seconds: number; readonly delay_seconds: number }[];
+}
+
+export interface QueuesVector {
+  readonly name: string;
+  readonly strategy: 'delayed-resend' | 'visibility' | 'async-retry';
+  readonly policy: RetryPolicy;
+  readonly queues: Readonly<Record<string, { readonly retention_seconds: number; readonly max_receive_count?: number; readonly dead_letter_queue?: string }>>;
+}
+
+/** How long a call takes at worst, in the vectors. */
+export const CALL_SECONDS = 60;
+
+/** A document whose numbers are written in a way that matters is a text. */
+export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, ...vector }: any) =>
+  text === undefined ? vector : { ...vector, document: JSON.parse(text) },
+);
+export const BACKOFFS: readonly BackoffVector[] = read('backoff');
+export const QUEUES: readonly QueuesVector[] = read('queues');
+
+function read(name: string): any {
+  return JSON.parse(readFileSync(new URL(`../../schemas/vectors/${name}.json`, import.meta.url), 'utf8'));
+}
