@@ -42,7 +42,6 @@ use crate::people::counted;
 use crate::tell;
 
 /// Reads the queue and prints what is in it.
-#[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(audited) => {

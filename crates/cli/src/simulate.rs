@@ -39,7 +39,6 @@ use error::SimulateError;
 use plot::{POLICIES_MAX, Picture};
 
 /// Runs the scenario with each policy and prints what came of it.
-#[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     let report = arguments.output.check().map_err(SimulateError::from).and_then(|()| simulate(arguments));
     report.and_then(|report| print(arguments, &report)).unwrap_or_else(|error| {

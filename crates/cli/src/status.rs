@@ -44,7 +44,6 @@ pub struct Arguments {
 }
 
 /// Looks and prints what is seen.
-#[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let looked = runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(look(arguments)));

@@ -60,10 +60,10 @@ impl Printed {
         let mut text = format!(
             "{} {} ({})\n",
             self.heading.apply_to(counted(report.total, "dead letter")),
-            format_args!("in {}", escaped(&report.queue)),
-            written(report.audited_at),
+            format_args!("in {}", escaped(&report.context.queue)),
+            written(report.context.now),
         );
-        if let Some(filter) = &report.filter {
+        if let Some(filter) = &report.context.filter {
             let _ = writeln!(
                 text,
                 "of {} seen, by the filter {}",
