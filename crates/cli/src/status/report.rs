@@ -97,17 +97,16 @@ impl Status {
             table.add_row([
                 queue.role.to_owned(),
                 queue.name.clone(),
-                queue.visible.map_or_else(|| "?".to_owned(), grouped),
-                queue.in_flight.map_or_else(|| "?".to_owned(), grouped),
-                queue.delayed.map_or_else(|| "?".to_owned(), grouped),
-                queue.retention_seconds.map_or_else(|| "?".to_owned(), span),
-                queue.redrive.as_ref().map_or_else(
-                    || "-".to_owned(),
-                    |redrive| {
-                        let Redrive { max_receive_count: count, target } = redrive;
-                        format!("{} → {target}", counted(*count, "receive"))
-                    },
-                ),
+                shown(queue.visible.map(grouped)),
+                shown(queue.in_flight.map(grouped)),
+                shown(queue.delayed.map(grouped)),
+                shown(queue.retention_seconds.map(span)),
+                match &queue.redrive {
+                    Some(Redrive { max_receive_count, target }) => {
+                        format!("{} → {target}", counted(*max_receive_count, "receive"))
+                    }
+                    None => "-".to_owned(),
+                },
             ]);
         }
         for column in 2..=4 {
