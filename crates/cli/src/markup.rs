@@ -6,7 +6,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 
 use crate::text::escaped_lines;
 
-const STYLE: &str = concat!(include_str!("markup/page.css"), include_str!("markup/chart.css"));
+const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
 /// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no markup,
 /// are written out here.

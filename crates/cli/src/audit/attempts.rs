@@ -49,7 +49,6 @@ impl Serialize for Attempts {
 pub struct SkippedAttempts {
     /// Dead letters with such attempts.
     pub messages: u64,
-    /// Such attempts.
     pub attempts: u64,
     /// Some of the dead letters.
     pub examples: Vec<String>,

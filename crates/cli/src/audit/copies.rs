@@ -23,7 +23,6 @@ pub struct Duplicates {
     pub examples: Vec<String>,
 }
 
-/// `message_id` and generation.
 type Identity = (Box<str>, u32);
 
 /// Counts copies. A message without our metadata has no identity but SQS's own, by which none is read twice.

@@ -56,7 +56,7 @@ impl View for Page {
                 (if self.reveal { "Bodies are shown as they are." } else { "Values in bodies are masked." })
             }
         };
-        let title = format!("{} in {}", counted(report.total, "dead letter"), report.queue);
+        let title = format!("{} in {}", counted(report.total, "dead letter"), report.context.queue);
         output.write_all(page(&title, include_str!("html/page.css"), &body).as_bytes())
     }
 }
@@ -66,9 +66,9 @@ fn header(report: &Report) -> Markup {
         header {
             h1 { (counted(report.total, "dead letter")) }
             p {
-                "in " strong { (report.queue) } ", read " (report.audited_at.format("%Y-%m-%d %H:%M:%S").to_string()) "."
+                "in " strong { (report.context.queue) } ", read " (report.context.now.format("%Y-%m-%d %H:%M:%S").to_string()) "."
                 @if report.complete { " All of the queue was seen." }
-                @if let Some(filter) = &report.filter { " Only those that the filter " code { (filter) } " lets through." }
+                @if let Some(filter) = &report.context.filter { " Only those that the filter " code { (filter) } " lets through." }
             }
             @if let Some(sentence) = report.incompleteness() { p class="warning" { (sentence) } }
         }

@@ -19,11 +19,9 @@ pub(super) enum Layout {
 /// Which values are replaced by their kind, as in `"<masked string>"`; names of members never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mask {
-    /// None.
     Nothing,
     /// All outside of the top-level member `metadata`.
     AllButMetadata,
-    /// All.
     Everything,
 }
 

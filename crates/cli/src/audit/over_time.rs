@@ -29,14 +29,11 @@ pub struct OverTime {
 /// Dead letters of one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// Its start.
     #[serde(serialize_with = "millis")]
     pub start: Timestamp,
-    /// By `ErrorType`.
     pub by_error_type: Counts,
 }
 
-/// Collects them.
 #[derive(Debug)]
 pub(super) struct Times {
     width: i64,

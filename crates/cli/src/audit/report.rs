@@ -15,18 +15,15 @@ use crate::dead_letters::{Coverage, DeadLetterRecord};
 use crate::output::document;
 use crate::people::{counted, grouped};
 
-/// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Dead letters that were asked for: all that were seen, or those that the filter let through.
     pub total: u64,
     /// How much of the queue was seen.
     pub coverage: Coverage,
-    /// By `ErrorType`.
     pub by_error_type: BTreeMap<String, u64>,
     /// By fingerprint, largest first.
     pub groups: Vec<Group>,
-    /// By retries made.
     pub attempts: Attempts,
     /// By time in the queue.
     pub age: Age,
@@ -42,25 +39,32 @@ pub struct Report {
     pub interrupted: bool,
     /// Whether it ended with as many as `--max` asked for.
     pub max_reached: bool,
-    /// The queue.
+    #[serde(flatten)]
+    pub context: Context,
+}
+
+/// What is being looked at, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Context {
     pub queue: String,
-    /// When it was read.
-    #[serde(serialize_with = "millis")]
-    pub audited_at: Timestamp,
-    /// The filter, where there is one.
+    /// How long the queue keeps messages, if that is known.
+    #[serde(skip)]
+    pub retention: Option<Duration>,
+    /// The moment of the audit.
+    #[serde(rename = "audited_at", serialize_with = "millis")]
+    pub now: Timestamp,
+    /// The filter, if there is one.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
 }
 
 impl Report {
     /// One line of JSON.
-    #[must_use]
     pub fn json(&self) -> String {
         document("audit", self)
     }
 
     /// What is missing, in a sentence; `None` where all was seen.
-    #[must_use]
     pub fn incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
@@ -83,21 +87,8 @@ impl Report {
     }
 }
 
-/// What is being looked at, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Context {
-    /// The queue's name.
-    pub queue: String,
-    /// How long it keeps messages, where that is known.
-    pub retention: Option<Duration>,
-    /// The moment of the audit.
-    pub now: Timestamp,
-    /// The filter, where there is one.
-    pub filter: Option<String>,
-}
-
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tally {
     context: Context,
     total: u64,
@@ -111,20 +102,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing yet.
-    #[must_use]
     pub fn new(context: Context) -> Self {
-        Self {
-            context,
-            total: 0,
-            by_error_type: BTreeMap::new(),
-            groups: GroupTable::default(),
-            attempts: Attempts::default(),
-            age: Age::default(),
-            times: Times::default(),
-            copies: Copies::default(),
-            skipped_attempts: SkippedAttempts::default(),
-        }
+        Self { context, ..Self::default() }
     }
 
     /// How many so far.
@@ -132,7 +111,6 @@ impl Tally {
         self.total
     }
 
-    /// Counts one.
     pub fn add(&mut self, record: &DeadLetterRecord) {
         let sent_at = record.message.sent_at;
         self.total += 1;
@@ -146,8 +124,6 @@ impl Tally {
         self.skipped_attempts.add(record);
     }
 
-    /// What was found.
-    #[must_use]
     pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
         Report {
             total: self.total,
@@ -162,9 +138,7 @@ impl Tally {
             complete: coverage.complete,
             interrupted,
             max_reached: false,
-            queue: self.context.queue,
-            audited_at: self.context.now,
-            filter: self.context.filter,
+            context: self.context,
         }
     }
 }

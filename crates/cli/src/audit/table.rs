@@ -28,42 +28,30 @@ pub(super) struct Table {
 
 impl View for Table {
     fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
-        output.write_all(self.printed().report(report).as_bytes())
+        output.write_all(self.report(report).as_bytes())
     }
 }
 
 /// The groups alone, as the report has them.
 pub(crate) fn groups_for_people(groups: &[Group], colours: bool) -> String {
     let mut text = String::new();
-    Table { colours }.printed().groups(&mut text, groups);
+    Table { colours }.groups(&mut text, groups);
     text
 }
 
 impl Table {
-    fn printed(&self) -> Printed {
-        Printed { heading: self.style().bold(), bar: self.style().cyan(), alarm: self.style().red() }
-    }
-
     fn style(&self) -> Style {
         Style::new().force_styling(self.colours)
     }
-}
 
-struct Printed {
-    heading: Style,
-    bar: Style,
-    alarm: Style,
-}
-
-impl Printed {
     fn report(&self, report: &Report) -> String {
         let mut text = format!(
             "{} {} ({})\n",
-            self.heading.apply_to(counted(report.total, "dead letter")),
-            format_args!("in {}", escaped(&report.queue)),
-            written(report.audited_at),
+            self.style().bold().apply_to(counted(report.total, "dead letter")),
+            format_args!("in {}", escaped(&report.context.queue)),
+            written(report.context.now),
         );
-        if let Some(filter) = &report.filter {
+        if let Some(filter) = &report.context.filter {
             let _ = writeln!(
                 text,
                 "of {} seen, by the filter {}",
@@ -72,7 +60,7 @@ impl Printed {
             );
         }
         if let Some(sentence) = report.incompleteness() {
-            let _ = writeln!(text, "{}", self.alarm.apply_to(sentence));
+            let _ = writeln!(text, "{}", self.style().red().apply_to(sentence));
         }
         if report.total == 0 {
             return text;
@@ -90,11 +78,16 @@ impl Printed {
     fn bars(&self, text: &mut String, title: &str, rows: Vec<(String, u64)>) {
         let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        let _ = writeln!(text, "\n{}", self.heading.apply_to(title));
+        let _ = writeln!(text, "\n{}", self.style().bold().apply_to(title));
         for (name, count) in rows {
             let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
             let space = if bar.is_empty() { "" } else { " " };
-            let _ = writeln!(text, "  {name:<width$} {:>9}{space}{}", grouped(count), self.bar.apply_to(bar));
+            let _ = writeln!(
+                text,
+                "  {name:<width$} {:>9}{space}{}",
+                grouped(count),
+                self.style().cyan().apply_to(bar)
+            );
         }
     }
 
@@ -102,7 +95,7 @@ impl Printed {
         let _ = writeln!(
             text,
             "\n{}",
-            self.heading.apply_to(format!("Groups ({})", grouped(groups.len() as u64)))
+            self.style().bold().apply_to(format!("Groups ({})", grouped(groups.len() as u64)))
         );
         for group in groups.iter().take(GROUPS_MAX) {
             let Group { fingerprint, error_type, count, first, last, error_details, example } = group;
@@ -110,7 +103,7 @@ impl Printed {
                 text,
                 "  {:>9}  {}  {}  {} – {}",
                 grouped(*count),
-                self.heading.apply_to(escaped(fingerprint)),
+                self.style().bold().apply_to(escaped(fingerprint)),
                 escaped(error_type),
                 minute(*first),
                 minute(*last)
@@ -133,7 +126,7 @@ impl Printed {
                 "SQS deletes {} of them within a day: keep them with --archive.",
                 grouped(age.expires_within_a_day)
             );
-            let _ = writeln!(text, "{}", self.alarm.apply_to(warning));
+            let _ = writeln!(text, "{}", self.style().red().apply_to(warning));
         }
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {

@@ -14,19 +14,15 @@ pub(super) struct Timeline {
     pub(super) skipped: Vec<u32>,
 }
 
-/// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) kind: Kind,
     /// Where it can be read.
     pub(super) at: Option<Timestamp>,
-    /// The error's name.
     pub(super) error_type: String,
-    /// The error's text.
     pub(super) error_details: String,
 }
 
-/// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// It was first sent.

@@ -18,7 +18,6 @@ pub(super) trait View {
         Ok(())
     }
 
-    /// After the last.
     fn end(&mut self, _report: &Report, _output: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }

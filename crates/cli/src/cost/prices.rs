@@ -13,7 +13,6 @@ const OURS: &str = "our own file is in this form: a test reads it";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
-    /// Where they hold.
     pub region: String,
     /// When the pages were read: `YYYY-MM-DD`.
     pub read_on: String,
@@ -27,31 +26,22 @@ pub struct Prices {
 pub struct PriceList {
     /// Requests to standard queues.
     pub sqs_million_requests: Price,
-    /// Invocations.
     pub lambda_million_requests: Price,
     /// Memory × time on arm64.
     pub lambda_gb_second_arm64: Price,
     /// Memory × time on x86-64.
     pub lambda_gb_second_x86_64: Price,
-    /// Logs taken in.
     pub logs_gb: Price,
-    /// A custom metric.
     pub metric_month: Price,
-    /// An alarm.
     pub alarm_month: Price,
-    /// A dashboard.
     pub dashboard_month: Price,
-    /// Traces recorded.
     pub traces_million: Price,
 }
 
-/// One price.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// US dollars.
     pub dollars: f64,
-    /// The unit.
     pub per: String,
     /// The title of AWS's page that says so.
     pub page: String,
@@ -69,8 +59,6 @@ pub enum PricesError {
 }
 
 impl Prices {
-    /// AWS's list.
-    #[must_use]
     pub fn list() -> Self {
         serde_json::from_str(SHIPPED).expect(OURS)
     }

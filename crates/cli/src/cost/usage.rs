@@ -45,28 +45,21 @@ pub struct Usage {
     pub log_bytes: f64,
 }
 
-/// US dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bill {
-    /// SQS requests.
     pub sqs_requests: f64,
     /// Lambda, by the invocation.
     pub lambda_requests: f64,
     /// Lambda, by memory and time.
     pub lambda_duration: f64,
-    /// CloudWatch Logs.
     pub logs: f64,
 }
 
 impl Invocations {
-    /// All of them.
-    #[must_use]
     pub fn total(&self) -> f64 {
         self.calling + self.deciding
     }
 
-    /// Memory × time.
-    #[must_use]
     pub fn gb_seconds(&self) -> f64 {
         (self.calling * CALL_SECONDS + self.deciding * DECISION_SECONDS) * MEMORY_GB
     }
@@ -74,13 +67,11 @@ impl Invocations {
 
 impl Usage {
     /// Logs in GB, Lambda's own lines with them.
-    #[must_use]
     pub fn log_gb(&self) -> f64 {
         (self.log_bytes + self.invocations.total() * LAMBDA_LOG_BYTES) / 1e9
     }
 
     /// The same for another number of messages.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         let Invocations { calling, deciding } = self.invocations;
         Self {
@@ -90,8 +81,6 @@ impl Usage {
         }
     }
 
-    /// What it costs.
-    #[must_use]
     pub fn bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
         let Price { dollars: gb_second, .. } = match architecture {
             Architecture::Arm64 => &prices.lambda_gb_second_arm64,
@@ -107,8 +96,6 @@ impl Usage {
 }
 
 impl Bill {
-    /// All of it.
-    #[must_use]
     pub fn total(&self) -> f64 {
         self.sqs_requests + self.lambda_requests + self.lambda_duration + self.logs
     }

@@ -49,11 +49,8 @@ pub struct Report {
 /// Re-sends whose delay is in `from_seconds..=to_seconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DelayBucket {
-    /// The shortest.
     pub from_seconds: u16,
-    /// The longest.
     pub to_seconds: u16,
-    /// How many.
     pub count: u64,
 }
 
@@ -63,7 +60,6 @@ const BUCKETS: u16 = 10;
 const BAR: u64 = 40;
 
 /// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s` seconds.
-#[must_use]
 pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
@@ -82,7 +78,6 @@ pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
 
 impl Report {
     /// Why this is no success; nothing, if each line went in and each message came out.
-    #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.interrupted {
@@ -104,8 +99,6 @@ impl Report {
         problems
     }
 
-    /// For people.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(NOTHING);

@@ -16,7 +16,7 @@ const TOP: f64 = 10.0;
 const LINE: f64 = 22.0;
 /// Entries of a legend side by side, and the letters of each that fit.
 const COLUMNS: usize = 2;
-const LETTERS: usize = 30;
+const LETTERS: usize = 32;
 /// As many of a title.
 const TITLE_LETTERS: usize = 56;
 
@@ -124,7 +124,7 @@ impl Plot {
                     text class="quiet middle" x=((LEFT + RIGHT) / 2.0) y=(bottom + 18.0 + LINE) { (below) }
                 }
                 @for (index, (key, words)) in legend.iter().enumerate() {
-                    @let x = WIDTH / float(COLUMNS as u64) * float((index % COLUMNS) as u64) + 4.0;
+                    @let x = WIDTH / float(COLUMNS as u64) * float((index % COLUMNS) as u64) + 14.0;
                     @let y = first_line + LINE * float((index / COLUMNS) as u64);
                     (key.drawn(x, y))
                     text x=(x + 24.0) y=(y) { (shortened(words, LETTERS)) }
@@ -204,9 +204,9 @@ mod tests {
         assert_eq!(half, r#"<rect class="s1" x="62" y="85" width="227" height="25"></rect>"#);
         let line = plot.line("s1 thin", [(0.0, 4.0), (10.0, 0.0)]).into_string();
         assert_eq!(line, r#"<polyline class="s1 thin" points="62,10 516,110"></polyline>"#);
-        let figure = plot.figure("<title>", "", &PreEscaped(half), "", &[(Key::Tick("ink"), "x".repeat(31))]);
+        let figure = plot.figure("<title>", "", &PreEscaped(half), "", &[(Key::Tick("ink"), "x".repeat(33))]);
         let picture = picture(&[figure]);
         assert!(picture.contains("&lt;title&gt;") && !picture.contains("<title>"), "{picture}");
-        assert!(picture.contains(&format!(">{}…</text>", "x".repeat(29))), "{picture}");
+        assert!(picture.contains(&format!(">{}…</text>", "x".repeat(31))), "{picture}");
     }
 }

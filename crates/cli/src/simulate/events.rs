@@ -62,7 +62,6 @@ impl Observer for Events {
     }
 }
 
-/// Writes nowhere.
 struct Length<'a>(&'a AtomicU64);
 
 impl Write for Length<'_> {

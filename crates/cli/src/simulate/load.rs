@@ -15,20 +15,16 @@ pub struct Load {
 /// The calls of one second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Second {
-    /// All of them.
     pub calls: u64,
-    /// Those that succeeded.
     pub succeeded: u64,
 }
 
-/// Calls that failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Wasted {
     /// The target was down.
     pub while_down: u64,
     /// The target had taken all that it takes in that second.
     pub over_capacity: u64,
-    /// By `--failure-rate`.
     pub by_chance: u64,
 }
 
@@ -63,25 +59,20 @@ impl Load {
     }
 
     /// What there was in one second.
-    #[must_use]
     pub fn at(&self, second: u64) -> Second {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
 
-    /// All calls.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.seconds.values().map(|second| second.calls).sum()
     }
 
     /// The last second with a call.
-    #[must_use]
     pub fn last_second(&self) -> u64 {
         self.seconds.last_key_value().map_or(0, |(second, _)| *second)
     }
 
     /// The busiest second of a range.
-    #[must_use]
     pub fn busiest(&self, range: std::ops::Range<u64>) -> Second {
         self.seconds
             .range(range)
@@ -91,7 +82,6 @@ impl Load {
     }
 
     /// The load from a moment on.
-    #[must_use]
     pub fn after(&self, second: u64) -> AfterReturn {
         let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
         calls.sort_unstable_by(|one, other| other.cmp(one));

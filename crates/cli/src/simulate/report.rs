@@ -18,7 +18,6 @@ const RETENTION_SHARE: f64 = 0.8;
 const CALL_SECONDS_WORST: u64 = 60;
 const MILLION: f64 = 1e6;
 
-/// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     pub scenario: Scenario,
@@ -31,7 +30,6 @@ pub struct Report {
     retention_seconds: u64,
 }
 
-/// One policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyReport {
     /// Its file's name, without the ending.
@@ -42,7 +40,6 @@ pub struct PolicyReport {
     pub survival: Vec<Survival>,
     /// How long a message can be on its way.
     pub span: Span,
-    /// What was measured.
     pub measured: Measured,
     /// What a million such messages need.
     pub per_million: PerMillion,
@@ -65,23 +62,17 @@ pub struct Span {
 /// What a million such messages need, and what it costs in dollars.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerMillion {
-    /// Requests to SQS.
     pub sqs_requests: f64,
     /// Invocations of the functions.
     pub invocations: f64,
-    /// Memory × time.
     pub gb_seconds: f64,
-    /// Logs.
     pub log_gb: f64,
-    /// US dollars.
     pub dollars: Bill,
-    /// US dollars together.
     pub total_dollars: f64,
 }
 
 impl Report {
     /// Without a policy yet.
-    #[must_use]
     pub fn new(
         scenario: Scenario,
         retention_seconds: u64,

@@ -73,10 +73,8 @@ pub enum RunError {
     Runtime(#[from] std::io::Error),
 }
 
-/// What was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// Messages sent.
     pub sent: u64,
     /// Successes of the target.
     pub processed: u64,
@@ -92,7 +90,6 @@ pub struct Measured {
     pub hops: u64,
     /// Calls of the target.
     pub calls: u64,
-    /// Calls that failed.
     pub wasted: Wasted,
     pub after_return: AfterReturn,
     /// From the target's return, or from the last message's sending if that is later, to the last message's end.
@@ -107,7 +104,6 @@ pub struct Measured {
 }
 
 impl Trouble {
-    #[must_use]
     pub const fn outage_seconds(&self) -> Option<u64> {
         match self {
             Self::Outage(length) => Some(length.as_secs()),
@@ -115,7 +111,6 @@ impl Trouble {
         }
     }
 
-    #[must_use]
     pub const fn failure_rate(&self) -> Option<f64> {
         match self {
             Self::Outage(_) => None,

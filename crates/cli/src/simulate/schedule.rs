@@ -50,8 +50,6 @@ pub(super) struct Density {
 }
 
 impl Schedule {
-    /// Of a policy.
-    #[must_use]
     pub fn of(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {

@@ -21,7 +21,6 @@ pub struct Survival {
 
 impl Survival {
     /// By the schedule alone: a target that asks for delays of its own, or takes only so much, is not in it.
-    #[must_use]
     pub fn of(schedule: &Schedule, outage_seconds: u64) -> Self {
         let last = &schedule.last;
         // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in the very second of
@@ -40,7 +39,6 @@ impl Survival {
     }
 
     /// Of many lengths, in one pass each.
-    #[must_use]
     pub fn of_each(schedule: &Schedule, lengths: impl IntoIterator<Item = u64>) -> Vec<Self> {
         lengths.into_iter().map(|seconds| Self::of(schedule, seconds)).collect()
     }

@@ -25,7 +25,6 @@ pub(super) struct Section {
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// For a terminal.
 pub(super) fn text(report: &Report) -> String {
     let tables = sections(report).into_iter().map(|section| {
         let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
@@ -85,7 +84,6 @@ pub(super) fn scenario(report: &Report) -> String {
     sentence + "."
 }
 
-/// All tables.
 pub(super) fn sections(report: &Report) -> Vec<Section> {
     vec![schedule(report), survival(report), span_section(report), load(report), costs(report)]
 }

@@ -27,9 +27,7 @@ pub struct Status {
 pub struct QueueStatus {
     /// What it is in the deployment.
     pub role: &'static str,
-    /// Its name.
     pub name: String,
-    /// Its ARN.
     pub arn: String,
     /// Messages that wait to be received.
     pub visible: Option<u64>,
@@ -45,7 +43,6 @@ pub struct QueueStatus {
     pub mappings: Option<Vec<Mapping>>,
 }
 
-/// A redrive policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Redrive {
     /// Receives before the message is moved.
@@ -56,7 +53,6 @@ pub struct Redrive {
 
 impl QueueStatus {
     /// From the queue's attributes.
-    #[must_use]
     pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {
@@ -88,8 +84,6 @@ fn last_part(arn: &str) -> &str {
 }
 
 impl Status {
-    /// For people.
-    #[must_use]
     pub fn table(&self) -> String {
         format!("{}\n\n{}\n", self.queue_table().trim_fmt(), self.mapping_table().trim_fmt())
     }
@@ -103,17 +97,16 @@ impl Status {
             table.add_row([
                 queue.role.to_owned(),
                 queue.name.clone(),
-                queue.visible.map_or_else(|| "?".to_owned(), grouped),
-                queue.in_flight.map_or_else(|| "?".to_owned(), grouped),
-                queue.delayed.map_or_else(|| "?".to_owned(), grouped),
-                queue.retention_seconds.map_or_else(|| "?".to_owned(), span),
-                queue.redrive.as_ref().map_or_else(
-                    || "-".to_owned(),
-                    |redrive| {
-                        let Redrive { max_receive_count: count, target } = redrive;
-                        format!("{} → {target}", counted(*count, "receive"))
-                    },
-                ),
+                shown(queue.visible.map(grouped)),
+                shown(queue.in_flight.map(grouped)),
+                shown(queue.delayed.map(grouped)),
+                shown(queue.retention_seconds.map(span)),
+                match &queue.redrive {
+                    Some(Redrive { max_receive_count, target }) => {
+                        format!("{} → {target}", counted(*max_receive_count, "receive"))
+                    }
+                    None => "-".to_owned(),
+                },
             ]);
         }
         for column in 2..=4 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
+use redeliver_core::message::{Attribute, AttributeValue, ReceivedMessage};
 use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +82,11 @@ impl ArchivedMessage {
             Some(text) => Some(parse_rfc3339(text)?),
             None => None,
         };
+        let attributes = self.attributes.iter();
+        let attributes: Option<_> =
+            attributes.map(|(name, archived)| Some((name.clone(), archived.restored()?))).collect();
         Some(ReceivedMessage {
-            attributes: self.restored_attributes()?,
+            attributes: attributes?,
             sent_at: parse_rfc3339(&self.sent_at)?,
             first_received_at,
             sqs_message_id: self.sqs_message_id,
@@ -95,13 +98,6 @@ impl ArchivedMessage {
             redriven_from: self.redriven_from,
             queue_arn: self.queue_arn,
         })
-    }
-
-    /// The message attributes as they were; `None` if the line was changed since, so that one of them cannot be read.
-    #[must_use]
-    pub fn restored_attributes(&self) -> Option<Attributes> {
-        let attributes = self.attributes.iter();
-        attributes.map(|(name, archived)| Some((name.clone(), archived.restored()?))).collect()
     }
 }
 

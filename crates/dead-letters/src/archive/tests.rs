@@ -33,9 +33,10 @@ fn a_message_is_restored_from_its_line_as_it_was() {
     assert!(line.contains(r#""n":{"DataType":"Number.int","StringValue":"1e400"}"#), "{line}");
     let archived: ArchivedMessage = serde_json::from_str(&line).unwrap();
     assert_eq!(archived, ArchivedMessage::new(&message));
-    assert_eq!((archived.body.as_str(), archived.restored_attributes()), (body, Some(attributes)));
+    assert_eq!(archived.body, body);
     assert_eq!(archived.first_received_at.as_deref(), Some("1970-01-01T00:00:05.000000Z"));
     let restored = archived.clone().restored().unwrap();
+    assert_eq!(restored.attributes, attributes);
     assert_eq!(restored, ReceivedMessage { receipt_handle: String::new(), ..message });
     for changed in ["AP8", "1970"] {
         let line = line.replacen(changed, "?", 1);

@@ -59,9 +59,11 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
     ];
     let report = report(&records);
     let page = page_of(&records, &report, false);
-    assert!(page.contains(
-        "<h1>3 dead letters</h1><p>in <strong>final-dlq</strong>, read 1970-01-02 00:00:00. All"
-    ));
+    assert!(
+        page.contains(
+            "<h1>3 dead letters</h1><p>in <strong>final-dlq</strong>, read 1970-01-02 00:00:00. All"
+        )
+    );
     for (count, part) in [
         (1, "<svg class=\"chart\""),
         (3, "<table class=\"bars\""),

@@ -15,7 +15,7 @@ pub(super) fn figure(report: &Report) -> Figure {
     let policies = &report.policies;
     let longest = policies.iter().map(|policy| policy.schedule.len()).max().unwrap_or(0);
     let drawn = longest.min(ATTEMPTS);
-    let end = policies.iter().flat_map(|policy| policy.schedule.iter().take(drawn).last());
+    let end = policies.iter().flat_map(|policy| policy.schedule.iter().take(drawn).next_back());
     let (x, unit) = time(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
     let rows = float(drawn.max(1) as u64);
     let marks = (1..=drawn as u64).map(|number| (float(number), number.to_string())).collect();
