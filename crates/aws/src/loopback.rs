@@ -140,7 +140,6 @@ impl Request {
     }
 }
 
-/// The server.
 pub(crate) struct Loopback {
     url: String,
     seen: Arc<Seen>,

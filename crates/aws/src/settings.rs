@@ -78,13 +78,10 @@ pub fn queue_url_if_set(name: &str) -> Option<String> {
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
-    /// `STRATEGY`.
     pub strategy: StrategySettings,
     /// `RETRY_POLICY`: its `immediate`, and all of it with the strategy `visibility`.
     pub policy: Policy,
-    /// `ANNOTATION_QUEUE_URL`.
     pub annotation_queue_url: String,
-    /// `MAX_CONCURRENCY`.
     pub max_concurrency: NonZeroUsize,
     /// The message schema, with that of `DATA_SCHEMA_PATH`.
     pub schema: MessageSchema,
@@ -94,10 +91,7 @@ pub struct MessageProcessorSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StrategySettings {
     /// `delayed-resend`, the default: it is handed off, and sent again with a delay.
-    DelayedResend {
-        /// `INTERMEDIATE_DLQ_URL`.
-        intermediate_dlq_url: String,
-    },
+    DelayedResend { intermediate_dlq_url: String },
     /// `visibility`: it stays on its queue, hidden for the delay.
     Visibility {
         /// `SOURCE_QUEUE_URL`: its own queue.
@@ -110,7 +104,6 @@ pub enum StrategySettings {
 /// What the message processor without a handler of its own needs besides.
 #[derive(Debug)]
 pub struct TargetSettings {
-    /// `TARGET`.
     pub address: TargetAddress,
     /// `TARGET_TIMEOUT_SECONDS`, where it is set.
     pub timeout: Option<Duration>,
@@ -118,36 +111,27 @@ pub struct TargetSettings {
     pub headers_secret_arn: Option<String>,
 }
 
-/// The failed-message-processor's settings.
 #[derive(Debug)]
 pub struct FailedMessageProcessorSettings {
-    /// `SOURCE_QUEUE_URL`.
     pub source_queue_url: String,
     /// `INTERMEDIATE_DLQ_URL`: its own queue.
     pub intermediate_dlq_url: String,
-    /// `ANNOTATION_QUEUE_URL`.
     pub annotation_queue_url: String,
-    /// `RETRY_POLICY`.
     pub policy: Policy,
     /// The message schema, with that of `DATA_SCHEMA_PATH`.
     pub schema: MessageSchema,
 }
 
-/// The final-dlq-annotator's settings.
 #[derive(Debug)]
 pub struct FinalDlqAnnotatorSettings {
-    /// `FINAL_DLQ_URL`.
     pub final_dlq_url: String,
 }
 
-/// The async-retry-handler's settings.
 #[derive(Debug)]
 pub struct AsyncRetryHandlerSettings {
     /// `RETRY_QUEUE_URL`: its own queue.
     pub retry_queue_url: String,
-    /// `ANNOTATION_QUEUE_URL`.
     pub annotation_queue_url: String,
-    /// `FUNCTION_ARNS`.
     pub functions: FunctionArns,
     /// `RETRY_POLICY`; what is absent there is as in [`DEFAULT_POLICY`].
     pub policy: Policy,

@@ -29,12 +29,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 /// `TARGET_TIMEOUT_SECONDS` where it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The message-processor's target.
 #[derive(Debug)]
 pub enum Target {
-    /// An HTTP endpoint.
     Http(HttpTarget),
-    /// A Lambda function.
     Lambda(LambdaTarget),
 }
 

@@ -19,111 +19,58 @@ pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first character of a text that is not legal, and its place. Looked at eight bytes at once, since most have nothing to
-/// be looked at: what is illegal is a control character, or begins with 0xEF (U+FFFE and U+FFFF).
+/// The first character of a text that is not legal, and its place.
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
-    let may_be_illegal = |byte: &u8| matches!(byte, 0..=8 | 11 | 12 | 14..=31 | 0xEF);
-    let (words, rest) = text.as_bytes().as_chunks::<8>();
-    let of_words = words.iter().enumerate().filter(|(_, word)| has_control_or_ef(u64::from_ne_bytes(**word)));
-    let of_words = of_words.map(|(index, word)| (index * 8, &word[..]));
-    of_words.chain([(words.len() * 8, rest)]).find_map(|(start, bytes)| {
-        let places = bytes.iter().enumerate().filter(|(_, byte)| may_be_illegal(byte));
-        // A control character and a first byte are where a character begins.
-        places
-            .filter_map(|(offset, _)| Some((start + offset, text[start + offset..].chars().next()?)))
-            .find(|(_, character)| !is_legal(*character))
-    })
+    text.char_indices().find(|(_, character)| !is_legal(*character))
 }
 
-/// Whether one of the eight bytes is below 0x20 or is 0xEF ("Determine if a word has a byte less than n", Bit Twiddling Hacks,
-/// Sean Eron Anderson: it is, where the subtraction of n sets the highest bit of a byte that had none).
-const fn has_control_or_ef(word: u64) -> bool {
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHEST: u64 = EACH << 7;
-    let other_than_ef = word ^ (EACH * 0xEF);
-    let below_space = word.wrapping_sub(EACH * 0x20) & !word;
-    let is_ef = other_than_ef.wrapping_sub(EACH) & !other_than_ef;
-    (below_space | is_ef) & HIGHEST != 0
-}
-
-/// `DelaySeconds` of a sent message: 0..=900 seconds, by type.
+/// Whole seconds, `0..=MAX`, by type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DelaySeconds(u16);
+pub struct Seconds<const MAX: u16>(u16);
 
-impl DelaySeconds {
-    /// No delay.
+/// `DelaySeconds` of a sent message.
+pub type DelaySeconds = Seconds<900>;
+/// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout"). What
+/// is longer than [`DelaySeconds`] takes hops, or the message's own visibility.
+pub type RetryDelay = Seconds<43_200>;
+pub type VisibilitySeconds = Seconds<43_200>;
+
+impl<const MAX: u16> Seconds<MAX> {
+    /// Nothing to wait for.
     pub const ZERO: Self = Self(0);
-    /// 900 s, the longest that SQS knows.
-    pub const MAX: Self = Self(900);
+    pub const MAX: Self = Self(MAX);
 
-    /// `None` above 900.
+    /// `None` above the longest.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
-        let seconds = u16::try_from(seconds).ok()?;
-        (seconds <= Self::MAX.0).then_some(Self(seconds))
+        u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
     }
 
-    /// 900 where `seconds` is more.
+    /// The longest where `seconds` is more.
     #[must_use]
     pub fn saturating(seconds: u64) -> Self {
         Self::new(seconds).unwrap_or(Self::MAX)
     }
 
-    /// Whole seconds, 0..=900.
     #[must_use]
     pub const fn get(self) -> u16 {
         self.0
     }
 
-    /// The same as a duration.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_secs(self.0 as u64)
     }
 }
 
-impl fmt::Display for DelaySeconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} s", self.0)
-    }
-}
-
-/// The delay before a retry: 0..=43,200 seconds (12 hours), by type. What is longer than [`DelaySeconds`] takes hops, or
-/// the message's own visibility.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RetryDelay(u16);
-
 impl RetryDelay {
-    /// None.
-    pub const ZERO: Self = Self(0);
-    /// The longest that one `DelaySeconds` can be: 900 s.
+    /// The longest that one `DelaySeconds` can be.
     pub const SHORT_MAX: Self = Self(DelaySeconds::MAX.0);
-    /// 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
-    pub const MAX: Self = Self(43_200);
 
     /// [`RetryDelay::SHORT_MAX`], as serde asks for a default.
     pub(crate) const fn short_max() -> Self {
         Self::SHORT_MAX
-    }
-
-    /// `None` above 43,200.
-    #[must_use]
-    pub fn new(seconds: u64) -> Option<Self> {
-        let seconds = u16::try_from(seconds).ok()?;
-        (seconds <= Self::MAX.0).then_some(Self(seconds))
-    }
-
-    /// 43,200 where `seconds` is more.
-    #[must_use]
-    pub fn saturating(seconds: u64) -> Self {
-        Self::new(seconds).unwrap_or(Self::MAX)
-    }
-
-    /// Whole seconds, 0..=43,200.
-    #[must_use]
-    pub const fn get(self) -> u16 {
-        self.0
     }
 }
 
@@ -133,46 +80,9 @@ impl From<DelaySeconds> for RetryDelay {
     }
 }
 
-impl fmt::Display for RetryDelay {
+impl<const MAX: u16> fmt::Display for Seconds<MAX> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} s", self.0)
-    }
-}
-
-/// A visibility timeout: 0..=43,200 seconds (12 hours), by type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct VisibilitySeconds(u16);
-
-impl VisibilitySeconds {
-    /// Visible at once.
-    pub const ZERO: Self = Self(0);
-    /// 12 hours.
-    pub const MAX: Self = Self(43_200);
-
-    /// `None` above 43,200.
-    #[must_use]
-    pub fn new(seconds: u64) -> Option<Self> {
-        let seconds = u16::try_from(seconds).ok()?;
-        (seconds <= Self::MAX.0).then_some(Self(seconds))
-    }
-
-    /// Whole seconds, 0..=43,200.
-    #[must_use]
-    pub const fn get(self) -> u16 {
-        self.0
-    }
-
-    /// The same as a duration.
-    #[must_use]
-    pub const fn duration(self) -> Duration {
-        Duration::from_secs(self.0 as u64)
-    }
-}
-
-impl From<RetryDelay> for VisibilitySeconds {
-    /// Both reach 12 hours.
-    fn from(delay: RetryDelay) -> Self {
-        Self(delay.0)
     }
 }
 

@@ -25,7 +25,6 @@ pub struct Window {
 pub enum Pace {
     /// Its own delay is as long as the rate asks for, on average.
     Own,
-    /// It is stretched.
     Stretched,
     /// It is stretched as far as it can be, and too many messages come back all the same.
     NotHeld,

@@ -1,5 +1,6 @@
 //! The retry policy: a JSON document, validated once, then a value that cannot be wrong.
 
+mod backoff;
 mod numbers;
 mod wire;
 
@@ -12,6 +13,8 @@ use wildmatch::WildMatch;
 
 use crate::limits::RetryDelay;
 use crate::schema::{Violation, list};
+use crate::value::given;
+pub use backoff::{Backoff, Delays, Jitter};
 
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../../../schemas/retry-policy.schema.json");
@@ -31,16 +34,16 @@ pub struct Policy {
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
     /// About how many messages come back to the source queue a second, at most, where `DelaySeconds` can hold them.
-    #[serde(deserialize_with = "wire::given")]
+    #[serde(deserialize_with = "given")]
     pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Give up when the next retry would come later than this after the message was first sent.
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// Only these error types are retried.
-    #[serde(deserialize_with = "wire::given")]
+    #[serde(deserialize_with = "given")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
-    #[serde(deserialize_with = "wire::given")]
+    #[serde(deserialize_with = "given")]
     pub non_retryable: Option<Globs>,
     /// Further calls within the invocation, before a delayed retry is spent.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
@@ -61,7 +64,6 @@ impl RedeliveryRate {
         (Self::MIN..=Self::MAX).contains(&per_second).then_some(Self(per_second))
     }
 
-    /// Messages a second.
     #[must_use]
     pub const fn per_second(self) -> f64 {
         self.0
@@ -78,117 +80,6 @@ pub struct Immediate {
     /// Before each of them, at most 10 s.
     #[serde(rename = "delay_ms", deserialize_with = "numbers::milliseconds::<_, 10_000>")]
     pub delay: Duration,
-}
-
-/// How long to wait before retry `n`, n ≥ 1.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Backoff {
-    /// A random delay in 0..=max, the same range for every attempt.
-    Uniform {
-        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
-        max_delay: RetryDelay,
-    },
-    /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`.
-    Exponential {
-        #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::not_zero")]
-        initial_delay: RetryDelay,
-        /// 1..=100.
-        #[serde(default = "twice", deserialize_with = "numbers::rate")]
-        rate: f64,
-        #[serde(rename = "offset_seconds", default)]
-        offset: RetryDelay,
-        /// Also with long delays it is 900 s unless it is set.
-        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
-        max_delay: RetryDelay,
-        /// Applied after the cap.
-        #[serde(default)]
-        jitter: Jitter,
-    },
-    /// Always the same.
-    Fixed {
-        #[serde(rename = "delay_seconds")]
-        delay: RetryDelay,
-        #[serde(default)]
-        jitter: Jitter,
-    },
-    /// One delay a retry; the last one repeats.
-    Schedule {
-        #[serde(rename = "delays_seconds")]
-        delays: Delays,
-        #[serde(default)]
-        jitter: Jitter,
-    },
-}
-
-const fn twice() -> f64 {
-    2.0
-}
-
-impl Backoff {
-    /// The longest delay that it can give; `limit` is the policy's.
-    #[must_use]
-    pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
-        let (base, jitter) = match self {
-            Self::Uniform { max_delay } | Self::Exponential { max_delay, .. } => return *max_delay,
-            Self::Fixed { delay, jitter } => (*delay, *jitter),
-            Self::Schedule { delays, jitter } => (delays.longest(), *jitter),
-        };
-        let spread = if let Jitter::Additive { max } = jitter { u64::from(max.get()) } else { 0 };
-        RetryDelay::saturating(u64::from(base.get()) + spread).min(limit)
-    }
-}
-
-/// A schedule: 1 to 1000 delays.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Vec<RetryDelay>")]
-pub struct Delays {
-    first: Vec<RetryDelay>,
-    last: RetryDelay,
-}
-
-impl Delays {
-    /// Before retry `attempt`, 1 for the first: the last one repeats.
-    #[must_use]
-    pub fn before(&self, attempt: u32) -> RetryDelay {
-        let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
-        *self.first.get(index).unwrap_or(&self.last)
-    }
-
-    /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = RetryDelay> {
-        self.first.iter().chain([&self.last]).copied()
-    }
-
-    fn longest(&self) -> RetryDelay {
-        self.iter().fold(self.last, RetryDelay::max)
-    }
-}
-
-impl TryFrom<Vec<RetryDelay>> for Delays {
-    type Error = &'static str;
-
-    fn try_from(mut delays: Vec<RetryDelay>) -> Result<Self, Self::Error> {
-        match delays.pop() {
-            Some(last) if delays.len() < 1000 => Ok(Self { first: delays, last }),
-            _ => Err("a schedule has 1 to 1000 delays"),
-        }
-    }
-}
-
-/// How a delay is spread. It only shrinks, except for the additive one, and none passes the cap.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "serde_json::Value")]
-pub enum Jitter {
-    /// The delay itself.
-    None,
-    /// From half of it to all of it.
-    Half,
-    /// From 0 to all of it ("Exponential Backoff And Jitter", AWS Architecture Blog).
-    #[default]
-    Full,
-    /// From the delay to that and so much more. The cap holds for the sum: near it the delay gives way, not the spread.
-    Additive { max: RetryDelay },
 }
 
 /// Globs on error types: `*` any text, `?` one character. Each 1 to 128 characters, and no two the same.

@@ -24,6 +24,11 @@ pub fn read(text: &str) -> serde_json::Result<Value> {
     }
 }
 
+/// A member that may be absent, but not `null`, which serde would take for absent.
+pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
 /// Also where it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII. Other
 /// escapes are no reason to read slowly: many encoders write `\u003c`.
 fn may_have_private_name(text: &str) -> bool {

@@ -23,7 +23,6 @@ use metered::Metered;
 pub use decimal::Decimal;
 pub use violation::{Violation, list, pointer_to};
 
-/// A compiled schema.
 #[derive(Clone, Debug)]
 pub struct Schema {
     validator: Validator<Metered>,

@@ -21,7 +21,6 @@ pub(crate) static NOT_READ: Value = Value::Null;
 /// Bytes of an index and its slash.
 const INDEX: usize = 8;
 
-/// The representation.
 pub(crate) struct Metered;
 
 /// A value and what its check may still cost. The name of a member, which was paid for with its object, has no meter.

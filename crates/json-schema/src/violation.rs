@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::meter::Meter;
 use crate::metered::{Metered, NOT_READ, Reading};
 
-/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// JSON Pointer (RFC 6901) of the culprit; empty for the whole document.

@@ -9,7 +9,6 @@ use thiserror::Error;
 /// Where messages go.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TargetAddress {
-    /// An HTTP endpoint.
     Url(Url),
     /// The ARN of a Lambda function, with an optional version or alias.
     LambdaArn(String),

@@ -75,7 +75,6 @@ impl Message {
     }
 }
 
-/// All of them.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = by_data_schema();
     cases.extend(of_our_readers());

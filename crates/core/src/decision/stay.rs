@@ -59,7 +59,7 @@ pub fn decide_on_queue(
     let due = Due::from_now(delay, now);
     check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
     check_retention(queue, stayed.sent_at, due.at)?;
-    Ok(VisibilitySeconds::from(delay))
+    Ok(delay)
 }
 
 /// Whether the target may be called for this receive. It may not where the receive before was the last one allowed and nobody

@@ -9,12 +9,11 @@ mod preset;
 use std::ops::Range;
 
 use redeliver_json_schema::{Schema, pointer_to};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error};
+use serde::de::{Deserialize as _, DeserializeOwned, Deserializer, Error};
 use serde_json::{Map, Value};
 
-use super::{Jitter, POLICY_SCHEMA, Policy, PolicyError};
+use super::{POLICY_SCHEMA, Policy, PolicyError};
 use crate::envelope::{Malformed, members};
-use crate::limits::RetryDelay;
 use crate::schema::Violation;
 
 pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
@@ -62,36 +61,12 @@ fn standing_twice(text: &str, at: Range<usize>, pointer: &str) -> Option<Violati
     }
 }
 
-/// A member that may be absent, but not `null`, which serde would take for absent.
-pub(super) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
-
 /// An object, or `Some` of one. Serde alone would read a struct from an array too.
 pub(super) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned, O: From<T>>(
     from: D,
 ) -> Result<O, D::Error> {
     let members = Map::deserialize(from)?;
     T::deserialize(Value::Object(members)).map(O::from).map_err(D::Error::custom)
-}
-
-impl TryFrom<Value> for Jitter {
-    type Error = serde_json::Error;
-
-    fn try_from(written: Value) -> Result<Self, Self::Error> {
-        #[derive(serde::Deserialize)]
-        #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-        enum WithNumbers {
-            Additive { max_seconds: RetryDelay },
-        }
-        match written.as_str() {
-            Some("none") => Ok(Self::None),
-            Some("half") => Ok(Self::Half),
-            Some("full") => Ok(Self::Full),
-            _ => object(&written)
-                .map(|WithNumbers::Additive { max_seconds }| Self::Additive { max: max_seconds }),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,138 @@
+//! The backoffs that a policy may have, with their members as the document names them. What a delay is, [`crate::backoff`]
+//! computes; what the document may say, the JSON Schema words.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{numbers, wire};
+use crate::limits::RetryDelay;
+
+/// How long to wait before retry `n`, n ≥ 1.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Backoff {
+    /// A random delay in 0..=max, the same range for every attempt.
+    Uniform {
+        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
+        max_delay: RetryDelay,
+    },
+    /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`.
+    Exponential {
+        #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::not_zero")]
+        initial_delay: RetryDelay,
+        /// 1..=100.
+        #[serde(default = "twice", deserialize_with = "numbers::rate")]
+        rate: f64,
+        #[serde(rename = "offset_seconds", default)]
+        offset: RetryDelay,
+        /// Also with long delays it is 900 s unless it is set.
+        #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
+        max_delay: RetryDelay,
+        /// Applied after the cap.
+        #[serde(default)]
+        jitter: Jitter,
+    },
+    Fixed {
+        #[serde(rename = "delay_seconds")]
+        delay: RetryDelay,
+        #[serde(default)]
+        jitter: Jitter,
+    },
+    /// One delay a retry; the last one repeats.
+    Schedule {
+        #[serde(rename = "delays_seconds")]
+        delays: Delays,
+        #[serde(default)]
+        jitter: Jitter,
+    },
+}
+
+const fn twice() -> f64 {
+    2.0
+}
+
+impl Backoff {
+    /// The longest delay that it can give; `limit` is the policy's.
+    #[must_use]
+    pub fn longest(&self, limit: RetryDelay) -> RetryDelay {
+        let (base, jitter) = match self {
+            Self::Uniform { max_delay } | Self::Exponential { max_delay, .. } => return *max_delay,
+            Self::Fixed { delay, jitter } => (*delay, *jitter),
+            Self::Schedule { delays, jitter } => (delays.longest(), *jitter),
+        };
+        let spread = if let Jitter::Additive { max } = jitter { u64::from(max.get()) } else { 0 };
+        RetryDelay::saturating(u64::from(base.get()) + spread).min(limit)
+    }
+}
+
+/// A schedule: 1 to 1000 delays.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<RetryDelay>")]
+pub struct Delays {
+    first: Vec<RetryDelay>,
+    last: RetryDelay,
+}
+
+impl Delays {
+    /// Before retry `attempt`, 1 for the first: the last one repeats.
+    #[must_use]
+    pub fn before(&self, attempt: u32) -> RetryDelay {
+        let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
+        *self.first.get(index).unwrap_or(&self.last)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = RetryDelay> {
+        self.first.iter().chain([&self.last]).copied()
+    }
+
+    fn longest(&self) -> RetryDelay {
+        self.iter().fold(self.last, RetryDelay::max)
+    }
+}
+
+impl TryFrom<Vec<RetryDelay>> for Delays {
+    type Error = &'static str;
+
+    fn try_from(mut delays: Vec<RetryDelay>) -> Result<Self, Self::Error> {
+        match delays.pop() {
+            Some(last) if delays.len() < 1000 => Ok(Self { first: delays, last }),
+            _ => Err("a schedule has 1 to 1000 delays"),
+        }
+    }
+}
+
+/// How a delay is spread. It only shrinks, except for the additive one, and none passes the cap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
+pub enum Jitter {
+    None,
+    /// From half of it to all of it.
+    Half,
+    /// From 0 to all of it ("Exponential Backoff And Jitter", AWS Architecture Blog).
+    #[default]
+    Full,
+    /// From the delay to that and so much more. The cap holds for the sum: near it the delay gives way, not the spread.
+    Additive {
+        max: RetryDelay,
+    },
+}
+
+impl TryFrom<Value> for Jitter {
+    type Error = serde_json::Error;
+
+    fn try_from(written: Value) -> Result<Self, Self::Error> {
+        #[derive(Deserialize)]
+        #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+        enum WithNumbers {
+            Additive { max_seconds: RetryDelay },
+        }
+        match written.as_str() {
+            Some("none") => Ok(Self::None),
+            Some("half") => Ok(Self::Half),
+            Some("full") => Ok(Self::Full),
+            _ => wire::object(&written)
+                .map(|WithNumbers::Additive { max_seconds }| Self::Additive { max: max_seconds }),
+        }
+    }
+}
