@@ -3,7 +3,9 @@
 mod arguments;
 mod embedded;
 mod endpoint;
+mod feed;
 mod input;
+mod plan;
 mod report;
 mod run;
 mod target;
@@ -16,7 +18,7 @@ pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};
 
-use run::Plan;
+use plan::Plan;
 pub(crate) use run::progress_bar;
 
 use crate::format::Format;

@@ -9,6 +9,7 @@ mod arguments;
 mod log;
 mod metrics;
 mod prepared;
+mod queue_name;
 mod queues;
 mod server;
 mod settings;

@@ -9,6 +9,7 @@ use redeliver_core::strategy::{NeededQueue, Role, Strategy};
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {

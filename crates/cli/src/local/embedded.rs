@@ -7,7 +7,8 @@ use std::time::Duration;
 use redeliver_embedded::EmbeddedSqs;
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 
-use super::run::{self, Plan, World};
+use super::plan::Plan;
+use super::run::{self, World};
 use super::{Report, Target};
 use crate::Failure;
 use crate::signals::interrupted;

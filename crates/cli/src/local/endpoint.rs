@@ -13,7 +13,8 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 
 use super::Report;
-use super::run::{self, Plan, World};
+use super::plan::Plan;
+use super::run::{self, World};
 use crate::Failure;
 use crate::connection::{emulator_credentials, is_on_this_machine};
 use crate::signals::interrupted;

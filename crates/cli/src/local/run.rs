@@ -1,119 +1,30 @@
 //! One run, the same in virtual and in real time: plan → queues → feed → loop → report.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, pin_mut, try_join};
 use indicatif::{ProgressBar, ProgressStyle};
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_aws::targets::{
-    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress, TargetError,
-};
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
-use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Queue, QueueService};
-use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{
-    Counts, Engine, FUNCTION_ARN, Failing, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
-    check_payload, failed_message_processor, final_dlq_annotator, message_processor, payload_of,
+    Counts, Engine, FUNCTION_ARN, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
+    failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
 use thiserror::Error;
 
-use super::input::{Portion, Portions};
-use super::{Arguments, Input, Recorded, RefusedLine, Report, Target, histogram};
-use crate::files::{FileError, create_output, read_policy, read_schema};
+use super::feed::{Feed, drained};
+use super::plan::Plan;
+use super::{Recorded, Report, histogram};
+use crate::files::FileError;
 use crate::tell;
-
-/// All that a run needs, read and checked before it begins.
-pub(super) struct Plan {
-    input: Portions,
-    pub(super) seed: u64,
-    strategy: Strategy,
-    policy: Policy,
-    schema: MessageSchema,
-    target: Target,
-    output: Box<dyn Write>,
-}
-
-impl Plan {
-    pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
-        let strategy = arguments.strategy;
-        let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
-        if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
-            && !strategy.paces()
-        {
-            let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
-            return Err(FileError::new(path, reason));
-        }
-        let schema = read_schema(arguments.data_schema.as_deref())?;
-        let target = match &arguments.target {
-            Some(url) => Target::Http(Box::new(http_target(url)?)),
-            None => Target::Failing(Failing {
-                rate: arguments.fail_rate,
-                first: arguments.fail_first,
-                permanently: arguments.fail_permanently,
-                seed: arguments.seed,
-            }),
-        };
-        let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
-        // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
-        let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
-        let input = Portions::open(&arguments.file, check, portion)?;
-        let output: Box<dyn Write> = match &arguments.final_dlq {
-            Some(path) => {
-                let file = create_output(path)
-                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
-                Box::new(BufWriter::new(file))
-            }
-            None => Box::new(std::io::sink()),
-        };
-        Ok(Self { input, seed: arguments.seed, strategy, policy, schema, target, output })
-    }
-
-    /// Whether the policy paces re-sends.
-    pub(super) fn paces(&self) -> bool {
-        self.policy.max_redelivery_per_second.is_some()
-    }
-
-    pub(super) fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// The output file, for as long as the run lasts; afterwards it is gone.
-    pub(super) fn take_output(&mut self) -> Box<dyn Write> {
-        std::mem::replace(&mut self.output, Box::new(std::io::sink()))
-    }
-}
-
-fn http_target(url: &str) -> Result<HttpTarget, FileError> {
-    let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
-    let address = TargetAddress::parse(url, false).map_err(|error| match error {
-        // The settings of the functions are not read here.
-        TargetError::PlainHttp => {
-            refused(&"is http:// to another machine; use https://, or http:// to this machine")
-        }
-        TargetError::Neither => refused(&"is no https:// URL, and no http:// URL of this machine"),
-        error => refused(&error),
-    })?;
-    match address {
-        TargetAddress::Url(url) => {
-            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
-                .map_err(|error| refused(&error))
-        }
-        TargetAddress::LambdaArn(_) => {
-            Err(refused(&"is a Lambda function's ARN; only endpoints can be called from here"))
-        }
-    }
-}
 
 /// Why a run has no outcome.
 #[derive(Debug, Error)]
@@ -236,72 +147,6 @@ async fn run_on<S: QueueService, C: Clock>(
     };
     let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)(), world.is_virtual);
     Ok(Report { refused, interrupted: stop.peek().is_some() && !ledger.is_settled(), ..report })
-}
-
-/// The input on its way into the queues. The next portion is read before one is sent, so that the ledger knows of it: until
-/// the last one is sent nothing is settled.
-struct Feed<'a> {
-    input: Portions,
-    ledger: &'a Mutex<Ledger>,
-    bar: &'a ProgressBar,
-    refused: u64,
-    next: Option<Input>,
-}
-
-impl Feed<'_> {
-    /// The portion to be sent now; `None` when all is sent.
-    fn next(&mut self) -> Result<Option<Input>, FileError> {
-        let portion = self.next.take();
-        if portion.is_some() {
-            self.read()?;
-        }
-        Ok(portion)
-    }
-
-    fn read(&mut self) -> Result<(), FileError> {
-        let Some(portion) = self.input.next()? else {
-            return Ok(());
-        };
-        for RefusedLine { line, reason } in &portion.refused {
-            tell::warning(format_args!("line {line}: refused: {reason}"));
-        }
-        self.refused += portion.refused.len() as u64;
-        let messages = portion.messages.len() as u64;
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).expect(messages);
-        self.bar.inc_length(messages);
-        self.next = Some(portion);
-        Ok(())
-    }
-}
-
-/// Completes when no message can be received any more. As long as they become fewer the functions are at work, at this very
-/// moment; where they wait for something real, time passes.
-async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
-    let mut before = u64::MAX;
-    loop {
-        yield_now().await;
-        let visible = visible();
-        if visible == 0 {
-            return;
-        }
-        if visible >= before {
-            clock.sleep(Duration::from_millis(1)).await;
-        }
-        before = visible;
-    }
-}
-
-/// Lets everything else that is ready run once.
-async fn yield_now() {
-    let mut had_its_turn = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut had_its_turn, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 fn report(

@@ -8,6 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
+use super::queue_name::Name;
+
 /// What becomes of a message that failed, as far as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
@@ -216,38 +218,6 @@ impl RedrivePolicy {
     /// A number, or a text with one.
     fn receives(&self) -> Option<u64> {
         self.max_receive_count.as_u64().or_else(|| self.max_receive_count.as_str()?.parse().ok())
-    }
-}
-
-/// A queue's name, and its account where that is known. Both are in its URL and in its ARN; what else is in a URL (the host of a
-/// VPC endpoint, of a legacy endpoint, of an emulator) tells queues apart that are one.
-#[derive(Debug, PartialEq, Eq)]
-struct Name<'a> {
-    account: Option<&'a str>,
-    name: &'a str,
-}
-
-impl<'a> Name<'a> {
-    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
-    fn of_url(url: &'a str) -> Self {
-        let mut segments = url.trim_end_matches('/').rsplit('/');
-        let name = segments.next().unwrap_or(url);
-        let is_account = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        Self { account: segments.next().filter(is_account), name }
-    }
-
-    /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
-    fn of_arn(arn: &'a str) -> Option<Self> {
-        match arn.split(':').collect::<Vec<_>>()[..] {
-            ["arn", _, _, _, account, name] => Some(Self { account: Some(account), name }),
-            _ => None,
-        }
-    }
-
-    /// Whether nothing tells them apart.
-    fn may_be(&self, other: &Self) -> bool {
-        let accounts = self.account.zip(other.account);
-        self.name == other.name && accounts.is_none_or(|(one, other)| one == other)
     }
 }
 

@@ -2,6 +2,7 @@
 //! delete: nothing is deleted before its send is confirmed and on disk.
 
 mod deletions;
+mod phase;
 mod round;
 mod watch;
 
@@ -15,15 +16,12 @@ use super::ending::Ending;
 use super::journal::{Entry, Journal};
 use super::plan::Verdict;
 use super::report::{Early, Report};
-use super::task::{Limits, Progress, Redrive, RedriveError};
+use super::task::{Progress, Redrive, RedriveError};
 use crate::{DeadLetterRecord, Reader};
 use deletions::Deletions;
+use phase::Phase;
 use round::Going;
 
-/// Messages of one round: some requests at once, and not much to do again after a crash.
-const ROUND: u64 = 100;
-/// Sent before the rest, to see what becomes of them.
-const PILOT: u64 = 50;
 /// So many sends in a row without one that is confirmed: the next would not fare better.
 const SENDS_FAILED_MAX: u64 = 100;
 
@@ -42,24 +40,6 @@ pub(super) struct Run<'r, 'a, D, S, C> {
     comes_out_again: bool,
     /// Messages that waited with a delay in the source queue before the first was sent, if SQS says it.
     delayed_before: Option<u64>,
-}
-
-/// What a run is at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Deletes what earlier runs have sent. It sends nothing: whoever may not delete would send more and more.
-    Finish,
-    /// Sends the first messages ahead.
-    Pilot,
-    /// Sends all others.
-    Rest,
-}
-
-impl Phase {
-    /// A pilot that is not watched is none.
-    fn of_sending(limits: Limits) -> Self {
-        if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
-    }
 }
 
 /// Why a pass through the DLQ is over.
@@ -262,17 +242,10 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         if self.report.early.is_some() || self.deletions.are_useless() || sent >= limits.max {
             return Some(Pass::Ended);
         }
-        (self.phase == Phase::Pilot && sent >= PILOT).then_some(Pass::PilotIsOut)
+        self.phase.has_its_pilot_out(sent).then_some(Pass::PilotIsOut)
     }
 
-    /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
     fn round(&self) -> usize {
-        let limits = self.redrive.limits;
-        let rate = limits.rate.map_or(ROUND, u64::from);
-        let pilot =
-            if self.phase == Phase::Pilot { PILOT.saturating_sub(self.report.sent) } else { u64::MAX };
-        let left = limits.max.saturating_sub(self.report.sent);
-        let round = rate.min(pilot).min(left).clamp(1, ROUND);
-        usize::try_from(round).expect("at most 100")
+        self.phase.round(self.redrive.limits, self.report.sent)
     }
 }

@@ -1,0 +1,97 @@
+//! All that a run needs, read and checked before it begins.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use redeliver_aws::targets::{
+    DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, TargetAddress, TargetError,
+};
+use redeliver_core::policy::Policy;
+use redeliver_core::schema::MessageSchema;
+use redeliver_core::strategy::Strategy;
+use redeliver_loop::{Failing, check_payload};
+
+use super::input::{Portion, Portions};
+use super::{Arguments, Target};
+use crate::files::{FileError, create_output, read_policy, read_schema};
+
+pub(super) struct Plan {
+    pub(super) input: Portions,
+    pub(super) seed: u64,
+    pub(super) strategy: Strategy,
+    pub(super) policy: Policy,
+    pub(super) schema: MessageSchema,
+    pub(super) target: Target,
+    output: Box<dyn Write>,
+}
+
+impl Plan {
+    pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
+        let strategy = arguments.strategy;
+        let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
+        if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
+            && !strategy.paces()
+        {
+            let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
+            return Err(FileError::new(path, reason));
+        }
+        let schema = read_schema(arguments.data_schema.as_deref())?;
+        let target = match &arguments.target {
+            Some(url) => Target::Http(Box::new(http_target(url)?)),
+            None => Target::Failing(Failing {
+                rate: arguments.fail_rate,
+                first: arguments.fail_first,
+                permanently: arguments.fail_permanently,
+                seed: arguments.seed,
+            }),
+        };
+        let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
+        // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.
+        let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
+        let input = Portions::open(&arguments.file, check, portion)?;
+        let output: Box<dyn Write> = match &arguments.final_dlq {
+            Some(path) => {
+                let file = create_output(path)
+                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                Box::new(BufWriter::new(file))
+            }
+            None => Box::new(std::io::sink()),
+        };
+        Ok(Self { input, seed: arguments.seed, strategy, policy, schema, target, output })
+    }
+
+    /// Whether the policy paces re-sends.
+    pub(super) fn paces(&self) -> bool {
+        self.policy.max_redelivery_per_second.is_some()
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The output file, for as long as the run lasts; afterwards it is gone.
+    pub(super) fn take_output(&mut self) -> Box<dyn Write> {
+        std::mem::replace(&mut self.output, Box::new(std::io::sink()))
+    }
+}
+
+fn http_target(url: &str) -> Result<HttpTarget, FileError> {
+    let refused = |reason: &dyn std::fmt::Display| FileError::new(Path::new("--target"), reason);
+    let address = TargetAddress::parse(url, false).map_err(|error| match error {
+        // The settings of the functions are not read here.
+        TargetError::PlainHttp => {
+            refused(&"is http:// to another machine; use https://, or http:// to this machine")
+        }
+        TargetError::Neither => refused(&"is no https:// URL, and no http:// URL of this machine"),
+        error => refused(&error),
+    })?;
+    match address {
+        TargetAddress::Url(url) => {
+            HttpTarget::new(url, HeaderSource::Fixed(Headers::default()), DEFAULT_TIMEOUT)
+                .map_err(|error| refused(&error))
+        }
+        TargetAddress::LambdaArn(_) => {
+            Err(refused(&"is a Lambda function's ARN; only endpoints can be called from here"))
+        }
+    }
+}

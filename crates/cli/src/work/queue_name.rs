@@ -1,0 +1,33 @@
+//! Whether two names are those of one queue.
+
+/// A queue's name, and its account where that is known. Both are in its URL and in its ARN; what else is in a URL (the host of a
+/// VPC endpoint, of a legacy endpoint, of an emulator) tells queues apart that are one.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Name<'a> {
+    account: Option<&'a str>,
+    name: &'a str,
+}
+
+impl<'a> Name<'a> {
+    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
+    pub(super) fn of_url(url: &'a str) -> Self {
+        let mut segments = url.trim_end_matches('/').rsplit('/');
+        let name = segments.next().unwrap_or(url);
+        let is_account = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        Self { account: segments.next().filter(is_account), name }
+    }
+
+    /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
+    pub(super) fn of_arn(arn: &'a str) -> Option<Self> {
+        match arn.split(':').collect::<Vec<_>>()[..] {
+            ["arn", _, _, _, account, name] => Some(Self { account: Some(account), name }),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing tells them apart.
+    pub(super) fn may_be(&self, other: &Self) -> bool {
+        let accounts = self.account.zip(other.account);
+        self.name == other.name && accounts.is_none_or(|(one, other)| one == other)
+    }
+}

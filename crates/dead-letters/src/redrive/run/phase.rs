@@ -1,0 +1,58 @@
+//! What a run is at, and how much it sends at once.
+
+use crate::redrive::task::Limits;
+
+/// Messages of one round: some requests at once, and not much to do again after a crash.
+const ROUND: u64 = 100;
+/// Sent before the rest, to see what becomes of them.
+const PILOT: u64 = 50;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Deletes what earlier runs have sent. It sends nothing: whoever may not delete would send more and more.
+    Finish,
+    /// Sends the first messages ahead.
+    Pilot,
+    /// Sends all others.
+    Rest,
+}
+
+impl Phase {
+    /// The first one that sends. A pilot that is not watched is none.
+    pub(super) fn of_sending(limits: Limits) -> Self {
+        if limits.watch.is_zero() { Self::Rest } else { Self::Pilot }
+    }
+
+    /// Whether the whole pilot is sent, so that it can be watched.
+    pub(super) fn has_its_pilot_out(self, sent: u64) -> bool {
+        self == Self::Pilot && sent >= PILOT
+    }
+
+    /// Messages of the next round: no more than are to be sent a second, in the pilot, and in all.
+    pub(super) fn round(self, limits: Limits, sent: u64) -> usize {
+        let rate = limits.rate.map_or(ROUND, u64::from);
+        let pilot = if self == Self::Pilot { PILOT.saturating_sub(sent) } else { u64::MAX };
+        let left = limits.max.saturating_sub(sent);
+        let round = rate.min(pilot).min(left).clamp(1, ROUND);
+        usize::try_from(round).expect("at most 100")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_round_is_no_larger_than_the_rate_the_pilot_and_what_is_left() {
+        let limits =
+            Limits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: Duration::ZERO };
+        assert_eq!(Phase::Rest.round(limits, 7), 100);
+        assert_eq!([0, 49, 50].map(|sent| Phase::Pilot.round(limits, sent)), [50, 1, 1]);
+        assert_eq!(Phase::Rest.round(Limits { rate: Some(20), ..limits }, 0), 20);
+        assert_eq!(Phase::Rest.round(Limits { max: 60, ..limits }, 50), 10);
+        assert_eq!([49, 50].map(|sent| Phase::Pilot.has_its_pilot_out(sent)), [false, true]);
+        assert!(!Phase::Rest.has_its_pilot_out(50));
+    }
+}
