@@ -21,7 +21,7 @@ fn told(report: &Report) -> (u64, u64, Option<u64>, u8) {
         report.sent,
         report.deleted_only,
         report.json()["not_deleted"].as_u64(),
-        Ending::of(&report, u64::MAX).code(),
+        Ending::of(report, u64::MAX).code(),
     )
 }
 
