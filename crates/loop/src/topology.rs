@@ -150,3 +150,6 @@ fn settings(days: u32, redrive: Option<(String, u16)>) -> QueueSettings {
         tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),
     }
 }
+
+#[cfg(test)]
+mod vectors;
