@@ -57,7 +57,7 @@ export const DELAY_SECONDS_MAX = 900;
 export const LONG_DELAY_SECONDS_MAX = 43_200;
 const DEFAULT_ATTEMPTS = 5;
 
-/** As the functions have them. */
+/** As the functions have them: schemas/vectors/policies.json is read by the tests of both. */
 const PRESETS = {
   durable_default: preset(5, 5, 60),
   durable_none: preset(0, 5, 60),

@@ -58,7 +58,7 @@ function readJson(path: string | URL): object | boolean {
 /** A JSON Pointer and what is wrong there. */
 type Contradiction = readonly [pointer: string, rule: string];
 
-/** Rules between members, which the schema cannot say; the functions have the same (crates/core/src/policy/wire/contradictions.rs). */
+/** Rules between members, which the schema cannot say; the functions have the same (schemas/vectors/policies.json). */
 function contradictions(policy: any): Contradiction[] {
   const found: Contradiction[] = [];
   const backoff = policy?.backoff;

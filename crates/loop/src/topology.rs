@@ -106,3 +106,6 @@ fn settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> Queu
         tags: BTreeMap::from([("created-by".to_owned(), "redeliver-local".to_owned())]),
     }
 }
+
+#[cfg(test)]
+mod vectors;

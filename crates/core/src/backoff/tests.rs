@@ -1,6 +1,8 @@
 //! The expected numbers were computed by an independent ChaCha8 from the module's documentation alone. They must never
 //! change: copies of one message meet different versions of these functions during a deployment.
 
+mod vectors;
+
 use proptest::prelude::*;
 
 use super::*;

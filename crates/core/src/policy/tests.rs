@@ -1,4 +1,5 @@
 mod strategies;
+mod vectors;
 
 use super::*;
 use crate::backoff::{Key, delay};

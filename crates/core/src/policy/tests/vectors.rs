@@ -1,0 +1,39 @@
+//! The policies of `schemas/vectors/policies.json`, which the stack's tests read too.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Deserialize)]
+struct Vector {
+    name: String,
+    document: Option<Value>,
+    text: Option<String>,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Accepted { means: Value },
+    Refused(BTreeSet<String>),
+}
+
+#[test]
+fn every_policy_of_the_vectors_means_what_they_say_or_is_refused_for_what_they_say() {
+    let vectors: Vec<Vector> =
+        serde_json::from_str(include_str!("../../../../../schemas/vectors/policies.json")).unwrap();
+    for Vector { name, document, text, verdict } in vectors {
+        let text = text.unwrap_or_else(|| document.unwrap().to_string());
+        match verdict {
+            Verdict::Accepted { means } => assert_eq!(parse(&text), parse(&means.to_string()), "{name}"),
+            Verdict::Refused(pointers) => {
+                assert_eq!(culprits(&text).into_iter().collect::<BTreeSet<_>>(), pointers, "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The queues of `schemas/vectors/queues.json`, which the stack's tests read too.
+
+use std::sync::Mutex;
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::policy::Policy;
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Deserialize)]
+struct Vector {
+    name: String,
+    strategy: String,
+    policy: Value,
+    queues: BTreeMap<String, Wanted>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Wanted {
+    retention_seconds: u64,
+    max_receive_count: Option<u16>,
+    dead_letter_queue: Option<String>,
+}
+
+/// Remembers what queues it was asked for, by the ends of their names.
+struct Recorder {
+    sqs: EmbeddedSqs,
+    asked: Mutex<BTreeMap<String, Wanted>>,
+}
+
+impl QueueService for Recorder {
+    type Queue = EmbeddedQueue;
+
+    async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
+        let end = |name: &str| name.rsplit("p-s-").next().unwrap().to_owned();
+        let redrive = settings.redrive.as_ref();
+        let wanted = Wanted {
+            retention_seconds: settings.retention.as_secs(),
+            max_receive_count: redrive.map(|redrive| redrive.max_receive_count),
+            dead_letter_queue: redrive.map(|redrive| end(&redrive.target_arn)),
+        };
+        self.asked.lock().unwrap().insert(end(name), wanted);
+        self.sqs.create_queue(name, settings).await
+    }
+
+    async fn delete_queue(&self, queue: &EmbeddedQueue) -> Result<(), EntryError> {
+        self.sqs.delete_queue(queue).await
+    }
+}
+
+#[test]
+fn the_queues_of_the_loop_are_those_of_the_vectors() {
+    let vectors: Vec<Vector> =
+        serde_json::from_str(include_str!("../../../../schemas/vectors/queues.json")).unwrap();
+    for Vector { name, strategy, policy, queues } in vectors {
+        let Policy { max_attempts, .. } = Policy::from_json(&policy.to_string()).unwrap();
+        let layout = match strategy.as_str() {
+            "delayed-resend" => Layout::DelayedResend,
+            "visibility" => Layout::Visibility { max_attempts },
+            "async-retry" => Layout::AsyncRetry,
+            other => panic!("{name}: no strategy {other}"),
+        };
+        let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+        let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), asked: Mutex::default() };
+        clock.block_on(Topology::create(&recorder, "p-s", layout)).unwrap();
+        assert_eq!(recorder.asked.into_inner().unwrap(), queues, "{name}");
+    }
+}
