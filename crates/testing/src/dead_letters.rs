@@ -41,7 +41,7 @@ pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
 pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
     let reason = DeadLetterReason::from_code(code).expect("one of our codes");
     let record = DeadLetter {
-        stage: Stage::FailedMessageProcessor,
+        stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: details.to_owned(),
@@ -56,7 +56,7 @@ pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> Received
         fingerprint: fingerprint(code, "HttpStatus.503", details),
         folded_attributes: Default::default(),
     };
-    let annotation = Annotation { reason, details: details.to_owned(), record };
+    let annotation = Annotation { reason: reason.into(), details: details.to_owned(), record };
     let attributes = annotate(&Attributes::new(), body.len(), &annotation);
     received(body, attributes, number)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::decision::HidingQueue;
+use redeliver_core::decision::QueueTimes;
 use redeliver_core::strategy::{Redrive, Role, Strategy};
 use serde::Deserialize;
 use serde_json::Value;
@@ -17,7 +17,7 @@ pub(super) struct Failed {
     /// Of the policy.
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
-    pub(super) told: Option<HidingQueue>,
+    pub(super) told: Option<QueueTimes>,
 }
 
 /// It is handed off; also what is assumed if another process has the message-processor.
@@ -108,7 +108,7 @@ impl Wiring {
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
-        told: &HidingQueue,
+        told: &QueueTimes,
         findings: &mut Findings,
     ) {
         let settings = [

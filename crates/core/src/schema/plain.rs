@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::envelope::Skimmed;
 use crate::message::Timestamp;
 use crate::metadata::{GENERATION_MAX, HISTORY_MAX, Metadata, PastFailure, SNOOZES_MAX, parse_rfc3339};
+use crate::tolerant::Unknown;
 use crate::value::given;
 
 /// The schema's limit of attempts.
@@ -118,6 +119,7 @@ fn past_failure(text: &RawValue) -> Option<PastFailure> {
         failed_at: failed_at.to_owned(),
         error_type: error_type.into_owned(),
         error_details: error_details.into_owned(),
+        unknown: Unknown::default(),
     };
     Some(past.cleaned())
 }

@@ -57,15 +57,10 @@ fn the_queues_of_the_loop_are_those_of_the_vectors() {
         serde_json::from_str(include_str!("../../../../schemas/vectors/queues.json")).unwrap();
     for Vector { name, strategy, policy, queues } in vectors {
         let Policy { max_attempts, .. } = Policy::from_json(&policy.to_string()).unwrap();
-        let layout = match strategy.as_str() {
-            "delayed-resend" => Layout::DelayedResend,
-            "visibility" => Layout::Visibility { max_attempts },
-            "async-retry" => Layout::AsyncRetry,
-            other => panic!("{name}: no strategy {other}"),
-        };
+        let strategy = Strategy::named(&strategy).unwrap_or_else(|| panic!("{name}: no strategy {strategy}"));
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), asked: Mutex::default() };
-        clock.block_on(Topology::create(&recorder, "p-s", layout)).unwrap();
+        clock.block_on(Topology::create(&recorder, "p-s", strategy, max_attempts)).unwrap();
         assert_eq!(recorder.asked.into_inner().unwrap(), queues, "{name}");
     }
 }

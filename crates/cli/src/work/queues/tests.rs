@@ -22,7 +22,7 @@ fn named(failed: Option<Failed>) -> Wiring {
 }
 
 fn hidden(max_attempts: u32) -> Option<Failed> {
-    let told = HidingQueue {
+    let told = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
