@@ -2,8 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::select;
@@ -19,23 +19,22 @@ use crate::checks::sender_fault;
 use crate::clock::later;
 use crate::faults::Action;
 use crate::queue::Totals;
-use crate::service::EmbeddedSqs;
-use crate::state::State;
+use crate::shared::Shared;
 
 /// "Amazon SQS short and long polling": at most 20 seconds.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
+/// A queue of an [`EmbeddedSqs`](crate::EmbeddedSqs). Clones are the same queue.
 #[derive(Clone, Debug)]
 pub struct EmbeddedQueue {
-    service: EmbeddedSqs,
+    shared: Shared,
     arn: Arc<str>,
     url: Arc<str>,
 }
 
 impl EmbeddedQueue {
-    pub(crate) fn new(service: EmbeddedSqs, arn: String, url: String) -> Self {
-        Self { service, arn: arn.into(), url: url.into() }
+    pub(crate) fn new(shared: Shared, arn: String, url: String) -> Self {
+        Self { shared, arn: arn.into(), url: url.into() }
     }
 
     /// What has become of its messages until now. Not a request.
@@ -43,24 +42,16 @@ impl EmbeddedQueue {
     /// # Errors
     /// If the queue was deleted.
     pub fn totals(&self) -> Result<Totals, EntryError> {
-        let now = self.service.clock().now();
-        Ok(self.service.lock().queue(&self.arn)?.totals(now))
-    }
-
-    /// Runs `request` on the state, then wakes whom it concerns.
-    fn with_state<T>(&self, request: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.service.lock();
-        let answer = request(&mut state);
-        wake(state);
-        answer
+        let now = self.shared.clock.now();
+        Ok(self.shared.lock().queue(&self.arn)?.totals(now))
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let clock = self.service.clock();
+        let clock = &self.shared.clock;
         let deadline = later(clock.now(), request.wait);
         loop {
             let now = clock.now();
-            let attempt = self.with_state(|state| state.receive(now, &self.arn, request))?;
+            let attempt = self.shared.request(|state| state.receive(now, &self.arn, request))?;
             if !attempt.messages.is_empty() || now >= deadline {
                 return Ok(attempt.messages);
             }
@@ -73,10 +64,10 @@ impl EmbeddedQueue {
 
 impl QueueSender for EmbeddedQueue {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        let now = self.service.clock().now();
+        let now = self.shared.clock.now();
         let entries = batch.entries();
         let bytes: usize = entries.iter().map(OutgoingMessage::size).sum();
-        self.with_state(|state| {
+        self.shared.request(|state| {
             state.batch(Action::SendMessageBatch, &self.arn, entries, |state, entry| {
                 if bytes > BATCH_BYTES_MAX {
                     return Err(sender_fault("BatchRequestTooLong"));
@@ -92,8 +83,8 @@ impl VisibilityControl for EmbeddedQueue {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        let now = self.service.clock().now();
-        self.with_state(|state| {
+        let now = self.shared.clock.now();
+        self.shared.request(|state| {
             state.batch(
                 Action::ChangeMessageVisibilityBatch,
                 &self.arn,
@@ -106,16 +97,14 @@ impl VisibilityControl for EmbeddedQueue {
 
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        let now = self.service.clock().now();
-        self.service
-            .lock()
-            .request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
+        let now = self.shared.clock.now();
+        self.shared.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
     }
 }
 
 impl Queue for EmbeddedQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let fault = self.service.lock().begin(Action::ReceiveMessage, &self.arn);
+        let fault = self.shared.lock().begin(Action::ReceiveMessage, &self.arn);
         if let Some(fault) = fault.filter(|fault| !fault.is_done()) {
             return Err(fault.error());
         }
@@ -132,8 +121,8 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        let now = self.service.clock().now();
-        self.with_state(|state| {
+        let now = self.shared.clock.now();
+        self.shared.request(|state| {
             state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
                 state.queue(&self.arn)?.delete(now, handle)
             })
@@ -149,13 +138,6 @@ impl Queue for EmbeddedQueue {
     }
 }
 
-/// Wakes whom the last request concerns, with the lock released.
-pub(crate) fn wake(mut state: MutexGuard<'_, State>) {
-    let woken = state.take_woken();
-    drop(state);
-    woken.into_iter().for_each(Waker::wake);
-}
-
 /// Completes when something has arrived since, or the queue is gone.
 struct Arrival<'a> {
     queue: &'a EmbeddedQueue,
@@ -167,7 +149,7 @@ impl Future for Arrival<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.queue.service.lock();
+        let mut state = self.queue.shared.lock();
         let Ok(queue) = state.queue(&self.queue.arn) else {
             return Poll::Ready(());
         };
@@ -184,7 +166,7 @@ impl Future for Arrival<'_> {
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket
-            && let Ok(queue) = self.queue.service.lock().queue(&self.queue.arn)
+            && let Ok(queue) = self.queue.shared.lock().queue(&self.queue.arn)
         {
             queue.arrivals.leave(ticket);
         }

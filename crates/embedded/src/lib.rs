@@ -33,6 +33,7 @@ mod executor;
 mod faults;
 mod queue;
 mod service;
+mod shared;
 mod state;
 
 pub use changes::{Change, What};
