@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_TYPE};
-use redeliver_core::attributes::arrived;
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
@@ -288,7 +288,7 @@ impl Loop {
         for record in &self.final_records {
             let n = number(&record.body);
             document(&record.attributes, DEAD_LETTER);
-            assert_eq!(arrived(record.attributes.clone()).producer, sent_attributes(n));
+            assert_eq!(producers_attributes(record.attributes.clone()).0, sent_attributes(n));
             assert_eq!(record.message_group_id, Some(format!("tenant-{n}")));
             assert_eq!(record.trace_header, Some(format!("Root={n}")));
         }

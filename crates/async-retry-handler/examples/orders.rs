@@ -4,7 +4,7 @@
 //! on-failure destination. `cargo lambda watch --example orders` runs it on your machine.
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use redeliver_core::async_retry::unwrap;
+use redeliver_core::async_retry::read_payload;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Error> {
 }
 
 async fn handle(payload: &str) -> Result<(), Error> {
-    let (retry, original) = unwrap(payload);
+    let (retry, original) = read_payload(payload);
     let order: Order = serde_json::from_str(original)?;
     let attempt = retry.map_or(0, |retry| retry.attempt);
     fulfil(&order, attempt).await

@@ -2,6 +2,7 @@
 
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::GiveUp;
 use redeliver_core::delivery::{Outgoing, until};
 use redeliver_core::events::{Event, NotConfirmed, RetryScheduled};
@@ -10,15 +11,14 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
 use redeliver_core::reason::DeadLetterReason;
 
-use super::AsyncRetryHandler;
-use super::arrival::Arrival;
+use super::{AsyncRetryHandler, verdict};
 
 /// Requests to Lambda at the same time: as many as an event source mapping brings without a batch window.
 const CONCURRENCY: usize = 10;
 
 /// A function to invoke again.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct Reinvocation {
     pub(super) arrival: Arrival,
     pub(super) function_arn: String,
     pub(super) payload: String,
@@ -39,25 +39,29 @@ pub(super) struct Outcomes {
 
 impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     /// Invokes each function. What Lambda has not answered by `end` may be queued, and is invoked once more: a copy.
-    pub(super) async fn invoke_all(&self, end: Timestamp, jobs: Vec<Job>) -> Outcomes {
-        let answers = self.answers(end, &jobs).await;
+    pub(super) async fn invoke_all(&self, end: Timestamp, reinvocations: Vec<Reinvocation>) -> Outcomes {
+        let answers = self.answers(end, &reinvocations).await;
         let mut outcomes = Outcomes::default();
-        for (job, answer) in jobs.into_iter().zip(answers) {
+        for (reinvocation, answer) in reinvocations.into_iter().zip(answers) {
             match answer {
-                Ok(()) => self.observer.observe(&Event::RetryScheduled(job.scheduled)),
+                Ok(()) => self.observer.observe(&Event::RetryScheduled(reinvocation.scheduled)),
                 Err(NotInvoked::TooLarge) => {
-                    let bytes = job.payload.len();
+                    let bytes = reinvocation.payload.len();
                     let explanation = format!(
                         "With its retry metadata the payload has {bytes} bytes; Lambda does not take so many"
                     );
-                    outcomes.refused.push(job.refused(DeadLetterReason::MessageTooLarge, explanation));
+                    outcomes
+                        .refused
+                        .push(reinvocation.refused(DeadLetterReason::MessageTooLarge, explanation));
                 }
                 Err(NotInvoked::Invalid) => {
                     let explanation = "Lambda does not take the payload for JSON".to_owned();
-                    outcomes.refused.push(job.refused(DeadLetterReason::InvalidMessageFormat, explanation));
+                    outcomes
+                        .refused
+                        .push(reinvocation.refused(DeadLetterReason::InvalidMessageFormat, explanation));
                 }
                 Err(NotInvoked::NotNow { code }) => {
-                    let sqs_message_id = job.arrival.record.sqs_message_id;
+                    let sqs_message_id = reinvocation.arrival.receipt.sqs_message_id;
                     outcomes.not_done.push(sqs_message_id.clone());
                     let not_confirmed = NotConfirmed { sqs_message_id, send: "invocation", code };
                     self.observer.observe(&Event::NotConfirmed(not_confirmed));
@@ -67,20 +71,20 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         outcomes
     }
 
-    /// One answer for each job, in order.
-    async fn answers(&self, end: Timestamp, jobs: &[Job]) -> Vec<Result<(), NotInvoked>> {
+    /// One answer for each of them, in order.
+    async fn answers(&self, end: Timestamp, reinvocations: &[Reinvocation]) -> Vec<Result<(), NotInvoked>> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
-        let requests = jobs.iter().enumerate().map(|(index, job)| async move {
+        let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
             let in_time = self.clock.now() < end;
             let answer = if in_time {
-                self.invoker.invoke(&job.function_arn, &job.payload).await
+                self.invoker.invoke(&reinvocation.function_arn, &reinvocation.payload).await
             } else {
                 no_answer()
             };
             (index, answer)
         });
         let requests: Vec<_> = requests.collect();
-        let mut answers: Vec<_> = jobs.iter().map(|_| no_answer()).collect();
+        let mut answers: Vec<_> = reinvocations.iter().map(|_| no_answer()).collect();
         let answering = stream::iter(requests).buffer_unordered(CONCURRENCY).fuse();
         let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
         pin_mut!(answering, time_is_up);
@@ -96,9 +100,9 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     }
 }
 
-impl Job {
+impl Reinvocation {
     fn refused(self, reason: DeadLetterReason, explanation: String) -> Outgoing {
         let Self { arrival, failure, scheduled, .. } = self;
-        *arrival.verdict(Some(scheduled.message_id), failure, GiveUp { reason, explanation })
+        *verdict(arrival, Some(scheduled.message_id), failure, GiveUp { reason, explanation })
     }
 }

@@ -1,22 +1,26 @@
 //! The async-retry handler: parse → decide → invoke again, wait on the queue, or give up → report.
 
-mod arrival;
 mod invocations;
+mod on_aws;
 
 use std::time::Duration;
 
 use futures_util::join;
+use redeliver_core::arrival::Arrival;
 use redeliver_core::async_retry::{Decision, FailedInvocation, Invocation, decide};
-use redeliver_core::attributes::{Arrived, arrived};
-use redeliver_core::delivery::{Outgoing, Reporter, keep_free, until};
+use redeliver_core::decision::GiveUp;
+use redeliver_core::delivery::{Outbox, Outgoing, keep_free, until};
 use redeliver_core::events::RetryScheduled;
+use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
-use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{AsyncInvoker, BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::reason::DeadLetterReason;
 
-use arrival::Arrival;
-use invocations::{Job, Outcomes};
+use invocations::{Outcomes, Reinvocation};
+
+pub use on_aws::NAME;
 
 /// Kept free at the end of an invocation, for the verdicts on what Lambda refused and for the answer.
 const VERDICT_RESERVE: Duration = Duration::from_secs(5);
@@ -43,46 +47,50 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
 impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncRetryHandler<I, Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         let now = self.clock.now();
-        let reporter = Reporter::new(&self.clock, &self.observer, deadline);
-        let mut jobs = Vec::new();
+        let outbox = Outbox::new(&self.clock, &self.observer, deadline);
+        let mut reinvocations = Vec::new();
         let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
-            match self.settle(record, now) {
-                Settled::Invoke(job) => jobs.push(*job),
-                Settled::Hop(outgoing) => hops.push(*outgoing),
-                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
+            match self.next_step(record, now) {
+                NextStep::Invoke(reinvocation) => reinvocations.push(*reinvocation),
+                NextStep::Hop(outgoing) => hops.push(*outgoing),
+                NextStep::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
         let invocations_end = keep_free(VERDICT_RESERVE, now, deadline);
         let (Outcomes { not_done, refused }, hops, verdicts) = join!(
-            self.invoke_all(invocations_end, jobs),
-            reporter.hop(&self.retry_queue, hops),
-            reporter.send(&self.annotation_queue, "verdict", verdicts),
+            self.invoke_all(invocations_end, reinvocations),
+            outbox.hop(&self.retry_queue, hops),
+            outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        let refused = reporter.send(&self.annotation_queue, "verdict", refused).await;
+        let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
     }
 }
 
 /// What is to be done with a record.
-enum Settled {
-    Invoke(Box<Job>),
+enum NextStep {
+    Invoke(Box<Reinvocation>),
     Hop(Box<Outgoing>),
     Verdict(Box<Outgoing>),
 }
 
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
-    fn settle(&self, mut record: ReceivedMessage, now: Timestamp) -> Settled {
-        let Arrived { producer, came_back, .. } = arrived(std::mem::take(&mut record.attributes));
-        let arrival = Arrival { record, producer };
-        let failed = match FailedInvocation::parse(&arrival.record.body) {
+    /// Lambda sends no attributes, but whatever relays its records may.
+    fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
+        let (arrival, _) = Arrival::open(record, now);
+        let failed = match FailedInvocation::parse(&arrival.body) {
             Ok(failed) => failed,
-            Err(wrong) => return Settled::Verdict(arrival.not_a_record(&wrong, now)),
+            Err(wrong) => {
+                let reason = DeadLetterReason::InvalidMessageFormat;
+                let failure = Failure::invalid(reason, &wrong, Delivery::of(&arrival.receipt, None, now));
+                return NextStep::Verdict(verdict(arrival, None, failure, reason.into()));
+            }
         };
         let request_id = failed.request_id.to_string();
-        let failure = arrival.failure(&failed);
-        match decide(&self.policy, &self.functions, &failed, came_back, now) {
+        let failure = last_failure(&arrival.receipt, &failed);
+        match decide(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
             Decision::Invoke(Invocation { payload, retry, waited }) => {
                 let scheduled = RetryScheduled {
                     message_id: request_id,
@@ -93,14 +101,36 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     error_type: Some(failed.error.error_type.loggable().into_owned()),
                 };
                 let function_arn = failed.function_arn;
-                Settled::Invoke(Box::new(Job { arrival, function_arn, payload, failure, scheduled }))
+                NextStep::Invoke(Box::new(Reinvocation {
+                    arrival,
+                    function_arn,
+                    payload,
+                    failure,
+                    scheduled,
+                }))
             }
-            Decision::Hop(hop) => Settled::Hop(arrival.hop(hop.delay)),
+            Decision::Hop(hop) => {
+                // As it is: all that its due time follows from is in it.
+                let Arrival { body, producer, receipt, .. } = arrival;
+                NextStep::Hop(Box::new(receipt.pass_on(body, producer, hop.delay, None)))
+            }
             Decision::GiveUp(give_up) => {
-                Settled::Verdict(arrival.verdict(Some(request_id), failure, give_up))
+                NextStep::Verdict(verdict(arrival, Some(request_id), failure, give_up))
             }
         }
     }
+}
+
+/// The last error of the invocation that failed, and the retries made, should it be given up.
+fn last_failure(receipt: &Receipt, failed: &FailedInvocation<'_>) -> Failure {
+    let delivery =
+        Delivery { sent_at: failed.first_failed_at, ..Delivery::of(receipt, None, failed.failed_at) };
+    Failure { attempts: Some(failed.retries_made), ..HandOff::of_handler(&failed.error, delivery).into() }
+}
+
+/// What the record is about can be read from it as from a message that is given up.
+fn verdict(arrival: Arrival, request_id: Option<String>, failure: Failure, give_up: GiveUp) -> Box<Outgoing> {
+    Box::new(arrival.give_up(request_id, Stage::AsyncRetryHandler, failure, give_up))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use redeliver_core::async_retry::DEFAULT_POLICY;
-use redeliver_core::decision::HidingQueue;
+use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
@@ -102,7 +102,7 @@ pub enum StrategySettings {
         /// `SOURCE_QUEUE_URL`: its own queue.
         source_queue_url: String,
         /// `VISIBILITY_TIMEOUT_SECONDS` and `RETENTION_SECONDS`: those of its own queue.
-        queue: HidingQueue,
+        queue: QueueTimes,
     },
 }
 
@@ -221,7 +221,7 @@ impl StrategySettings {
                     .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
                     .and_then(|_| reader.number(RETENTION, RETENTION_SECONDS));
                 let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
-                let queue = HidingQueue { visibility_timeout, retention: Duration::from_secs(retention?) };
+                let queue = QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
                 Some(Self::Visibility { source_queue_url: source_queue_url?, queue })
             }
             Some(_) => reader

@@ -4,20 +4,17 @@ mod fingerprint;
 
 use serde::{Deserialize, Serialize};
 
-use crate::attributes::{FoldedAttributes, fold};
 use crate::failure::Stage;
+use crate::folding::{FoldedAttributes, fold};
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Attribute, Attributes, attributes_size};
-use crate::reason::DeadLetterReason;
+use crate::reason::Code;
 use crate::text;
+use crate::tolerant::Word;
 pub use fingerprint::fingerprint;
 
-/// The attribute with the code.
-pub const ERROR_TYPE: &str = "ErrorType";
-/// The attribute with the text.
-pub const ERROR_DETAILS: &str = "ErrorDetails";
-/// The attribute with the document.
-pub const DEAD_LETTER: &str = "DeadLetter";
+pub use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
+
 /// Bytes of `ErrorDetails`.
 pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
 /// Bytes of `DeadLetter` before folding.
@@ -30,19 +27,19 @@ pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../../schemas/dead-letter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// `ErrorType`.
-    pub reason: DeadLetterReason,
+    pub reason: Code,
     /// `ErrorDetails`, not yet cut.
     pub details: String,
     /// `DeadLetter`, not yet cut.
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`.
+/// The document in the attribute `DeadLetter`. It is ours if it has the members that each of them has; a later version may
+/// have written more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DeadLetter {
     /// Who gave the message up.
-    pub stage: Stage,
+    pub stage: Word<Stage>,
     /// The last error.
     pub cause: Cause,
     /// Retries made, where the body can be read.
@@ -70,7 +67,6 @@ pub struct DeadLetter {
 
 /// The last error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Cause {
     /// Its name.
     #[serde(rename = "type")]

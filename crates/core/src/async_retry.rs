@@ -11,13 +11,13 @@ use chrono::TimeDelta;
 
 use crate::backoff::{Key, delay};
 use crate::decision::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Answer, Kind, LastError};
 use crate::function_arn::FunctionArns;
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
 use crate::policy::Policy;
 use crate::reason::DeadLetterReason;
-pub use envelope::{Retry, unwrap};
+pub use envelope::{Retry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
 /// What is absent from the policy: full jitter from 1 s, doubling up to 12 h, for a day.
@@ -90,8 +90,9 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
             explanation: "/timestamp is in the future".to_owned(),
         });
     }
-    if classify(policy, &Failure::of_error(&failed.error)) == Kind::Permanent {
-        return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
+    let kind = Answer::of(failed.error.kind).kind();
+    if classify(policy, &LastError::of(&failed.error).error_type, kind) == Kind::Permanent {
+        return Err(DeadLetterReason::NonRetryableError.into());
     }
     check_attempts(policy, None, failed.retries_made)?;
     let attempt = failed.retries_made + 1;

@@ -1,22 +1,22 @@
 //! The decision on a failed message: another retry, or not.
 
 mod due;
+mod ends;
 mod stay;
-
-use chrono::TimeDelta;
 
 use crate::backoff::{Key, bounds, delay, target_delay};
 use crate::envelope::Envelope;
-use crate::failure::{Failure, Kind, REDRIVE};
+use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
-use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX, rfc3339};
+use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX};
 use crate::pacing::{Pace, Window};
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
-pub use stay::{HidingQueue, Stayed, decide_on_queue, may_be_called};
+pub(crate) use ends::{AgeLimit, check_age, check_attempts};
+pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +24,9 @@ pub struct Failed<'a> {
     /// The message.
     pub envelope: &'a Envelope<'a>,
     /// Why it failed.
-    pub failure: &'a Failure,
-    /// `SentTimestamp` of the delivery that failed.
-    pub sent_at: Timestamp,
+    pub hand_off: &'a HandOff,
+    /// Where it has hopped: when its retry is due.
+    pub due_at: Option<Timestamp>,
     /// Bytes that the producer's attributes take of the message's limit.
     pub attributes_bytes: usize,
 }
@@ -70,6 +70,13 @@ pub struct GiveUp {
     pub explanation: String,
 }
 
+impl From<DeadLetterReason> for GiveUp {
+    /// The last error says all there is to say.
+    fn from(reason: DeadLetterReason) -> Self {
+        Self { reason, explanation: String::new() }
+    }
+}
+
 /// Decides. Pure: the same message, failure, policy, window and moment give the same answer. The window is that of
 /// `max_redelivery_per_second`; without one nothing is paced.
 #[must_use]
@@ -88,15 +95,21 @@ pub fn decide(policy: &Policy, failed: Failed<'_>, window: Option<Window>, now: 
 #[must_use]
 pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
-    let failure = Failure::of_error(error);
-    let blip = failure.retry_after_seconds.is_none() && classify(policy, &failure) == Kind::Transient;
+    let answer = Answer::of(error.kind);
+    let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
+    let blip = answer.retry_after_seconds.is_none() && kind == Kind::Transient;
     blip.then_some(immediate)
 }
 
 /// When a hopping message is due, where that is more than one hop away: it hops again, and nothing else need be looked at.
 #[must_use]
-pub fn hops_on(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Timestamp> {
-    let due = Due::of_hop(policy, failure, now)?;
+pub fn hops_on(
+    policy: &Policy,
+    hand_off: &HandOff,
+    due_at: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let due = Due::of_hop(policy, hand_off, due_at, now)?;
     due.delay_from(now).is_none().then_some(due.at)
 }
 
@@ -114,15 +127,16 @@ fn next_retry(
     window: Option<Window>,
     now: Timestamp,
 ) -> Result<Retry, GiveUp> {
-    let Failed { failure, envelope, sent_at, .. } = failed;
-    let before = envelope.metadata.clone();
-    let before =
-        if failure.new_generation { before.into_next_generation(failure.generation_before) } else { before };
-    let first_sent = before.first_sent(sent_at);
-    let kind = classify(policy, failure);
+    let Failed { envelope, hand_off, due_at, .. } = failed;
+    let HandOff { error, answer, delivery, .. } = hand_off;
+    // What came back from the final DLQ starts afresh, whatever its body says.
+    let before = in_its_generation(envelope.metadata.clone(), delivery.came_back);
+    let first_sent = before.first_sent(delivery.sent_at);
+    let kind = classify(policy, &error.error_type, answer.kind());
     if kind == Kind::Permanent {
-        return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
+        return Err(DeadLetterReason::NonRetryableError.into());
     }
+    // A snooze and what was not started spend none, but only so often: a loop of them must end, too.
     let spends_attempt = kind == Kind::Transient || before.snooze_count >= SNOOZES_MAX;
     if spends_attempt {
         check_attempts(policy, before.max_attempts, before.retry_attempt)?;
@@ -132,12 +146,16 @@ fn next_retry(
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    let hopped = Due::of_hop(policy, failure, now);
-    let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, failure, key), policy, failure, now));
+    // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait anew.
+    let hopped = Due::of_hop(policy, hand_off, due_at, now);
+    let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, answer, key), policy, delivery, now));
+    // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the limit.
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     check_age(limit, own.at)?;
     let pace = window.map_or(Pace::Own, |window| {
-        if hopped.is_none() && failure.retry_after_seconds.is_none() {
+        // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a policy that is
+        // slow enough on the whole would be stretched. What is fixed already is judged as it is.
+        if hopped.is_none() && answer.retry_after_seconds.is_none() {
             return window.pace(&bounds(policy, key.attempt));
         }
         let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
@@ -151,7 +169,7 @@ fn next_retry(
         retry_attempt: before.retry_attempt + u32::from(spends_attempt),
         next_retry_time: due.at,
         first_sent_time: first_sent,
-        retry_history: history(&before.retry_history, before.retry_attempt, failure, now),
+        retry_history: history(&before.retry_history, before.retry_attempt, hand_off, now),
         snooze_count: before.snooze_count + u32::from(!spends_attempt),
         redrive_generation: before.redrive_generation,
     };
@@ -159,81 +177,36 @@ fn next_retry(
 }
 
 /// The delay before the retry of this key: the target's own, or the policy's.
-fn delay_before(policy: &Policy, failure: &Failure, key: Key) -> RetryDelay {
-    match failure.retry_after_seconds {
+fn delay_before(policy: &Policy, answer: &Answer, key: Key) -> RetryDelay {
+    match answer.retry_after_seconds {
         Some(asked) => target_delay(asked, policy.delay_limit(), key),
         None => delay(policy, key),
     }
 }
 
-/// Whether one more retry is allowed after so many: by the policy, and by the producer where that is fewer.
-pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
-    let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
-    let max = by_producer.unwrap_or(policy.max_attempts);
-    if made < max {
-        return Ok(());
-    }
-    let whose = if by_producer.is_some() { " (metadata.max_attempts)" } else { "" };
-    Err(GiveUp {
-        reason: DeadLetterReason::RetryAttemptExceeded,
-        explanation: format!("Max retry attempts {max} exceeded{whose}"),
-    })
-}
-
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
 /// `retryable` is given, permanent; else the target's own verdict. What the target has not judged is not classified by
 /// what it is not: a snooze, a message whose turn did not come, and one that SQS moved because nobody answered.
-pub(crate) fn classify(policy: &Policy, failure: &Failure) -> Kind {
-    let kind = failure.kind.unwrap_or(Kind::Transient);
+pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
+    // These are no errors, so a list of errors says nothing of them.
     if matches!(kind, Kind::Snooze | Kind::NotStarted) {
         return kind;
     }
-    let matches = |globs: &Globs| globs.matches(&failure.error_type);
+    let matches = |globs: &Globs| globs.matches(error_type);
     if policy.non_retryable.as_ref().is_some_and(matches) {
         return Kind::Permanent;
     }
     match &policy.retryable {
-        Some(globs) if matches(globs) || failure.error_type == REDRIVE => Kind::Transient,
+        // What nobody answered is in no list of answers, but `non_retryable` may name it.
+        Some(globs) if matches(globs) || error_type == REDRIVE => Kind::Transient,
         Some(_) => Kind::Permanent,
         None => kind,
     }
 }
 
-/// The last moment at which a message may be retried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct AgeLimit {
-    at: Timestamp,
-    by: &'static str,
-}
-
-impl AgeLimit {
-    /// The earlier one of the policy's and the producer's.
-    pub(crate) fn of(policy: &Policy, expires_at: Option<Timestamp>, first_sent: Timestamp) -> Option<Self> {
-        let by_policy = policy
-            .max_age_seconds
-            .map(|age| Self { at: first_sent + TimeDelta::seconds(i64::from(age)), by: "max_age_seconds" });
-        let by_producer = expires_at.map(|at| Self { at, by: "metadata.expires_at" });
-        by_policy.into_iter().chain(by_producer).min()
-    }
-}
-
-/// Whether a retry at `next` comes in time.
-pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), GiveUp> {
-    match limit {
-        Some(AgeLimit { at, by }) if next > at => Err(GiveUp {
-            reason: DeadLetterReason::MessageExpired,
-            explanation: format!(
-                "The next retry at {} would come after {by} at {}",
-                rfc3339(next),
-                rfc3339(at)
-            ),
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn history(before: &[PastFailure], attempt: u32, failure: &Failure, now: Timestamp) -> Vec<PastFailure> {
-    let newest = PastFailure::new(attempt, failure.failed_at(now), &failure.error_type, &failure.details);
+fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timestamp) -> Vec<PastFailure> {
+    let HandOff { error, delivery, .. } = hand_off;
+    let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }

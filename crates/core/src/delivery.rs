@@ -1,6 +1,6 @@
 //! Delivery: pack → send → try again what can be → one outcome per message. And the same for changes of visibility.
 
-mod report;
+mod outbox;
 mod tries;
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use crate::message::{OutgoingMessage, Timestamp};
 use crate::packing::{Batch, pack};
 use crate::ports::{Clock, EntryOutcome, QueueSender, VisibilityControl};
-pub use report::{Hiding, Outgoing, Reporter, keep_free};
+pub use outbox::{Hiding, Outbox, Outgoing, keep_free};
 use tries::settle;
 
 /// Batches on their way at the same time.
@@ -52,6 +52,7 @@ pub async fn deliver_counted(
     messages: Vec<OutgoingMessage>,
 ) -> Vec<Delivered<String>> {
     let batches = pack(&messages).into_iter().map(|batch| async move {
+        // Each batch has its own tries: a refusal in one must not make the entries of another wait.
         let request = |places| send(queue, batch, places);
         settle(batch.entries().len(), SENDS_PERHAPS_DONE_MAX, request, clock, deadline).await
     });

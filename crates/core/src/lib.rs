@@ -1,13 +1,13 @@
 //! The rules of redeliver, pure: no I/O, no clock, no environment, no ambient randomness.
 //!
-//! A message comes in as a [`message::ReceivedMessage`], is parsed into an [`envelope::Envelope`] by the
-//! [`schema::MessageSchema`], and leaves as a [`message::OutgoingMessage`]: a hand-off with its
-//! [`failure::Failure`], a re-send that the [`decision`] module decided on by the [`policy::Policy`], or a final
-//! record that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the [`ports`].
+//! A message comes in as a [`message::ReceivedMessage`], is opened as an [`arrival::Arrival`], parsed into an
+//! [`envelope::Envelope`] by the [`schema::MessageSchema`], and leaves as a [`message::OutgoingMessage`]: a hand-off
+//! with its [`failure`], a re-send that the [`decision`] module decided on by the [`policy::Policy`], or a final record
+//! that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the [`ports`].
 
 pub mod annotation;
+pub mod arrival;
 pub mod async_retry;
-pub mod attributes;
 pub mod backoff;
 pub mod decision;
 pub mod delivery;
@@ -15,6 +15,7 @@ pub mod edit;
 pub mod envelope;
 pub mod events;
 pub mod failure;
+pub mod folding;
 pub mod function_arn;
 pub mod handler;
 pub mod limits;
@@ -25,8 +26,10 @@ pub mod packing;
 pub mod policy;
 pub mod ports;
 pub mod reason;
+mod reserved;
 pub mod schema;
 pub mod text;
+pub mod tolerant;
 pub mod value;
 
 #[cfg(test)]

@@ -94,3 +94,45 @@ pub struct ReceivedMessage {
     /// The ARN of the queue it was received from.
     pub queue_arn: String,
 }
+
+/// A received message without its content: what answers for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// See [`ReceivedMessage::sqs_message_id`].
+    pub sqs_message_id: String,
+    /// See [`ReceivedMessage::receipt_handle`].
+    pub receipt_handle: String,
+    /// See [`ReceivedMessage::sent_at`].
+    pub sent_at: Timestamp,
+    /// See [`ReceivedMessage::first_received_at`].
+    pub first_received_at: Option<Timestamp>,
+    /// See [`ReceivedMessage::receive_count`].
+    pub receive_count: u32,
+    /// See [`ReceivedMessage::message_group_id`].
+    pub message_group_id: Option<String>,
+    /// See [`ReceivedMessage::trace_header`].
+    pub trace_header: Option<String>,
+    /// See [`ReceivedMessage::redriven_from`].
+    pub redriven_from: Option<String>,
+    /// See [`ReceivedMessage::queue_arn`].
+    pub queue_arn: String,
+}
+
+impl ReceivedMessage {
+    /// Body, attributes, and what answers for them.
+    #[must_use]
+    pub fn into_parts(self) -> (String, Attributes, Receipt) {
+        let receipt = Receipt {
+            sqs_message_id: self.sqs_message_id,
+            receipt_handle: self.receipt_handle,
+            sent_at: self.sent_at,
+            first_received_at: self.first_received_at,
+            receive_count: self.receive_count,
+            message_group_id: self.message_group_id,
+            trace_header: self.trace_header,
+            redriven_from: self.redriven_from,
+            queue_arn: self.queue_arn,
+        };
+        (self.body, self.attributes, receipt)
+    }
+}

@@ -1,11 +1,12 @@
 //! What we read and write of a message's `metadata`.
 
 use chrono::{Datelike, SecondsFormat, Timelike};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::message::Timestamp;
 use crate::text;
+use crate::tolerant::Unknown;
 
 /// The names of the members that redeliver writes; all others are the producer's.
 pub const OUR_MEMBERS: [&str; 6] = [
@@ -83,7 +84,7 @@ impl Metadata {
 }
 
 /// One entry of `metadata.retry_history`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PastFailure {
     /// `retry_attempt` of the delivery that failed: 0 for the first.
     pub attempt: u32,
@@ -93,6 +94,9 @@ pub struct PastFailure {
     pub error_type: String,
     /// At most 256 bytes.
     pub error_details: String,
+    /// Kept as they are.
+    #[serde(flatten)]
+    pub unknown: Unknown,
 }
 
 impl PastFailure {
@@ -104,6 +108,7 @@ impl PastFailure {
             failed_at: rfc3339(failed_at),
             error_type: text::clean(error_type, text::ERROR_TYPE_BYTES_MAX),
             error_details: text::clean(error_details, HISTORY_DETAILS_BYTES_MAX),
+            unknown: Unknown::default(),
         }
     }
 

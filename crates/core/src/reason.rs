@@ -1,10 +1,15 @@
 //! Why a message is given up: the stable codes of a final record.
 
-use serde::{Deserialize, Serialize};
+use crate::tolerant::{Vocabulary, Word};
+
+/// Bytes of a code.
+const CODE_BYTES_MAX: usize = 64;
+
+/// A reason as it stands in a document: a later version may give messages up for reasons that this one does not know.
+pub type Code = Word<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeadLetterReason {
     /// Not a JSON object, a duplicate member, nested too deep.
     InvalidMessageFormat,
@@ -55,6 +60,28 @@ impl DeadLetterReason {
     }
 }
 
+impl Code {
+    /// As it may stand in logs and metrics, where each code is known before the first message.
+    #[must_use]
+    pub fn loggable(&self) -> &'static str {
+        self.known().map_or("OTHER", DeadLetterReason::as_str)
+    }
+}
+
+impl Vocabulary for DeadLetterReason {
+    const ALL: &'static [Self] = &Self::ALL;
+
+    fn word(self) -> &'static str {
+        self.as_str()
+    }
+
+    /// What it says becomes an `ErrorType`, so no free text.
+    fn admits(unknown: &str) -> bool {
+        let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
+        (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,8 +89,22 @@ mod tests {
     #[test]
     fn the_code_in_json_is_the_code_in_the_attribute() {
         for reason in DeadLetterReason::ALL {
-            assert_eq!(serde_json::to_string(&reason).unwrap(), format!("\"{}\"", reason.as_str()));
+            let code = Code::from(reason);
+            assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{}\"", reason.as_str()));
+            assert_eq!(Code::read(reason.as_str()), Some(code));
             assert_eq!(DeadLetterReason::from_code(reason.as_str()), Some(reason));
+        }
+    }
+
+    #[test]
+    fn a_later_versions_code_is_one_if_it_is_plain_and_short() {
+        let longest = "A".repeat(64);
+        for code in ["TARGET_GONE", "X", &longest] {
+            assert_eq!(Code::read(code), Some(Code::Unknown(code.to_owned())));
+        }
+        let too_long = "A".repeat(65);
+        for text in ["", "Mine", "HTTP 503", "A1", "\u{c4}", &too_long] {
+            assert_eq!(Code::read(text), None, "{text}");
         }
     }
 }

@@ -6,7 +6,8 @@ mod plain;
 use std::sync::LazyLock;
 
 use redeliver_json_schema::Schema;
-use serde::Deserialize as _;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
@@ -15,6 +16,7 @@ use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
 use crate::message::Timestamp;
 use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
 use crate::reason::DeadLetterReason;
+use crate::tolerant::Unknown;
 use crate::value;
 pub use data::{DataSchema, DataSchemaError};
 pub use redeliver_json_schema::{SchemaError, Violation, list};
@@ -111,7 +113,8 @@ fn validate(skimmed: &Skimmed<'_>, by_user: Vec<Violation>) -> Result<Metadata, 
     if !found.is_empty() {
         return Err(Invalid::Schema(found));
     }
-    metadata_of(&instance["metadata"]).map_err(|violation| Invalid::Schema(vec![violation]))
+    let history = find(&skimmed.metadata, "retry_history").map(|member| &skimmed.body[member.value.clone()]);
+    metadata_of(&instance["metadata"], history).map_err(|violation| Invalid::Schema(vec![violation]))
 }
 
 /// The part of the body that the message schema has rules for, and what is wrong with its text alone.
@@ -168,7 +171,7 @@ fn stand_in(text: &str) -> Value {
 }
 
 /// Reads what the schema has found valid, unless it has the form but no meaning.
-fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
+fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Violation> {
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| {
         let text = metadata[name].as_str();
@@ -183,7 +186,7 @@ fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
         message_id_text,
         retry_attempt: number("retry_attempt").unwrap_or(0),
         first_sent_time: time("first_sent_time")?,
-        retry_history: history_of(&metadata["retry_history"])?,
+        retry_history: history_of(&metadata["retry_history"], history)?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
         expires_at: time("expires_at")?,
@@ -191,16 +194,27 @@ fn metadata_of(metadata: &Value) -> Result<Metadata, Violation> {
     })
 }
 
-fn history_of(history: &Value) -> Result<Vec<PastFailure>, Violation> {
-    let entries = history.as_array().into_iter().flatten().enumerate();
+/// The entries, also with their texts: what a later version wrote into them is kept.
+fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
+    #[derive(Deserialize)]
+    struct Known {
+        attempt: u32,
+        failed_at: String,
+        error_type: String,
+        error_details: String,
+    }
+    let texts: Vec<&RawValue> = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let entries = history.as_array().into_iter().flatten().zip(texts).enumerate();
     entries
-        .map(|(index, entry)| {
+        .map(|(index, (entry, text))| {
             let pointer = |name: &str| format!("/metadata/retry_history/{index}/{name}");
             // The schema knows all else; it counts 1.0 as an integer.
-            let failure = PastFailure::deserialize(entry)
+            let Known { attempt, failed_at, error_type, error_details } = Known::deserialize(entry)
                 .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
-            time_of(&failure.failed_at, || pointer("failed_at"))?;
-            Ok(failure.cleaned())
+            time_of(&failed_at, || pointer("failed_at"))?;
+            let unknown =
+                Unknown::beside(&["attempt", "failed_at", "error_type", "error_details"], text.get());
+            Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
         })
         .collect()
 }

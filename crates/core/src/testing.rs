@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::message::{Attribute, AttributeValue, Attributes, attributes_size};
+use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, attributes_size};
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
@@ -77,4 +77,21 @@ pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
         ];
         (Just(attributes), body)
     })
+}
+
+/// A message on the intermediate DLQ, sent a minute before 2026-07-25T17:20:00Z; moved from this queue, if there is one.
+pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
+    ReceivedMessage {
+        sqs_message_id: "n".to_owned(),
+        receipt_handle: "r".to_owned(),
+        body: "{}".to_owned(),
+        attributes: Attributes::new(),
+        sent_at: chrono::DateTime::from_timestamp(1_785_000_000 - 60, 0).unwrap(),
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: redriven_from.map(str::to_owned),
+        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
+    }
 }

@@ -4,15 +4,13 @@ mod on_aws;
 mod pacer;
 
 use futures_util::join;
-use redeliver_core::attributes::{Arrived, arrived};
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
-use redeliver_core::delivery::{Outgoing, Reporter, until};
-use redeliver_core::envelope::Envelope;
-use redeliver_core::events::{ArrivedByRedrive, Event, GivenUp, Paced, ReceivedAgain, RetryScheduled};
-use redeliver_core::failure::{Failure, Stage, of_received};
+use redeliver_core::delivery::{Outbox, Outgoing, until};
+use redeliver_core::events::{ArrivedByRedrive, Event, Paced, ReceivedAgain, RetryScheduled};
+use redeliver_core::failure::{Failure, Hop, Stage};
 use redeliver_core::limits::DelaySeconds;
-use redeliver_core::message::{Attributes, Content, ReceivedMessage, Timestamp, attributes_size};
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
@@ -48,7 +46,7 @@ pub struct FailedMessageProcessor<Q, C, O> {
 
 impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
-        let reporter = Reporter::new(&self.clock, &self.observer, deadline);
+        let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let pace = self.pace().await;
         let window = pace.map(|(window, _)| window);
         let now = self.clock.now();
@@ -58,22 +56,22 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         let mut hops = Vec::new();
         let mut verdicts = Vec::new();
         for record in records {
-            match self.settle(record, window, now) {
-                Settled::Resend { outgoing, pace } => {
+            match self.route(record, window, now) {
+                Route::Resend { outgoing, pace } => {
                     if pace != Pace::Own {
                         paced.push(outgoing.record.clone());
                     }
                     rate_is_held &= pace != Pace::NotHeld;
                     resends.push(*outgoing);
                 }
-                Settled::Hop(outgoing) => hops.push(*outgoing),
-                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
+                Route::Hop(outgoing) => hops.push(*outgoing),
+                Route::Verdict(outgoing) => verdicts.push(*outgoing),
             }
         }
         let (resends, hops, verdicts) = join!(
-            reporter.send(&self.source_queue, "re-send", resends),
-            reporter.hop(&self.intermediate_dlq, hops),
-            reporter.send(&self.annotation_queue, "verdict", verdicts),
+            outbox.send(&self.source_queue, "re-send", resends),
+            outbox.hop(&self.intermediate_dlq, hops),
+            outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         if let Some((_, waiting)) = pace {
             self.tell_paced(waiting, paced, &resends, rate_is_held);
@@ -83,7 +81,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
 }
 
 /// Where a failed message goes.
-enum Settled {
+enum Route {
     Resend { outgoing: Box<Outgoing>, pace: Pace },
     Hop(Box<Outgoing>),
     Verdict(Box<Outgoing>),
@@ -105,137 +103,73 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         }
     }
 
-    fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
-        let sqs_message_id = record.sqs_message_id.clone();
-        let receive_count = record.receive_count;
+    fn tell_arrival(&self, receipt: &Receipt, now: Timestamp) {
+        let sqs_message_id = receipt.sqs_message_id.clone();
+        let receive_count = receipt.receive_count;
         if receive_count > RECEIVES_UNTOLD {
-            let age_seconds = until(record.sent_at, now).as_secs_f64();
+            let age_seconds = until(receipt.sent_at, now).as_secs_f64();
             let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
             self.observer.observe(&Event::ReceivedAgain(again));
         }
-        if record.redriven_from.is_some() {
+        if receipt.redriven_from.is_some() {
             let arrived = ArrivedByRedrive { sqs_message_id, receive_count };
             self.observer.observe(&Event::ArrivedByRedrive(arrived));
         }
     }
 
-    fn settle(&self, mut record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Settled {
-        self.tell_arrival(&record, now);
-        let Arrived { producer, failure, came_back, generation_told: told } =
-            arrived(std::mem::take(&mut record.attributes));
-        let failure = of_received(&record, failure, came_back, now).after_generation(told);
-        let body = std::mem::take(&mut record.body);
-        if let Some(due) = hops_on(&self.policy, &failure, now) {
-            return hop(record, body, &producer, None, failure, due);
+    fn route(&self, record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Route {
+        let (arrival, document) = Arrival::open(record, now);
+        self.tell_arrival(&arrival.receipt, now);
+        let (hand_off, due_at) = arrival.handed_off(document, now);
+        if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
+            return hop(arrival, None, Hop { hand_off, due_at });
         }
-        let envelope = match self.schema.parse(&body) {
+        let envelope = match self.schema.parse(&arrival.body) {
             Ok(envelope) => envelope,
             Err(invalid) => {
-                let code = invalid.reason().as_str().to_owned();
-                let failure = Failure { error_type: code, details: invalid.to_string(), ..failure };
-                let give_up = GiveUp { reason: invalid.reason(), explanation: String::new() };
-                return Settled::Verdict(verdict(record, body, &producer, None, failure, give_up));
+                let failure = Failure::from(hand_off).found_invalid(invalid.reason(), &invalid);
+                return give_up(arrival, None, failure, invalid.reason().into());
             }
         };
-        let sent_at = failure.sent_at().unwrap_or(record.sent_at);
-        let attributes_bytes = attributes_size(&producer);
-        let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes };
-        match decide(&self.policy, failed, window, now) {
-            Decision::Resend(retry) => Settled::Resend {
-                pace: retry.pace,
-                outgoing: resend(record, producer, &envelope, retry, now),
-            },
-            Decision::Hop(due) => {
-                let message_id = Some(envelope.metadata.message_id_text);
-                hop(record, body, &producer, message_id, failure, due)
-            }
-            Decision::GiveUp(give_up) => {
-                let message_id = Some(envelope.metadata.message_id_text);
-                Settled::Verdict(verdict(record, body, &producer, message_id, failure, give_up))
-            }
+        let attributes_bytes = attributes_size(&arrival.producer);
+        let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes };
+        let decision = decide(&self.policy, failed, window, now);
+        let message_id = envelope.metadata.message_id_text;
+        match decision {
+            Decision::Resend(retry) => resend(arrival, message_id, retry, now),
+            Decision::Hop(due_at) => hop(arrival, Some(message_id), Hop { hand_off, due_at }),
+            Decision::GiveUp(given_up) => give_up(arrival, Some(message_id), hand_off.into(), given_up),
         }
     }
 }
 
-fn resend(
-    record: ReceivedMessage,
-    producer: Attributes,
-    envelope: &Envelope<'_>,
-    retry: Resend,
-    now: Timestamp,
-) -> Box<Outgoing> {
+fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -> Route {
     let scheduled = Event::RetryScheduled(RetryScheduled {
-        message_id: envelope.metadata.message_id_text.clone(),
+        message_id,
         retry_attempt: retry.retry_attempt,
         spends_attempt: retry.spends_attempt,
         delay_seconds: retry.waited,
         age_seconds: until(retry.first_sent, now).as_secs_f64(),
         error_type: None,
     });
-    let content = Content {
-        body: retry.body,
-        attributes: producer,
-        message_group_id: record.message_group_id,
-        trace_header: record.trace_header,
-        delay: retry.delay,
-    };
-    Box::new(Outgoing::new(record.sqs_message_id, content, scheduled))
+    let outgoing = arrival.receipt.pass_on(retry.body, arrival.producer, retry.delay, scheduled);
+    Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }
 }
 
 /// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: where that
 /// finds no place, it could hop for ever.
-fn hop(
-    record: ReceivedMessage,
-    body: String,
-    producer: &Attributes,
-    message_id: Option<String>,
-    failure: Failure,
-    due: Timestamp,
-) -> Settled {
-    let failure = Failure { due_at: Some(rfc3339(due)), ..failure };
-    let Some(attributes) = failure.beside_folded(producer, body.len()) else {
+fn hop(arrival: Arrival, message_id: Option<String>, hop: Hop) -> Route {
+    let Some(attributes) = hop.attached_or_folded(&arrival.producer, arrival.body.len()) else {
         let explanation = "It has no room for the due time of a delay above 900 seconds".to_owned();
-        let give_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
-        return Settled::Verdict(verdict(record, body, producer, message_id, failure, give_up));
+        let given_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
+        return give_up(arrival, message_id, hop.hand_off.into(), given_up);
     };
-    let content = Content {
-        body,
-        attributes,
-        message_group_id: record.message_group_id,
-        trace_header: record.trace_header,
-        delay: DelaySeconds::MAX,
-    };
-    Settled::Hop(Box::new(Outgoing::new(record.sqs_message_id, content, None)))
+    let outgoing = arrival.receipt.pass_on(arrival.body, attributes, DelaySeconds::MAX, None);
+    Route::Hop(Box::new(outgoing))
 }
 
-fn verdict(
-    record: ReceivedMessage,
-    body: String,
-    producer: &Attributes,
-    message_id: Option<String>,
-    failure: Failure,
-    GiveUp { reason, explanation }: GiveUp,
-) -> Box<Outgoing> {
-    let given_up = Event::GivenUp(GivenUp {
-        message_id,
-        sqs_message_id: record.sqs_message_id.clone(),
-        error_type: reason.as_str(),
-    });
-    let failure = Failure {
-        verdict: Some(reason),
-        stage: Some(Stage::FailedMessageProcessor),
-        explanation,
-        due_at: None,
-        ..failure
-    };
-    let content = Content {
-        attributes: failure.beside_folding(producer, body.len()),
-        body,
-        message_group_id: record.message_group_id,
-        trace_header: record.trace_header,
-        delay: DelaySeconds::ZERO,
-    };
-    Box::new(Outgoing::new(record.sqs_message_id, content, given_up))
+fn give_up(arrival: Arrival, message_id: Option<String>, failure: Failure, given_up: GiveUp) -> Route {
+    Route::Verdict(Box::new(arrival.give_up(message_id, Stage::FailedMessageProcessor, failure, given_up)))
 }
 
 #[cfg(test)]

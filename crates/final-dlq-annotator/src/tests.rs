@@ -3,6 +3,7 @@ mod support;
 
 mod attributes;
 mod failing_sends;
+mod later_version;
 mod records;
 mod redriven;
 
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::FAILURE;
-use redeliver_core::message::{Attribute, Attributes};
+use redeliver_core::message::{Attribute, Attributes, Content};
 use serde_json::{Value, json};
 
 use super::*;

@@ -19,40 +19,200 @@
 //! }
 //! ```
 
+mod calls;
 mod on_aws;
-mod processor;
+mod settle;
 
-use std::process::ExitCode;
+use std::num::NonZeroUsize;
+use std::time::Duration;
 
-use redeliver_aws::settings::MessageProcessorSettings;
-use redeliver_aws::start::{self, SdkConfig, StartError};
-use redeliver_aws::telemetry::JsonLines;
+use futures_util::join;
+use redeliver_core::arrival::Arrival;
+use redeliver_core::decision::{GiveUp, QueueTimes, may_be_called};
+use redeliver_core::delivery::{Outbox, Outgoing, keep_free};
+use redeliver_core::failure::{CameBack, Delivery, Failure, HandOff, Stage, in_its_generation};
+use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
+use redeliver_core::metadata::Metadata;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender, VisibilityControl};
+use redeliver_core::schema::MessageSchema;
 
-pub use processor::{MessageProcessor, Strategy};
+use calls::Call;
+use settle::Settled;
+
+pub use on_aws::{NAME, run, run_prepared};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
-pub const NAME: &str = "message-processor";
+/// Kept free at the end of an invocation, for the hand-offs and the answer.
+const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 
-/// Runs a message processor with this handler, in Lambda, until the process is stopped.
-///
-/// The settings are those of the message-processor without its `TARGET`. If they are not right it says so, all in one
-/// message, and does not run.
-pub async fn run(handler: impl Handler) -> ExitCode {
-    run_prepared(async {
-        let settings = MessageProcessorSettings::from_env()?;
-        Ok((settings, start::sdk_config().await, handler))
-    })
-    .await
+/// With [`Strategy::Visibility`]: what is known where the receive before this one was not answered for.
+const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
+
+/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it on its
+/// queue → report.
+#[derive(Debug)]
+pub struct MessageProcessor<H, Q, C, O> {
+    /// The target.
+    pub handler: H,
+    /// What becomes of a message that failed.
+    pub strategy: Strategy<Q>,
+    /// Its `immediate`, and all of it with [`Strategy::Visibility`].
+    pub policy: Policy,
+    /// Where verdicts go.
+    pub annotation_queue: Q,
+    /// The clock.
+    pub clock: C,
+    /// Logs and metrics.
+    pub observer: O,
+    /// Which bodies are messages.
+    pub schema: MessageSchema,
+    /// Calls to the target at the same time, within one batch.
+    pub max_concurrency: NonZeroUsize,
 }
 
-/// [`run`] for a handler that needs the SDK's configuration, or that can fail to be made.
-pub async fn run_prepared<H: Handler>(
-    prepare: impl Future<Output = Result<(MessageProcessorSettings, SdkConfig, H), StartError>>,
-) -> ExitCode {
-    start::run(NAME, async {
-        let (settings, config, handler) = prepare.await?;
-        Ok(MessageProcessor::on_aws(handler, settings, &config, JsonLines::stdout(NAME)))
-    })
-    .await
+/// What becomes of a message that failed.
+#[derive(Clone, Debug)]
+pub enum Strategy<Q> {
+    /// It is handed off to the failed-message processor, which sends it again with a delay.
+    DelayedResend {
+        /// Where it is handed off.
+        intermediate_dlq: Q,
+    },
+    /// It stays on its queue, hidden for the policy's delay. The queue counts its retries.
+    Visibility {
+        /// Its queue.
+        source_queue: Q,
+        /// What must be known of it.
+        settings: QueueTimes,
+    },
 }
+
+impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Function
+    for MessageProcessor<H, Q, C, O>
+{
+    async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let now = self.clock.now();
+        let mut accepted = Vec::with_capacity(records.len());
+        let mut verdicts = Vec::new();
+        for record in records {
+            match self.accept(record, now) {
+                Ok(message) => accepted.push(message),
+                Err(verdict) => verdicts.push(*verdict),
+            }
+        }
+        let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
+        let calls = self.call_all(calls_end, &accepted).await;
+
+        let mut done = Vec::new();
+        let mut failed = Vec::new();
+        let mut hand_offs = Vec::new();
+        let mut hidings = Vec::new();
+        for (message, Call { outcome, seconds }) in accepted.into_iter().zip(calls) {
+            match self.settle(message, &outcome, seconds) {
+                Settled::Done(processed) => done.push(processed),
+                Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
+                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
+                Settled::Hide(hiding) => hidings.push(*hiding),
+                Settled::NoPlaceForFailure { record } => failed.push(record),
+            }
+        }
+        self.observer.observe_all(&done);
+        let outbox = Outbox::new(&self.clock, &self.observer, deadline);
+        let kept = async {
+            match &self.strategy {
+                Strategy::DelayedResend { intermediate_dlq } => {
+                    outbox.send(intermediate_dlq, "hand-off", hand_offs).await
+                }
+                Strategy::Visibility { source_queue, .. } => outbox.hide(source_queue, hidings).await,
+            }
+        };
+        let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
+        failed.extend(kept.into_iter().chain(verdicts));
+        BatchResponse { failed }
+    }
+}
+
+impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
+    /// A message to call the target for, or the verdict on what must not come to it.
+    fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
+        // A `Failure` on the source queue is its producer's: nobody believes it.
+        let (arrival, _) = Arrival::open(record, now);
+        match self.schema.parse(&arrival.body) {
+            Ok(envelope) => {
+                let metadata = in_its_generation(envelope.metadata, arrival.came_back);
+                self.check_receives(self.accepted(arrival, metadata), now)
+            }
+            Err(invalid) => {
+                let delivery = Delivery::of(&arrival.receipt, arrival.came_back, now);
+                let failure = Failure::invalid(invalid.reason(), &invalid, delivery);
+                let verdict =
+                    arrival.give_up(None, Stage::MessageProcessor, failure, invalid.reason().into());
+                Err(Box::new(verdict))
+            }
+        }
+    }
+
+    fn accepted(&self, arrival: Arrival, metadata: Metadata) -> Accepted {
+        let Arrival { body, producer, came_back, receipt } = arrival;
+        let message = Message {
+            retry_attempt: self.retries_made(&metadata, receipt.receive_count),
+            redrive_generation: metadata.generation(),
+            message_id: metadata.message_id_text.clone(),
+            attributes: producer,
+            body,
+        };
+        Accepted { message, metadata, came_back, receipt }
+    }
+
+    /// The body says how many, or the queue does.
+    fn retries_made(&self, metadata: &Metadata, receive_count: u32) -> u32 {
+        match self.strategy {
+            Strategy::DelayedResend { .. } => metadata.retry_attempt,
+            Strategy::Visibility { .. } => receive_count.saturating_sub(1),
+        }
+    }
+
+    /// Where the queue counts the attempts, it also counts those for which nobody answered.
+    fn check_receives(&self, accepted: Accepted, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
+        if matches!(self.strategy, Strategy::DelayedResend { .. }) {
+            return Ok(accepted);
+        }
+        match may_be_called(&self.policy, &accepted.metadata, accepted.receipt.receive_count) {
+            Ok(()) => Ok(accepted),
+            Err(give_up) => {
+                let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
+                Err(accepted.give_up(hand_off, give_up))
+            }
+        }
+    }
+}
+
+/// A valid message, and what its answer needs of the record.
+#[derive(Debug)]
+struct Accepted {
+    message: Message,
+    metadata: Metadata,
+    came_back: Option<CameBack>,
+    receipt: Receipt,
+}
+
+impl Accepted {
+    fn first_sent(&self) -> Timestamp {
+        self.metadata.first_sent(self.receipt.sent_at)
+    }
+
+    fn delivery(&self, failed_at: Timestamp) -> Delivery {
+        Delivery::of(&self.receipt, self.came_back, failed_at)
+    }
+
+    fn give_up(self, hand_off: HandOff, give_up: GiveUp) -> Box<Outgoing> {
+        let Self { message, came_back, receipt, .. } = self;
+        let failure = Failure { attempts: Some(message.retry_attempt), ..hand_off.into() };
+        let arrival = Arrival { body: message.body, producer: message.attributes, came_back, receipt };
+        Box::new(arrival.give_up(Some(message.message_id), Stage::MessageProcessor, failure, give_up))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,42 @@
 //! The message processor as it runs: on SQS, in real time, its events where they are wanted.
 
+use std::process::ExitCode;
+
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
 use redeliver_aws::sqs::SqsQueue;
-use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::start::{self, SdkConfig, StartError};
+use redeliver_aws::telemetry::JsonLines;
+use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
 
 use crate::{MessageProcessor, Strategy};
+
+/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+pub const NAME: &str = "message-processor";
+
+/// Runs a message processor with this handler, in Lambda, until the process is stopped.
+///
+/// The settings are those of the message-processor without its `TARGET`. If they are not right it says so, all in one
+/// message, and does not run.
+pub async fn run(handler: impl Handler) -> ExitCode {
+    run_prepared(async {
+        let settings = MessageProcessorSettings::from_env()?;
+        Ok((settings, start::sdk_config().await, handler))
+    })
+    .await
+}
+
+/// [`run`] for a handler that needs the SDK's configuration, or that can fail to be made.
+pub async fn run_prepared<H: Handler>(
+    prepare: impl Future<Output = Result<(MessageProcessorSettings, SdkConfig, H), StartError>>,
+) -> ExitCode {
+    start::run(NAME, async {
+        let (settings, config, handler) = prepare.await?;
+        Ok(MessageProcessor::on_aws(handler, settings, &config, JsonLines::stdout(NAME)))
+    })
+    .await
+}
 
 impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
     /// A message processor with these settings, in Lambda or anywhere else.

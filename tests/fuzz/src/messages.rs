@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_core::failure::FAILURE;
-use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Timestamp};
+use redeliver_core::arrival::Arrival;
+use redeliver_core::failure::{Document, FAILURE};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::accepts;
 
@@ -24,6 +25,24 @@ pub(crate) fn moment() -> Timestamp {
 pub(crate) fn schema() -> &'static MessageSchema {
     static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
     &SCHEMA
+}
+
+/// A message with these attributes, opened.
+pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> (Arrival, Option<Document>) {
+    let record = ReceivedMessage {
+        sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
+        receipt_handle: "receipt".to_owned(),
+        body: "-".to_owned(),
+        attributes,
+        sent_at,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:queue".to_owned(),
+    };
+    Arrival::open(record, moment())
 }
 
 /// Whether SQS takes these attributes beside a short body: by the rules of the SQS in memory, which are not the ones that the

@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, join_all, join4};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_core::decision::HidingQueue;
+use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
@@ -227,7 +227,7 @@ fn functions<'a>(
             strategy: if world.knobs.visibility {
                 let visibility_timeout = visibility_timeout(&world.knobs);
                 let retention = Duration::from_secs(7 * 24 * 3600);
-                let settings = HidingQueue { visibility_timeout, retention };
+                let settings = QueueTimes { visibility_timeout, retention };
                 Strategy::Visibility { source_queue: probe(source), settings }
             } else {
                 Strategy::DelayedResend { intermediate_dlq: probe(intermediate) }

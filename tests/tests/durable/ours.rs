@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide};
-use redeliver_core::failure::{Delivery, Failure};
+use redeliver_core::failure::{Delivery, HandOff};
 use redeliver_core::handler::HandlerError;
-use redeliver_core::metadata::{parse_rfc3339, rfc3339};
+use redeliver_core::metadata::parse_rfc3339;
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
@@ -41,15 +41,15 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
 /// The retry of a message that failed with this error, after its hops if there are any.
 pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
-    let mut failure = Failure::of_handler(error, &delivery());
+    let hand_off = HandOff::of_handler(error, delivery());
     let envelope = SCHEMA.parse(body).unwrap();
-    let decide = |failure: &Failure, now| {
-        decide(policy, Failed { envelope: &envelope, failure, sent_at: now, attributes_bytes: 0 }, None, now)
+    let decide = |due_at, now| {
+        let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes: 0 };
+        decide(policy, failed, None, now)
     };
-    let mut decision = decide(&failure, now);
+    let mut decision = decide(None, now);
     if let Decision::Hop(due) = decision {
-        failure.due_at = Some(rfc3339(due));
-        decision = decide(&failure, due);
+        decision = decide(Some(due), due);
     }
     match decision {
         Decision::Resend(resend) => Ok(resend),
@@ -64,6 +64,6 @@ fn delivery() -> Delivery {
         source_message_id: "m".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: parse_rfc3339(NOW).unwrap(),
-        came_back: false,
+        came_back: None,
     }
 }

@@ -41,7 +41,7 @@ impl AsyncInvoker for Service {
         if n == 4 {
             return Err(NotInvoked::TooLarge);
         }
-        let (retry, _) = redeliver_core::async_retry::unwrap(payload);
+        let (retry, _) = redeliver_core::async_retry::read_payload(payload);
         let retry = retry.expect("a retry is in its envelope");
         // Each failure of these functions takes no time, so the k-th retry comes after k delays of 1,000 s.
         let waited = self.clock.now().timestamp() - retry.initial_timestamp;
@@ -58,7 +58,8 @@ impl Service {
         let queued = std::mem::take(&mut *self.queued.lock().unwrap());
         for (function_arn, payload) in &queued {
             let n = number(payload);
-            let attempt = redeliver_core::async_retry::unwrap(payload).0.map_or(0, |retry| retry.attempt);
+            let attempt =
+                redeliver_core::async_retry::read_payload(payload).0.map_or(0, |retry| retry.attempt);
             self.attempts.lock().unwrap().entry(n).or_default().push(attempt);
             let fails = match n {
                 0 => attempt < 2,

@@ -160,7 +160,7 @@ fn each_strategy_has_settings_of_its_own() {
         ("RETRY_POLICY", r#"{"max_attempts":2}"#),
     ];
     let settings = with(&visibility).unwrap();
-    let queue = HidingQueue {
+    let queue = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(360).unwrap(),
         retention: Duration::from_secs(604_800),
     };

@@ -206,7 +206,9 @@ impl Observed {
             Event::GivenUp(_) => warn("given_up", None, &[once(M::GivenUp)]),
             Event::DeadLettered(event) => {
                 let age = seconds(M::MessageAgeSeconds, event.age_seconds);
-                warn("dead_lettered", Some(event.error_type), &[once(M::DeadLettered), age])
+                // A later version's code is no value of the dimension, which would be paid for.
+                let by = Some(event.error_type).filter(|code| ERROR_TYPE.values.contains(code));
+                warn("dead_lettered", by, &[once(M::DeadLettered), age])
             }
             Event::ArrivedByRedrive(_) => warn("arrived_by_redrive", None, &[once(M::ArrivedByRedrive)]),
             Event::ReceivedAgain(event) => {

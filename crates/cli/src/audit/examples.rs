@@ -48,7 +48,7 @@ pub(crate) fn message(body: &str) -> DeadLetterRecord {
 pub(crate) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
     let reason = DeadLetterReason::from_code(code).unwrap();
     let record = DeadLetter {
-        stage: Stage::FailedMessageProcessor,
+        stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: details.to_owned(),
@@ -63,7 +63,7 @@ pub(crate) fn annotated(body: &str, code: &str, details: &str, number: u32) -> D
         fingerprint: fingerprint(code, "HttpStatus.503", details),
         folded_attributes: Default::default(),
     };
-    let annotation = Annotation { reason, details: details.to_owned(), record };
+    let annotation = Annotation { reason: reason.into(), details: details.to_owned(), record };
     let attributes = annotate(&Attributes::new(), body.len(), &annotation);
     DeadLetterRecord::new(received(body, attributes, number))
 }

@@ -9,7 +9,7 @@ use redeliver_core::envelope::Envelope;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::PastFailure;
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::reason::Code;
 use redeliver_core::schema::MessageSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -79,14 +79,18 @@ impl DeadLetterRecord {
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
-        // Anybody may name an attribute `ErrorType`: ours has one of seven values, and stands on what the annotator wrote, which
-        // has no `Failure` any more.
+        let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
+        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has no `Failure`
+        // any more. A code that only a later version knows is one beside its document.
         let is_raw = message.attributes.contains_key(FAILURE);
-        let error_type =
-            text(ERROR_TYPE).filter(|code| !is_raw && DeadLetterReason::from_code(code).is_some());
+        let is_code = |code: &str| match Code::read(code) {
+            Some(Code::Known(_)) => true,
+            Some(Code::Unknown(_)) => dead_letter.is_some(),
+            None => false,
+        };
+        let error_type = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
         let error_details = error_type.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned();
         let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
-        let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
         let fingerprint = match &dead_letter {
             Some(ours) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
             _ => fingerprint(&error_type, "", &error_details),

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use redeliver_core::decision::HidingQueue;
+use redeliver_core::decision::QueueTimes;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
@@ -28,7 +28,7 @@ pub(crate) fn message_processor<H, Q: Clone, C, O>(
         Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
         None => Strategy::Visibility {
             source_queue: topology.source.clone(),
-            settings: HidingQueue { visibility_timeout: visibility_timeout(), retention: source_retention() },
+            settings: QueueTimes { visibility_timeout: visibility_timeout(), retention: source_retention() },
         },
     };
     MessageProcessor {

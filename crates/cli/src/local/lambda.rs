@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use redeliver_core::async_retry::{FailedInvocation, unwrap};
+use redeliver_core::async_retry::{FailedInvocation, read_payload};
 use redeliver_core::delivery::deliver;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
@@ -41,7 +41,7 @@ impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
 
 impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q, C> {
     async fn invoke(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
-        let (retry, original) = unwrap(payload);
+        let (retry, original) = read_payload(payload);
         let message = Message {
             body: original.to_owned(),
             message_id: message_id(original),

@@ -1,7 +1,7 @@
 //! What would be sent back, and what not: one decision a message, pure.
 
 use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
-use redeliver_core::attributes::arrived;
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::edit::splice;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
@@ -155,9 +155,8 @@ impl Plan {
 /// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off by
 /// their names.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
-    let arrived = arrived(record.message.attributes.clone());
-    let mut producer = arrived.producer;
-    if !arrived.came_back && record.error_type != UNANNOTATED {
+    let (mut producer, came_back) = producers_attributes(record.message.attributes.clone());
+    if came_back.is_none() && record.error_type != UNANNOTATED {
         producer.remove(ERROR_TYPE);
         producer.remove(ERROR_DETAILS);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::decision::HidingQueue;
+use redeliver_core::decision::QueueTimes;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -46,7 +46,7 @@ pub(super) enum Failed {
     /// It is handed off.
     HandedOff,
     /// It stays on the source queue, of which this is told; each retry is a receive.
-    Hidden { told: HidingQueue, max_attempts: u32 },
+    Hidden { told: QueueTimes, max_attempts: u32 },
     /// Nobody here knows: another process has the message-processor.
     Elsewhere,
 }
@@ -135,7 +135,7 @@ impl Queues {
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
-        told: &HidingQueue,
+        told: &QueueTimes,
         findings: &mut Findings,
     ) {
         let settings = [

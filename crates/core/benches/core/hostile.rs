@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::async_retry::FailedInvocation;
-use redeliver_core::attributes::arrived;
 use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_core::reason::DeadLetterReason;
@@ -68,7 +68,9 @@ impl Message {
     pub(crate) fn read(&self) {
         match self {
             Self::Body(schema, body) => drop(black_box(schema.parse(black_box(body)))),
-            Self::Attributes(attributes) => drop(black_box(arrived(black_box(attributes.clone())))),
+            Self::Attributes(attributes) => {
+                drop(black_box(producers_attributes(black_box(attributes.clone()))))
+            }
             Self::Invocation(body) => drop(black_box(FailedInvocation::parse(black_box(body)))),
             Self::Annotate(attributes) => drop(black_box(annotate(black_box(attributes), 0, &annotation()))),
         }
@@ -199,10 +201,10 @@ fn of_our_readers() -> Vec<Case> {
 
 fn annotation() -> Annotation {
     Annotation {
-        reason: DeadLetterReason::NonRetryableError,
+        reason: DeadLetterReason::NonRetryableError.into(),
         details: "x".repeat(1000),
         record: DeadLetter {
-            stage: Stage::FailedMessageProcessor,
+            stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "E".to_owned(), message: "\u{1}".repeat(10_000), unverified: false },
             attempts: None,
             redrive_generation: None,

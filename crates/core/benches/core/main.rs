@@ -36,14 +36,14 @@ fn measure(criterion: &mut Criterion) {
     let workload = Workload::new();
     let mut group = criterion.benchmark_group("core");
     group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
-    for Case { name, operation, record, failure } in workload.cases() {
+    for Case { name, operation, record, hand_off } in workload.cases() {
         let body = record.body.as_str();
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |bencher| match operation {
             Operation::Skim => bencher.iter(|| workload::skim(body)),
-            Operation::Resend => bencher.iter(|| workload.resend(body, &failure)),
+            Operation::Resend => bencher.iter(|| workload.resend(body, &hand_off)),
             Operation::ResendByDataSchema => {
-                bencher.iter(|| workload.resend_by_data_schema(body, &failure));
+                bencher.iter(|| workload.resend_by_data_schema(body, &hand_off));
             }
             Operation::Record => {
                 let record = || record.clone();
@@ -78,9 +78,9 @@ fn counted(workload: &Workload, case: &Case, record: ReceivedMessage) {
 fn run(workload: &Workload, case: &Case, record: ReceivedMessage) {
     match case.operation {
         Operation::Skim => _ = black_box(workload::skim(&record.body)),
-        Operation::Resend => drop(black_box(workload.resend(&record.body, &case.failure))),
+        Operation::Resend => drop(black_box(workload.resend(&record.body, &case.hand_off))),
         Operation::ResendByDataSchema => {
-            drop(black_box(workload.resend_by_data_schema(&record.body, &case.failure)));
+            drop(black_box(workload.resend_by_data_schema(&record.body, &case.hand_off)));
         }
         Operation::Record => drop(black_box(workload.resend_record(record))),
     }

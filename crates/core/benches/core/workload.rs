@@ -3,13 +3,11 @@
 
 use std::hint::black_box;
 
-use redeliver_core::attributes::{Arrived, arrived};
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{Decision, Failed, Resend, decide};
-use redeliver_core::failure::{Delivery, FAILURE, Failure, of_received};
+use redeliver_core::failure::{Delivery, FAILURE, HandOff};
 use redeliver_core::handler::HandlerError;
-use redeliver_core::message::{
-    Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size,
-};
+use redeliver_core::message::{Attributes, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
@@ -53,7 +51,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) operation: Operation,
     pub(crate) record: ReceivedMessage,
-    pub(crate) failure: Failure,
+    pub(crate) hand_off: HandOff,
 }
 
 /// What one run of the program has been set up with.
@@ -90,7 +88,12 @@ impl Workload {
                 [Operation::Skim, Operation::Resend, Operation::ResendByDataSchema, Operation::Record]
             {
                 let name = format!("{}, {of}", operation.name());
-                cases.push(Case { name, operation, failure: self.failure(&record), record: record.clone() });
+                cases.push(Case {
+                    name,
+                    operation,
+                    hand_off: self.hand_off(&record),
+                    record: record.clone(),
+                });
             }
         }
         cases
@@ -122,11 +125,11 @@ impl Workload {
             source_message_id: "f5b9a7f4-6a0b-4a26-9a0f-2f4f3f2c1d00".to_owned(),
             source_queue_arn: "arn:aws:sqs:eu-central-1:123456789012:orders".to_owned(),
             sent_at: self.now,
-            came_back: false,
+            came_back: None,
         };
         let error = HandlerError::transient("HttpStatus.503", "the target answered 503 after 1.2 s");
-        let failure = Failure::of_handler(&error, &delivery);
-        let attributes = failure.beside(&Attributes::new(), body.len()).expect("there is room");
+        let hand_off = HandOff::of_handler(&error, delivery);
+        let attributes = hand_off.attached(&Attributes::new(), body.len()).expect("there is room");
         assert!(attributes.contains_key(FAILURE));
         ReceivedMessage {
             sqs_message_id: "0a4de8ea-9f0e-4f0c-8c35-0d2b5c4e6f11".to_owned(),
@@ -144,45 +147,40 @@ impl Workload {
     }
 
     /// Why the record failed, as its `Failure` attribute says.
-    fn failure(&self, record: &ReceivedMessage) -> Failure {
-        let Arrived { failure, came_back, .. } = arrived(record.attributes.clone());
-        of_received(record, failure, came_back, self.now)
+    fn hand_off(&self, record: &ReceivedMessage) -> HandOff {
+        let (arrival, document) = Arrival::open(record.clone(), self.now);
+        arrival.handed_off(document, self.now).0
     }
 
     /// [`Operation::Resend`].
-    pub(crate) fn resend(&self, body: &str, failure: &Failure) -> Resend {
-        self.resend_by(&self.schema, body, failure, 0)
+    pub(crate) fn resend(&self, body: &str, hand_off: &HandOff) -> Resend {
+        self.resend_by(&self.schema, body, hand_off, 0)
     }
 
     /// [`Operation::ResendByDataSchema`].
-    pub(crate) fn resend_by_data_schema(&self, body: &str, failure: &Failure) -> Resend {
-        self.resend_by(&self.schema_with_data, body, failure, 0)
+    pub(crate) fn resend_by_data_schema(&self, body: &str, hand_off: &HandOff) -> Resend {
+        self.resend_by(&self.schema_with_data, body, hand_off, 0)
     }
 
     /// [`Operation::Record`].
-    pub(crate) fn resend_record(&self, mut record: ReceivedMessage) -> OutgoingMessage {
-        let Arrived { producer, failure, came_back, .. } = arrived(std::mem::take(&mut record.attributes));
-        let failure = of_received(&record, failure, came_back, self.now);
-        let resend = self.resend_by(&self.schema, &record.body, &failure, attributes_size(&producer));
-        let content = Content {
-            body: resend.body,
-            attributes: producer,
-            message_group_id: record.message_group_id,
-            trace_header: record.trace_header,
-            delay: resend.delay,
-        };
-        OutgoingMessage::new(content).expect("sendable")
+    pub(crate) fn resend_record(&self, record: ReceivedMessage) -> OutgoingMessage {
+        let (arrival, document) = Arrival::open(record, self.now);
+        let (hand_off, _) = arrival.handed_off(document, self.now);
+        let attributes_bytes = attributes_size(&arrival.producer);
+        let resend = self.resend_by(&self.schema, &arrival.body, &hand_off, attributes_bytes);
+        let outgoing = arrival.receipt.pass_on(resend.body, arrival.producer, resend.delay, None);
+        outgoing.message.expect("sendable")
     }
 
     fn resend_by(
         &self,
         schema: &MessageSchema,
         body: &str,
-        failure: &Failure,
+        hand_off: &HandOff,
         attributes_bytes: usize,
     ) -> Resend {
         let envelope = schema.parse(black_box(body)).expect("the bodies are valid");
-        let failed = Failed { envelope: &envelope, failure, sent_at: self.now, attributes_bytes };
+        let failed = Failed { envelope: &envelope, hand_off, due_at: None, attributes_bytes };
         match decide(&self.policy, failed, None, self.now) {
             Decision::Resend(resend) => resend,
             other => panic!("a first failure is sent again, not {other:?}"),

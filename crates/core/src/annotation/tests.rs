@@ -1,16 +1,17 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::attributes::arrived;
+use crate::arrival::producers_attributes;
 use crate::message::{AttributeValue, Content, OutgoingMessage};
+use crate::reason::DeadLetterReason;
 use crate::testing::{any_text, sent_message};
 
 fn annotation() -> Annotation {
     Annotation {
-        reason: DeadLetterReason::RetryAttemptExceeded,
+        reason: DeadLetterReason::RetryAttemptExceeded.into(),
         details: "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503".to_owned(),
         record: DeadLetter {
-            stage: Stage::FailedMessageProcessor,
+            stage: Stage::FailedMessageProcessor.into(),
             cause: Cause {
                 error_type: "HttpStatus.503".to_owned(),
                 message: "HTTP 503".to_owned(),
@@ -102,7 +103,7 @@ fn where_ten_are_not_enough_the_smallest_are_folded() {
         let folded: Vec<_> = record.folded_attributes.keys().cloned().collect();
         let smallest: Vec<_> = (0..count - 7).map(|index| format!("a{index}")).collect();
         assert_eq!(folded, smallest);
-        assert_eq!(arrived(attributes).producer, producer(count));
+        assert_eq!(producers_attributes(attributes).0, producer(count));
     }
 }
 
@@ -123,7 +124,7 @@ fn folded_attributes_keep_type_and_value() {
         r#""folded_attributes":{"b":{"data_type":"Binary.x","base64":"AA=="},"#,
         r#""large0":{"data_type":"String","text":"x"},"n":{"data_type":"Number.int","text":"7"}}}"#
     )));
-    assert_eq!(arrived(record).producer, attributes);
+    assert_eq!(producers_attributes(record).0, attributes);
 }
 
 #[test]
@@ -139,7 +140,7 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
     assert_eq!(document.folded_attributes.len(), 3);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..document };
     assert_eq!(unfolded.json().len(), 4096);
-    assert_eq!(arrived(record).producer, attributes);
+    assert_eq!(producers_attributes(record).0, attributes);
 }
 
 #[test]
@@ -151,7 +152,7 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
     let record = annotate(&attributes, 100, &annotation());
     assert_eq!(text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
-    assert_eq!(arrived(record).producer, attributes);
+    assert_eq!(producers_attributes(record).0, attributes);
 }
 
 #[test]
@@ -218,9 +219,9 @@ proptest! {
                 prop_assert!(unfolded.json().len() <= DEAD_LETTER_BYTES_MAX);
                 prop_assert!(unfolded.cause.error_type.len() <= text::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
-                let arrived = arrived(attributes);
-                prop_assert!(arrived.came_back);
-                prop_assert_eq!(arrived.producer, producer);
+                let (whole, came_back) = producers_attributes(attributes);
+                prop_assert!(came_back.is_some());
+                prop_assert_eq!(whole, producer);
             }
             None => {
                 let mut without_ours = attributes.clone();

@@ -23,7 +23,7 @@ pub struct Retry {
 ///
 /// Whoever may invoke the function can write such an envelope himself: `attempt` is a hint, not a proof.
 #[must_use]
-pub fn unwrap(payload: &str) -> (Option<Retry>, &str) {
+pub fn read_payload(payload: &str) -> (Option<Retry>, &str) {
     match read(payload) {
         Some((retry, original)) => (Some(retry), &payload[original]),
         None => (None, payload),

@@ -7,7 +7,7 @@ use chrono::DateTime;
 use thiserror::Error;
 use uuid::Uuid;
 
-use super::unwrap;
+use super::read_payload;
 use crate::envelope::{Malformed, Member, members, unchecked_members};
 use crate::handler::{ErrorType, HandlerError};
 use crate::message::Timestamp;
@@ -61,7 +61,7 @@ impl<'a> FailedInvocation<'a> {
         if condition == "Success" {
             return Err(NotADestinationRecord::Success);
         }
-        let (retry, payload) = unwrap(&body[record.value("requestPayload")?]);
+        let (retry, payload) = read_payload(&body[record.value("requestPayload")?]);
         let failed_at = parse_rfc3339(&record.text("timestamp")?)
             .filter(|moment| moment.timestamp() >= 0)
             .ok_or_else(|| record.wrong("timestamp", "a time by RFC 3339 since 1970"))?;

@@ -244,7 +244,7 @@ proptest! {
         max_attempts in 0..12_u32,
     ) {
         let policy = Policy { max_attempts, ..fixed(0) };
-        prop_assume!(unwrap(&payload).0.is_none());
+        prop_assume!(read_payload(&payload).0.is_none());
         let mut current = payload.clone();
         let mut retries = 0;
         loop {
@@ -252,7 +252,7 @@ proptest! {
                 Decision::Invoke(invocation) => {
                     retries += 1;
                     let expected = Retry { attempt: retries, initial_timestamp: failed_at().timestamp() };
-                    prop_assert_eq!(unwrap(&invocation.payload), (Some(expected), payload.as_str()));
+                    prop_assert_eq!(read_payload(&invocation.payload), (Some(expected), payload.as_str()));
                     current = invocation.payload;
                 }
                 Decision::GiveUp(give_up) => {

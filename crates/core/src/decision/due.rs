@@ -3,10 +3,9 @@
 use chrono::TimeDelta;
 
 use crate::backoff::Key;
-use crate::failure::Failure;
+use crate::failure::{Delivery, HandOff};
 use crate::limits::{DelaySeconds, RetryDelay};
 use crate::message::Timestamp;
-use crate::metadata::parse_rfc3339;
 use crate::pacing::Window;
 use crate::policy::Policy;
 
@@ -20,10 +19,15 @@ pub(crate) struct Due {
 impl Due {
     /// The due time that the message brings from its last hop. One that no delay of the policy leads to is not believed: the
     /// policy has changed, or somebody has written it.
-    pub(super) fn of_hop(policy: &Policy, failure: &Failure, now: Timestamp) -> Option<Self> {
-        let at = failure.due_at.as_deref().and_then(parse_rfc3339).filter(|_| policy.long_delays)?;
-        let seconds = rounded_up(at - failure.failed_at(now));
-        let longest = match failure.retry_after_seconds {
+    pub(super) fn of_hop(
+        policy: &Policy,
+        HandOff { answer, delivery, .. }: &HandOff,
+        due_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let at = due_at.filter(|_| policy.long_delays)?;
+        let seconds = rounded_up(at - delivery.failed_at(now));
+        let longest = match answer.retry_after_seconds {
             Some(_) => policy.delay_limit(),
             None => policy.backoff.longest(policy.delay_limit()),
         };
@@ -33,8 +37,8 @@ impl Due {
 
     /// With long delays a delay is counted from the failure, so that each copy of the message and each receive of it comes
     /// to the same moment; without, from now.
-    pub(super) fn after(delay: RetryDelay, policy: &Policy, failure: &Failure, now: Timestamp) -> Self {
-        let due = Self::from_now(delay, if policy.long_delays { failure.failed_at(now) } else { now });
+    pub(super) fn after(delay: RetryDelay, policy: &Policy, delivery: &Delivery, now: Timestamp) -> Self {
+        let due = Self::from_now(delay, if policy.long_delays { delivery.failed_at(now) } else { now });
         Self { at: due.at.max(now), ..due }
     }
 
@@ -51,6 +55,7 @@ impl Due {
         now: Timestamp,
     ) -> Self {
         let Some(own) = self.delay_from(now) else { return self };
+        // Stretched by what the window adds, but neither past the limit nor, where the limit is nearer than its own, shortened.
         let left = limit.map_or(DelaySeconds::MAX, |limit| whole_seconds(limit - now));
         let longer = window.stretched(own, key).min(left).max(own).get() - own.get();
         Self {

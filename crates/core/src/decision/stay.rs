@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{AgeLimit, Due, GiveUp, check_age, check_attempts, classify, delay_before};
 use crate::backoff::Key;
-use crate::failure::{Failure, Kind};
+use crate::failure::{HandOff, Kind};
 use crate::limits::{RetryDelay, VisibilitySeconds};
 use crate::message::Timestamp;
 use crate::metadata::{Metadata, rfc3339};
@@ -17,20 +17,18 @@ pub struct Stayed<'a> {
     /// Of the message.
     pub metadata: &'a Metadata,
     /// Why it failed.
-    pub failure: &'a Failure,
+    pub hand_off: &'a HandOff,
     /// `ApproximateReceiveCount`, 1 at the first: the retry that comes next has this number.
     pub receive_count: u32,
     /// When the message was first sent.
     pub first_sent: Timestamp,
     /// Its queue.
-    pub queue: HidingQueue,
-    /// `SentTimestamp` of this message: the queue's retention runs from it.
-    pub sent_at: Timestamp,
+    pub queue: QueueTimes,
 }
 
 /// What must be known of a queue on which failed messages stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HidingQueue {
+pub struct QueueTimes {
     /// Its visibility timeout: the 12 hours that a message can be hidden run from its receive.
     pub visibility_timeout: VisibilitySeconds,
     /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes what is older, hidden or not.
@@ -46,19 +44,20 @@ pub fn decide_on_queue(
     stayed: Stayed<'_>,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let Stayed { metadata, failure, receive_count, queue, .. } = stayed;
-    if classify(policy, failure) == Kind::Permanent {
-        return Err(GiveUp { reason: DeadLetterReason::NonRetryableError, explanation: String::new() });
+    let Stayed { metadata, hand_off, receive_count, queue, .. } = stayed;
+    let HandOff { error, answer, delivery, .. } = hand_off;
+    if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
+        return Err(DeadLetterReason::NonRetryableError.into());
     }
     // The queue counts all receives alike, also those of a snooze.
     check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
     let key =
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
     let left = VisibilitySeconds::MAX.get() - queue.visibility_timeout.get();
-    let delay = delay_before(policy, failure, key).min(RetryDelay::saturating(left.into()));
+    let delay = delay_before(policy, answer, key).min(RetryDelay::saturating(left.into()));
     let due = Due::from_now(delay, now);
     check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
-    check_retention(queue, stayed.sent_at, due.at)?;
+    check_retention(queue, delivery.sent_at, due.at)?;
     Ok(VisibilitySeconds::from(delay))
 }
 
@@ -75,7 +74,7 @@ pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -
 }
 
 /// SQS would delete the message without a word: the retry must come, and have its visibility timeout, before.
-fn check_retention(queue: HidingQueue, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
+fn check_retention(queue: QueueTimes, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
     let limit = sent_at + queue.retention - queue.visibility_timeout.duration();
     if next <= limit {
         return Ok(());

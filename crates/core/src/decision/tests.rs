@@ -4,14 +4,16 @@ mod long_delays;
 mod on_queue;
 mod paced;
 
-use chrono::TimeZone;
+use chrono::{TimeDelta, TimeZone};
 
 use super::*;
-use crate::failure::{Delivery, of_received};
+use crate::arrival::Arrival;
+use crate::failure::{Answer, CameBack, Delivery};
 use crate::handler::HandlerError;
 use crate::message::ReceivedMessage;
-use crate::metadata::{Metadata, parse_rfc3339};
+use crate::metadata::{Metadata, parse_rfc3339, rfc3339};
 use crate::schema::MessageSchema;
+use crate::tolerant::Word;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
@@ -35,8 +37,20 @@ fn minutes() -> Policy {
     policy(r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#)
 }
 
-fn failure(error: &HandlerError) -> Failure {
-    Failure::of_handler(error, &delivery())
+fn failure(error: &HandlerError) -> HandOff {
+    HandOff::of_handler(error, delivery())
+}
+
+/// The same, come back from the final DLQ.
+fn came_back(generation_before: Option<u32>) -> HandOff {
+    let delivery = Delivery { came_back: Some(CameBack { generation_before }), ..delivery() };
+    HandOff { delivery, ..transient() }
+}
+
+/// The same with a delay of the target's own.
+fn asking_for(seconds: u64) -> HandOff {
+    let answer = Answer { retry_after_seconds: Some(seconds), ..Answer::just(Kind::Transient) };
+    HandOff { answer, ..transient() }
 }
 
 fn delivery() -> Delivery {
@@ -45,38 +59,38 @@ fn delivery() -> Delivery {
         source_message_id: "m".to_owned(),
         source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
         sent_at: at(0),
-        came_back: false,
+        came_back: None,
     }
 }
 
-fn transient() -> Failure {
+fn transient() -> HandOff {
     failure(&HandlerError::transient("HttpStatus.503", "HTTP 503"))
 }
 
-fn permanent() -> Failure {
+fn permanent() -> HandOff {
     failure(&HandlerError::permanent("HttpStatus.404", "HTTP 404"))
 }
 
-fn snooze() -> Failure {
+fn snooze() -> HandOff {
     failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
 }
 
 /// The message was sent at second 0 and is decided on at second 10.
-fn decided(policy: &Policy, body: &str, failure: &Failure) -> Decision {
+fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
-    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
+    let failed = Failed { envelope: &envelope, hand_off: failure, due_at: None, attributes_bytes: 0 };
     decide(policy, failed, None, at(10))
 }
 
-fn resend(policy: &Policy, body: &str, failure: &Failure) -> Resend {
+fn resend(policy: &Policy, body: &str, failure: &HandOff) -> Resend {
     match decided(policy, body, failure) {
         Decision::Resend(resend) => resend,
         other => panic!("{other:?}"),
     }
 }
 
-fn give_up(policy: &Policy, body: &str, failure: &Failure) -> GiveUp {
+fn give_up(policy: &Policy, body: &str, failure: &HandOff) -> GiveUp {
     match decided(policy, body, failure) {
         Decision::GiveUp(give_up) => give_up,
         other => panic!("{other:?}"),
@@ -206,7 +220,7 @@ fn without_a_match_the_targets_own_verdict_counts() {
 #[test]
 fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
     let record = moved_by_sqs();
-    let redriven = of_received(&record, None, false, at(10));
+    let (redriven, _) = Arrival::open(record, at(10)).0.handed_off(None, at(10));
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
     assert_eq!(resend(&only_http, &body(""), &redriven).retry_attempt, 1);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
@@ -214,9 +228,10 @@ fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
 }
 
 #[test]
-fn a_failure_without_a_kind_is_transient() {
-    let unjudged = Failure { kind: None, ..transient() };
-    assert_eq!(resend(&minutes(), &body(""), &unjudged).retry_attempt, 1);
+fn a_failure_of_a_later_versions_kind_is_transient() {
+    let unheard_of = Answer { kind: Word::read("held").unwrap(), retry_after_seconds: None };
+    let failure = HandOff { answer: unheard_of, ..transient() };
+    assert_eq!(resend(&minutes(), &body(""), &failure).retry_attempt, 1);
 }
 
 #[test]
@@ -224,7 +239,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
     let policy = policy(
         r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"],"backoff":{"kind":"fixed","delay_seconds":7,"jitter":"none"}}"#,
     );
-    let resend = resend(&policy, &body(""), &Failure::not_started(&delivery()));
+    let resend = resend(&policy, &body(""), &HandOff::not_started(delivery()));
     assert_eq!(resend.retry_attempt, 0);
     assert!(!resend.spends_attempt);
     assert_eq!(resend.delay.get(), 7);
@@ -255,7 +270,7 @@ fn snoozes_spend_attempts_after_a_hundred() {
 
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
-    let not_started = Failure::not_started(&delivery());
+    let not_started = HandOff::not_started(delivery());
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &not_started);
     assert_eq!(spent.reason, DeadLetterReason::RetryAttemptExceeded);
 }
@@ -286,7 +301,7 @@ fn a_targets_own_delay_replaces_the_backoff() {
 
 #[test]
 fn a_new_generation_starts_afresh() {
-    let came_back = Failure { new_generation: true, ..transient() };
+    let came_back = came_back(None);
     let old = concat!(
         r#""retry_attempt":3,"next_retry_time":"2026-07-01T00:00:00Z","first_sent_time":"2026-07-01T00:00:00Z","#,
         r#""retry_history":[{"attempt":2,"failed_at":"2026-07-01T00:00:00Z","error_type":"Old","error_details":"old"}],"#,
@@ -304,7 +319,7 @@ fn a_new_generation_starts_afresh() {
 
 #[test]
 fn generations_are_counted_up_to_a_hundred() {
-    let came_back = Failure { new_generation: true, ..transient() };
+    let came_back = came_back(None);
     for (before, after) in [(0, 1), (1, 2), (99, 100), (100, 100)] {
         let message = body(&format!(r#""redrive_generation":{before}"#));
         assert_eq!(metadata(&resend(&minutes(), &message, &came_back)).redrive_generation, Some(after));

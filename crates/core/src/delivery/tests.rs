@@ -1,5 +1,5 @@
 mod copies;
-mod report;
+mod outbox;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;

@@ -31,6 +31,7 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     let mut tries = Tries::new(entries, perhaps_done_max, clock.now(), deadline);
     let mut under_way = FuturesUnordered::new();
     loop {
+        // An entry sent twice has two requests under way: the first answer that confirms it counts, whichever that is.
         let now = clock.now();
         if now >= deadline || tries.are_over() {
             return tries.into_delivered();
@@ -41,6 +42,7 @@ pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
         }
         let pause = clock.sleep(until(now, tries.next_due())).fuse();
         pin_mut!(pause);
+        // Answers before the pause, so that nothing is sent once more whose answer is there already.
         select_biased! {
             (places, answers) = under_way.select_next_some() => tries.answered(places, answers, clock.now()),
             () = pause => {}
@@ -97,6 +99,7 @@ impl<R> Tries<R> {
                 entry.outcome = Err(no_answer());
             }
             entry.under_way += 1;
+            // Counted before there is an answer, since none may come. A refusal takes it back.
             entry.perhaps_done += 1;
             entry.due = patience.filter(|_| entry.perhaps_done < self.perhaps_done_max);
         }

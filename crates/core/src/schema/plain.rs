@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::envelope::Skimmed;
 use crate::message::Timestamp;
 use crate::metadata::{GENERATION_MAX, HISTORY_MAX, Metadata, PastFailure, SNOOZES_MAX, parse_rfc3339};
+use crate::tolerant::Unknown;
 
 /// The schema's limit of attempts.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -125,6 +126,7 @@ fn past_failure(text: &str) -> Option<PastFailure> {
         failed_at: failed_at.into_owned(),
         error_type: error_type.into_owned(),
         error_details: error_details.into_owned(),
+        unknown: Unknown::default(),
     };
     Some(past.cleaned())
 }

@@ -1,6 +1,6 @@
 //! Long delays: the message hops on its own queue.
 
-use redeliver_core::attributes::arrived;
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::events::Hopped;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_embedded::{Injection, Scope, When};
@@ -80,7 +80,7 @@ fn ten_attributes_hop_folded_and_come_out_whole() {
     assert!(setup.process(vec![record]).is_empty());
     let hop = setup.intermediate.only();
     assert_eq!(hop.attributes.len(), 10);
-    assert_eq!(arrived(hop.attributes.clone()).producer, ten_attributes());
+    assert_eq!(producers_attributes(hop.attributes.clone()).0, ten_attributes());
 
     let again = Setup::with_policy(HOURS);
     again.world.clock.block_on(again.world.clock.sleep(Duration::from_secs(7000)));

@@ -1,13 +1,14 @@
 //! The producer's attributes: whole, or folded, never lost; and the annotation gives way to them.
 
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
 /// What a producer's attributes are once ours are taken away and folded ones put back, as a message sent back has them.
 fn restored(content: &Content) -> Attributes {
-    let Arrived { producer, came_back, .. } = arrived(content.attributes.clone());
-    assert!(came_back);
+    let (producer, came_back) = producers_attributes(content.attributes.clone());
+    assert!(came_back.is_some());
     producer
 }
 
@@ -61,7 +62,7 @@ fn a_redriven_message_with_ten_attributes_loses_none() {
 }
 
 #[test]
-fn attributes_of_the_producers_with_our_names_are_folded() {
+fn attributes_producers_attributess_with_our_names_are_folded() {
     let own = Attributes::from([
         (ERROR_TYPE.to_owned(), Attribute::string("mine")),
         (DEAD_LETTER.to_owned(), Attribute::string("mine too")),

@@ -5,11 +5,13 @@ use redeliver_core::annotation::{
     Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
     ERROR_DETAILS_BYTES_MAX, ERROR_TYPE, annotate, fingerprint,
 };
-use redeliver_core::attributes::{FoldedAttributes, arrived};
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::failure::Stage;
+use redeliver_core::folding::FoldedAttributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Attributes, attributes_size};
 use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::tolerant::Word;
 
 use crate::made;
 use crate::messages::is_sendable;
@@ -27,12 +29,12 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
         Cause { error_type: made::text(bytes)?, message: made::text(bytes)?, unverified: bytes.arbitrary()? };
     let details = made::text(bytes)?;
     let record = DeadLetter {
-        stage: *bytes.choose(&[
+        stage: Word::from(*bytes.choose(&[
             Stage::MessageProcessor,
             Stage::FailedMessageProcessor,
             Stage::FinalDlqAnnotator,
             Stage::AsyncRetryHandler,
-        ])?,
+        ])?),
         attempts: bytes.arbitrary()?,
         redrive_generation: bytes.arbitrary()?,
         first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned())
@@ -47,7 +49,7 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
     assert!(
         record.fingerprint.len() == 16 && record.fingerprint.bytes().all(|byte| byte.is_ascii_hexdigit())
     );
-    Ok(Annotation { reason, details, record })
+    Ok(Annotation { reason: reason.into(), details, record })
 }
 
 fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotation) {
@@ -70,13 +72,31 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
         return;
     };
     let record = DeadLetter::from_attribute(written).expect("we wrote it");
+    check_later_version(&attributes, written);
     assert_eq!(attributes[ERROR_TYPE], code);
     let details = attributes[ERROR_DETAILS].text().expect("it is text");
     assert!(!details.is_empty() && details.len() <= ERROR_DETAILS_BYTES_MAX);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
     let length = serde_json::to_string(&unfolded).map_or(usize::MAX, |json| json.len());
     assert!(length <= DEAD_LETTER_BYTES_MAX, "{length} bytes");
-    let arrived = arrived(attributes);
-    assert!(arrived.came_back);
-    assert_eq!(&arrived.producer, producer, "not restored exactly");
+    let (restored, came_back) = producers_attributes(attributes);
+    assert!(came_back.is_some());
+    assert_eq!(&restored, producer, "not restored exactly");
+}
+
+/// A later version's final record says more, and is one all the same.
+fn check_later_version(attributes: &Attributes, document: &Attribute) {
+    let json = document.text().expect("it is text");
+    let mut later = attributes.clone();
+    let more = json.replacen('{', r#"{"since":{"a":[1e400]},"#, 1).replacen(
+        r#""cause":{"#,
+        r#""cause":{"code":7,"#,
+        1,
+    );
+    later.insert(DEAD_LETTER.to_owned(), Attribute::string(more));
+    assert_eq!(
+        producers_attributes(later),
+        producers_attributes(attributes.clone()),
+        "a later version's is not recognised"
+    );
 }

@@ -3,9 +3,9 @@
 
 use chrono::TimeDelta;
 use redeliver_core::decision::{Decision, Failed, decide};
-use redeliver_core::failure::{Failure, Kind};
+use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_core::message::{Attribute, Timestamp};
+use redeliver_core::message::{Attribute, Attributes, Timestamp};
 use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
@@ -13,7 +13,7 @@ use redeliver_core::reason::DeadLetterReason;
 
 use super::parts;
 use crate::json;
-use crate::messages::{ID, moment, schema};
+use crate::messages::{ID, moment, opened, schema};
 
 /// Rounds of the loop: enough to see it move.
 const ROUNDS: usize = 4;
@@ -21,14 +21,16 @@ const ROUNDS: usize = 4;
 pub(super) fn check(input: &str) {
     let [policy, failure, metadata] = parts(input);
     let policy = Policy::from_json(policy).unwrap_or_default();
-    let failure = Failure::from_attribute(&Attribute::string(failure)).unwrap_or_default();
+    let failure = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
     let data = r#"{"n":1e400, "é":"\u00e9\ud800"}"#;
     let mut body = format!(r#"{{"metadata":{{"message_id":"{ID}"{metadata}}},"data":{data}}}"#);
     // The last moment that the event decoder lets in.
     let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
     for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
+        let (arrival, document) = opened(failure.clone(), sent_at);
+        let (hand_off, due_at) = arrival.handed_off(document, moment());
         for _ in 0..ROUNDS {
-            match step(&policy, &failure, &body, sent_at) {
+            match step(&policy, &hand_off, due_at, &body) {
                 Some(next) => body = next,
                 None => break,
             }
@@ -37,23 +39,19 @@ pub(super) fn check(input: &str) {
 }
 
 /// The body of the re-send, if there is one.
-fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> Option<String> {
+fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
     let envelope = schema().parse(body).ok()?;
-    let before = if failure.new_generation {
-        envelope.metadata.clone().into_next_generation(failure.generation_before)
-    } else {
-        envelope.metadata.clone()
-    };
+    let before = in_its_generation(envelope.metadata.clone(), hand_off.delivery.came_back);
     let now = moment();
     let waiting = 1000 * body.len() as u64;
     let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
-        let full = Failed { envelope: &envelope, failure, sent_at, attributes_bytes };
+        let full = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes };
         if let Decision::Resend(resend) = decide(policy, full, window, now) {
             assert!(resend.body.len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
-    let failed = Failed { envelope: &envelope, failure, sent_at, attributes_bytes: 0 };
+    let failed = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes: 0 };
     let decided = decide(policy, failed, window, now);
     assert_eq!(decided, decide(policy, failed, window, now), "a copy is decided on differently");
     let own = decide(policy, failed, None, now);
@@ -74,7 +72,7 @@ fn step(policy: &Policy, failure: &Failure, body: &str, sent_at: Timestamp) -> O
             return None;
         }
     };
-    assert_ne!(failure.kind, Some(Kind::Permanent).filter(|_| policy.retryable.is_none()), "{body:?}");
+    assert!(hand_off.answer.kind() != Kind::Permanent || policy.retryable.is_some(), "{body:?}");
     let after = schema().parse(&resend.body).unwrap_or_else(|invalid| panic!("{invalid}: {:?}", resend.body));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);

@@ -1,14 +1,14 @@
 //! The attributes of an arriving message, two of which anybody may have written: `Failure`, then `DeadLetter`.
 
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
-use redeliver_core::attributes::arrived;
-use redeliver_core::failure::{FAILURE, Failure};
-use redeliver_core::limits::ATTRIBUTES_MAX;
-use redeliver_core::message::{Attribute, Attributes, attributes_size};
+use redeliver_core::arrival::producers_attributes;
+use redeliver_core::failure::{Document, FAILURE, HandOff, Hop};
+use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
+use redeliver_core::message::{Attribute, Attributes};
 
 use super::parts;
 use crate::json;
-use crate::messages::{is_sendable, put_back};
+use crate::messages::{is_sendable, moment, opened, put_back};
 
 pub(super) fn check(input: &str) {
     let [failure, dead_letter] = parts(input);
@@ -26,21 +26,25 @@ pub(super) fn check(input: &str) {
 }
 
 fn check_arrival(attributes: &Attributes) {
-    let found = arrived(attributes.clone());
+    let (found, document) = opened(attributes.clone(), moment());
     let text = |name| attributes.get(name).and_then(Attribute::text);
     let object =
         text(FAILURE).is_some_and(|text| json::read(text).is_ok_and(|node| node.members().is_some()));
-    assert!(object || found.failure.is_none(), "no JSON object, but it is read: {attributes:?}");
+    assert!(object || document.is_none(), "no JSON object, but it is read: {attributes:?}");
     assert!(is_sendable(&found.producer), "what arrived could not be sent on: {:?}", found.producer);
     assert!(!found.producer.contains_key(FAILURE), "a reserved name");
 
     let mut expected = attributes.clone();
     expected.remove(FAILURE);
-    let folds = |failure: &&Failure| failure.verdict.is_some() || failure.due_at.is_some();
-    if found.failure.as_ref().filter(folds).is_some() {
-        expected = put_back(&expected, text(FAILURE).unwrap_or_default()).unwrap_or(expected);
+    let folds = |text: &str| {
+        let node = json::read(text).ok();
+        let says = |name| node.as_ref().and_then(|node| node.member(name)?.value.string()).is_some();
+        says("verdict") || says("due_at")
+    };
+    if let Some(text) = text(FAILURE).filter(|text| document.is_some() && folds(text)) {
+        expected = put_back(&expected, text).unwrap_or(expected);
     }
-    if found.came_back {
+    if found.came_back.is_some() {
         let record = expected.get(DEAD_LETTER).and_then(Attribute::text).unwrap_or_default().to_owned();
         for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
             expected.remove(name);
@@ -48,32 +52,58 @@ fn check_arrival(attributes: &Attributes) {
         let whole = put_back(&expected, &record);
         expected = whole.expect("what SQS would not have taken from a producer is none of ours");
     }
-    let again = arrived(found.producer.clone());
-    assert!(!again.came_back && again.producer == found.producer, "judged anew on the next queue");
+    let again = producers_attributes(found.producer.clone());
+    assert_eq!(again, (found.producer.clone(), None), "judged anew on the next queue");
     assert_eq!(found.producer, expected);
-    if let Some(failure) = found.failure {
-        check_failure(&failure, &found.producer);
+    if let Some((hand_off, _)) = document.and_then(Document::into_hand_off) {
+        check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.producer);
     }
 }
 
-/// A document that was read can be written and read again.
-fn check_failure(failure: &Failure, producer: &Attributes) {
-    let _no_time_is_fine = failure.sent_at();
-    let Some(beside) = failure.beside(producer, 1) else {
-        let size = attributes_size(producer) + serde_json::to_string(failure).map_or(0, |json| json.len());
-        assert!(producer.len() >= ATTRIBUTES_MAX || size > 900, "{failure:?} has no place");
+/// Members that this version knows.
+const KNOWN: [&str; 16] = [
+    "type",
+    "details",
+    "kind",
+    "retry_after_seconds",
+    "failed_at",
+    "source_message_id",
+    "source_queue_arn",
+    "first_sent_time",
+    "new_generation",
+    "generation_before",
+    "due_at",
+    "attempts",
+    "verdict",
+    "stage",
+    "explanation",
+    "folded_attributes",
+];
+
+/// A document that was read can be written as a hop and read again, and what this version does not know is kept.
+fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
+    let hop = Hop { hand_off, due_at: moment() };
+    let Some(attributes) = hop.attached_or_folded(producer, 1) else {
+        let delivery = &hop.hand_off.delivery;
+        let kept = delivery.source_message_id.len() + delivery.source_queue_arn.len();
+        assert!(kept > 200 || producer.len() >= ATTRIBUTES_MAX, "{hop:?} has no place");
         return;
     };
-    assert!(is_sendable(&beside), "{beside:?}");
-    if let Some(hop) = failure.beside_folded(producer, 1) {
-        assert!(is_sendable(&hop), "{hop:?}");
+    assert!(is_sendable(&attributes), "{attributes:?}");
+    let written = attributes.get(FAILURE).and_then(Attribute::text).expect("we wrote it").to_owned();
+    let Some(Document::Hop(again)) = opened(attributes, moment()).1 else { panic!("a hop: {written}") };
+    let (before, after) = (&hop.hand_off, &again.hand_off);
+    assert_eq!((&before.answer, &before.delivery), (&after.answer, &after.delivery));
+    // What is short needs not give way.
+    let node = json::read(text).expect("it was read");
+    let unknown = node.members().unwrap_or_default().iter().filter(|member| {
+        String::from_utf16(&member.name)
+            .is_ok_and(|name| !KNOWN.contains(&&*name) && name.chars().all(is_legal))
+    });
+    if text.len() < 300 {
+        for member in unknown {
+            assert!(written.contains(&text[member.value.at.clone()]), "{text} became {written}");
+        }
+        assert_eq!(before.unknown, after.unknown);
     }
-    let again = Failure::from_attribute(&beside[FAILURE]).expect("we wrote it");
-    let kept = |failure: &Failure| Failure {
-        error_type: String::new(),
-        details: String::new(),
-        explanation: String::new(),
-        ..failure.clone()
-    };
-    assert_eq!(kept(&again), kept(failure));
 }

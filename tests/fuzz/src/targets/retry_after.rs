@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use redeliver_core::backoff::{Key, target_delay};
-use redeliver_core::failure::{Delivery, Failure};
-use redeliver_core::handler::{FailureKind, HandlerError};
+use redeliver_core::failure::Answer;
+use redeliver_core::handler::FailureKind;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
 use uuid::Uuid;
@@ -36,18 +36,8 @@ pub(super) fn check(value: &str) {
 
 /// Never undercut but for the 900 s of SQS, and at most a tenth more.
 fn check_delay(asked: Duration) {
-    let error = HandlerError {
-        kind: FailureKind::TransientAfter(asked),
-        ..HandlerError::transient("HttpStatus.503", "busy")
-    };
-    let delivery = Delivery {
-        failed_at: moment(),
-        source_message_id: "m".to_owned(),
-        source_queue_arn: "arn".to_owned(),
-        sent_at: moment(),
-        came_back: false,
-    };
-    let seconds = Failure::of_handler(&error, &delivery).retry_after_seconds.expect("the target has asked");
+    let answer = Answer::of(FailureKind::TransientAfter(asked));
+    let seconds = answer.retry_after_seconds.expect("the target has asked");
     let key = Key { message_id: Uuid::nil(), generation: 0, attempt: 1 };
     let delay = Duration::from_secs(target_delay(seconds, RetryDelay::SHORT_MAX, key).get().into());
     let most = Duration::from_secs(900);

@@ -35,7 +35,7 @@ fn a_filter_survives_a_body_of_a_million_brackets() {
 fn a_fingerprint_that_cannot_be_ours_does_not_count() {
     let with = |fingerprint: &str| {
         let ours = DeadLetter {
-            stage: Stage::FailedMessageProcessor,
+            stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), unverified: false },
             attempts: None,
             redrive_generation: None,

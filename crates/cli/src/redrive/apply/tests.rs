@@ -165,7 +165,7 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
         id(n)
     );
     let record = DeadLetter {
-        stage: Stage::FailedMessageProcessor,
+        stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {
             error_type: "HttpStatus.503".to_owned(),
             message: "down".to_owned(),
@@ -188,7 +188,8 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
         ),
     ]);
     let reason = DeadLetterReason::RetryAttemptExceeded;
-    let annotation = Annotation { reason, details: "Max retry attempts 5 exceeded".to_owned(), record };
+    let annotation =
+        Annotation { reason: reason.into(), details: "Max retry attempts 5 exceeded".to_owned(), record };
     let attributes = annotate(&producer, body.len(), &annotation);
     Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }
 }

@@ -1,6 +1,6 @@
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
-use redeliver_core::attributes::FoldedAttributes;
 use redeliver_core::failure::Stage;
+use redeliver_core::folding::FoldedAttributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::reason::DeadLetterReason;
@@ -85,10 +85,10 @@ fn a_raw_record_keeps_its_producers_attributes_whatever_they_are_called() {
 fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
     let own = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
     let annotation = Annotation {
-        reason: DeadLetterReason::RetryAttemptExceeded,
+        reason: DeadLetterReason::RetryAttemptExceeded.into(),
         details: "Max retry attempts 5 exceeded".to_owned(),
         record: DeadLetter {
-            stage: Stage::FailedMessageProcessor,
+            stage: Stage::FailedMessageProcessor.into(),
             cause: Cause { error_type: "Panic".to_owned(), message: String::new(), unverified: false },
             attempts: Some(5),
             redrive_generation: None,
@@ -107,6 +107,27 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
     for left in [0, 100, 1000] {
         assert_eq!(sent_back(annotated(left)), own, "{left}");
     }
+}
+
+/// By its document: its code is none that this version knows.
+#[test]
+fn a_final_record_of_a_later_version_is_shown_and_sent_back_whole() {
+    let document = concat!(
+        r#"{"stage":"circuit-breaker","cause":{"type":"T","message":"m","code":7},"redrive_generation":1,"held_seconds":60,"#,
+        r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
+        r#""folded_attributes":{"a":{"data_type":"String","text":"x","since":1}}}"#
+    );
+    let mut attributes = Attributes::from([("tenant".to_owned(), Attribute::string("t1"))]);
+    let own = [("a", "x")].map(|(name, text)| (name.to_owned(), Attribute::string(text)));
+    let producer: Attributes = attributes.clone().into_iter().chain(own).collect();
+    for (name, text) in [(ERROR_TYPE, "TARGET_GONE"), (ERROR_DETAILS, "gone"), ("DeadLetter", document)] {
+        attributes.insert(name.to_owned(), Attribute::string(text));
+    }
+    let record = DeadLetterRecord::new(ReceivedMessage { attributes, ..valid().message });
+    assert_eq!((&*record.error_type, &*record.error_details), ("TARGET_GONE", "gone"));
+    let content = sent(Plan { max_generation: 3, ..Plan::default() }.decide(&record).unwrap());
+    assert_eq!(content.attributes, producer);
+    assert!(content.body.contains(r#""redrive_generation":2"#), "{}", content.body);
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn dead(n: usize, text: &str) -> Content {
         ("bytes".to_owned(), attribute("Binary.png", AttributeValue::Binary(vec![0, 255, 10]))),
     ]);
     let record = DeadLetter {
-        stage: Stage::FailedMessageProcessor,
+        stage: Stage::FailedMessageProcessor.into(),
         cause: Cause { error_type: "Panic".to_owned(), message: "down".to_owned(), unverified: false },
         attempts: Some(5),
         redrive_generation: None,
@@ -147,7 +147,8 @@ fn dead(n: usize, text: &str) -> Content {
         folded_attributes: Default::default(),
     };
     let reason = DeadLetterReason::RetryAttemptExceeded;
-    let annotation = Annotation { reason, details: "Max retry attempts 5 exceeded".to_owned(), record };
+    let annotation =
+        Annotation { reason: reason.into(), details: "Max retry attempts 5 exceeded".to_owned(), record };
     let attributes = annotate(&producer, body.len(), &annotation);
     assert!(attributes.contains_key("DeadLetter"));
     Content { body, attributes, message_group_id: Some("g".to_owned()), ..Content::default() }

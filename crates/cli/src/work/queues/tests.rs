@@ -19,7 +19,7 @@ fn named(failed: Failed) -> Queues {
 }
 
 fn hidden(max_attempts: u32) -> Failed {
-    let told = HidingQueue {
+    let told = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };

@@ -42,13 +42,13 @@ fn the_envelope_is_as_documented() {
     let wrapped =
         r#"{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":{"a": 1}}"#;
     assert_eq!(retry.wrap(r#"{"a": 1}"#), wrapped);
-    assert_eq!(unwrap(wrapped), (Some(retry), r#"{"a": 1}"#));
+    assert_eq!(read_payload(wrapped), (Some(retry), r#"{"a": 1}"#));
 }
 
 #[test]
 fn another_order_and_white_space_are_the_same_envelope() {
     let odd = " {\n\"_original_payload\" :\t[1, 2] ,\"\\u005fretry_metadata\": { \"initial_timestamp\":0 ,\"attempt\" : 1000 } } ";
-    assert_eq!(unwrap(odd), (Some(Retry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
+    assert_eq!(read_payload(odd), (Some(Retry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn anything_else_is_the_users_own_payload() {
         format!("{} {}", envelope("1", "1", "{}"), envelope("1", "1", "{}")),
     ];
     for payload in &own {
-        assert_eq!(unwrap(payload), (None, payload.as_str()), "{payload}");
+        assert_eq!(read_payload(payload), (None, payload.as_str()), "{payload}");
     }
 }
 
@@ -91,14 +91,14 @@ fn anything_else_is_the_users_own_payload() {
 fn an_envelope_in_an_envelope_is_opened_once() {
     let inner = envelope("7", "1", "{}");
     let outer = Retry { attempt: 1, initial_timestamp: 5 };
-    assert_eq!(unwrap(&outer.wrap(&inner)), (Some(outer), inner.as_str()));
+    assert_eq!(read_payload(&outer.wrap(&inner)), (Some(outer), inner.as_str()));
 }
 
 #[test]
 fn a_payload_may_be_nested_as_deep_as_it_likes() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let retry = Retry { attempt: 1, initial_timestamp: 5 };
-    assert_eq!(unwrap(&retry.wrap(&deep)), (Some(retry), deep.as_str()));
+    assert_eq!(read_payload(&retry.wrap(&deep)), (Some(retry), deep.as_str()));
     assert_eq!(FailedInvocation::parse(&record(&deep)).unwrap().payload, deep);
 }
 
@@ -107,7 +107,7 @@ proptest! {
     fn every_payload_comes_out_of_its_envelope_byte_for_byte(payload in any_json(), attempt in 1..=1000_u32) {
         let retry = Retry { attempt, initial_timestamp: 1_643_667_670 };
         let wrapped = retry.wrap(&payload);
-        prop_assert_eq!(unwrap(&wrapped), (Some(retry), payload.as_str()));
+        prop_assert_eq!(read_payload(&wrapped), (Some(retry), payload.as_str()));
         let body = record(&wrapped);
         let failed = FailedInvocation::parse(&body).unwrap();
         prop_assert_eq!((failed.payload, failed.retries_made), (payload.as_str(), attempt));
@@ -115,7 +115,7 @@ proptest! {
 
     #[test]
     fn no_text_at_all_breaks_the_reader(text in ".*") {
-        let _ = unwrap(&text);
+        let _ = read_payload(&text);
         let _ = FailedInvocation::parse(&text);
         let _ = FailedInvocation::parse(&record(&text));
     }

@@ -25,24 +25,24 @@ fn first_retry(
 ) -> Result<u16, DeadLetterReason> {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
-    let failure = transient();
-    let failed = Failed { envelope: &envelope, failure: &failure, sent_at, attributes_bytes: 0 };
+    let failure = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
+    let failed = Failed { envelope: &envelope, hand_off: &failure, due_at: None, attributes_bytes: 0 };
     let resent = match decide(policy, failed, None, now) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
     };
-    let stayed = Stayed { sent_at, first_sent: sent_at, ..stayed(&envelope.metadata, &failure) };
+    let stayed = Stayed { first_sent: sent_at, ..stayed(&envelope.metadata, &failure) };
     let hidden = decide_on_queue(policy, stayed, now).map(VisibilitySeconds::get);
     assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
     resent
 }
 
 /// On a queue that hides for 180 s and keeps for a week.
-fn stayed<'a>(metadata: &'a Metadata, failure: &'a Failure) -> Stayed<'a> {
+fn stayed<'a>(metadata: &'a Metadata, hand_off: &'a HandOff) -> Stayed<'a> {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-    let queue = HidingQueue { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
-    Stayed { metadata, failure, receive_count: 1, first_sent: at(0), queue, sent_at: at(0) }
+    let queue = QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
+    Stayed { metadata, hand_off, receive_count: 1, first_sent: at(0), queue }
 }
 
 const EXPIRED: Result<u16, DeadLetterReason> = Err(DeadLetterReason::MessageExpired);
@@ -88,12 +88,16 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
         ))
     };
     // It failed at second 5, was due at second 7205, and is received when that is past.
-    let hopped = Failure { due_at: Some(rfc3339(at(7205))), ..transient() };
     let schema = MessageSchema::default();
     let body = body("");
     let envelope = schema.parse(&body).unwrap();
     let decided = |policy: &Policy, now| {
-        let failed = Failed { envelope: &envelope, failure: &hopped, sent_at: at(0), attributes_bytes: 0 };
+        let failed = Failed {
+            envelope: &envelope,
+            hand_off: &transient(),
+            due_at: Some(at(7205)),
+            attributes_bytes: 0,
+        };
         match decide(policy, failed, None, now) {
             Decision::Resend(resend) => {
                 let next = serde_json::from_str::<serde_json::Value>(&resend.body).unwrap();
@@ -134,11 +138,11 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_of_its_receive_however_m
 #[test]
 fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_last() {
     let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
-    let failure = transient();
     let decided = |policy: &Policy, sent_at, retention| {
-        let of = stayed(&metadata, &failure);
-        let queue = HidingQueue { retention, ..of.queue };
-        let stayed = Stayed { first_sent: at(-100), sent_at, queue, ..of };
+        let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
+        let of = stayed(&metadata, &hand_off);
+        let queue = QueueTimes { retention, ..of.queue };
+        let stayed = Stayed { first_sent: at(-100), queue, ..of };
         decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get).map_err(|give_up| give_up.reason)
     };
     let week = Duration::from_secs(7 * 24 * 3600);

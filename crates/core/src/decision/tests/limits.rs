@@ -7,12 +7,9 @@ fn first_sent_time_is_kept_from_the_first_delivery_on() {
     let first = resend(&minutes(), &body(""), &transient());
     let schema = MessageSchema::default();
     let envelope = schema.parse(&first.body).unwrap();
-    let failed = Failed {
-        envelope: &envelope,
-        failure: &transient(),
-        sent_at: at(70), // a re-send is a new SQS message with a new clock
-        attributes_bytes: 0,
-    };
+    // A re-send is a new SQS message with a new clock.
+    let hand_off = HandOff { delivery: Delivery { sent_at: at(70), ..delivery() }, ..transient() };
+    let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
     match decide(&minutes(), failed, None, at(80)) {
         Decision::Resend(second) => {
             assert_eq!(second.first_sent, at(0));
@@ -123,12 +120,10 @@ fn history_details_are_at_most_256_bytes_and_legal() {
 }
 
 #[test]
-fn history_without_a_time_of_failure_has_that_of_the_decision() {
-    for failed_at in [None, Some("yesterday".to_owned())] {
-        let failure = Failure { failed_at, ..transient() };
-        let resend = resend(&minutes(), &body(""), &failure);
-        assert_eq!(parse_rfc3339(&metadata(&resend).retry_history[0].failed_at), Some(at(10)));
-    }
+fn history_of_a_failure_from_the_future_has_the_time_of_the_decision() {
+    let ahead = HandOff { delivery: Delivery { failed_at: at(1000), ..delivery() }, ..transient() };
+    let resend = resend(&minutes(), &body(""), &ahead);
+    assert_eq!(parse_rfc3339(&metadata(&resend).retry_history[0].failed_at), Some(at(10)));
 }
 
 /// A body of exactly `bytes` bytes with these metadata members.
@@ -140,7 +135,7 @@ fn body_of(bytes: usize, members: &str) -> String {
 fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     let schema = MessageSchema::default();
     let envelope = schema.parse(body).unwrap();
-    let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
+    let failed = Failed { envelope: &envelope, hand_off: &transient(), due_at: None, attributes_bytes };
     decide(&policy(r#"{"max_attempts":1000}"#), failed, None, at(10))
 }
 

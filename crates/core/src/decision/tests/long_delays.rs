@@ -7,33 +7,40 @@ fn hours() -> Policy {
     policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#)
 }
 
-fn rfc(second: i64) -> String {
-    rfc3339(at(second))
-}
-
 /// What is decided on a message that failed at second 5, at a moment.
-fn decided_at(policy: &Policy, failure: &Failure, second: i64, millis: i64) -> Decision {
+fn decided_at(policy: &Policy, hop: &Waiting, second: i64, millis: i64) -> Decision {
     let schema = MessageSchema::default();
     let body = body("");
     let envelope = schema.parse(&body).unwrap();
-    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
+    let failed = Failed { envelope: &envelope, hand_off: &hop.0, due_at: hop.1, attributes_bytes: 0 };
     decide(policy, failed, None, at(second) + TimeDelta::milliseconds(millis))
 }
 
-fn hopping(due: i64) -> Failure {
-    Failure { due_at: Some(rfc(due)), ..transient() }
+/// A hand-off, and when its retry is due where it has hopped.
+type Waiting = (HandOff, Option<Timestamp>);
+
+fn hopping(due: i64) -> Waiting {
+    (transient(), Some(at(due)))
+}
+
+fn first() -> Waiting {
+    (transient(), None)
+}
+
+fn hops_on(policy: &Policy, (hand_off, due_at): &Waiting, now: Timestamp) -> Option<Timestamp> {
+    super::hops_on(policy, hand_off, *due_at, now)
 }
 
 #[test]
 fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
-    assert_eq!(decided_at(&hours(), &transient(), 10, 0), Decision::Hop(at(7205)));
+    assert_eq!(decided_at(&hours(), &first(), 10, 0), Decision::Hop(at(7205)));
     assert_eq!(hops_on(&hours(), &hopping(7205), at(910)), Some(at(7205)));
     assert_eq!(hops_on(&hours(), &hopping(7205), at(6304)), Some(at(7205)), "901 s remain");
     assert_eq!(hops_on(&hours(), &hopping(7205), at(6305)), None, "900 s remain");
     let Decision::Resend(last) = decided_at(&hours(), &hopping(7205), 6400, 0) else { panic!() };
     assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
     assert_eq!((last.retry_attempt, last.spends_attempt), (1, true));
-    assert!(last.body.contains(&format!(r#""next_retry_time":"{}""#, rfc(7205))), "{}", last.body);
+    assert!(last.body.contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))), "{}", last.body);
 }
 
 #[test]
@@ -51,7 +58,7 @@ fn nothing_comes_early_and_what_is_overdue_comes_at_once() {
 #[test]
 fn every_receive_of_a_failure_comes_to_the_same_moment() {
     let policy = policy(r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43200}}"#);
-    let due = |second| match decided_at(&policy, &transient(), second, 0) {
+    let due = |second| match decided_at(&policy, &first(), second, 0) {
         Decision::Hop(due) => due,
         other => panic!("{other:?}"),
     };
@@ -62,13 +69,14 @@ fn every_receive_of_a_failure_comes_to_the_same_moment() {
 
 #[test]
 fn a_failure_from_the_future_is_one_of_now() {
-    let ahead = Failure { failed_at: Some(rfc(1000)), ..transient() };
+    let delivery = Delivery { failed_at: at(1000), ..delivery() };
+    let ahead = (HandOff { delivery, ..transient() }, None);
     assert_eq!(decided_at(&hours(), &ahead, 10, 0), Decision::Hop(at(7210)));
 }
 
 #[test]
 fn without_long_delays_a_delay_counts_from_now() {
-    let Decision::Resend(resend) = decided_at(&minutes(), &transient(), 500, 0) else { panic!() };
+    let Decision::Resend(resend) = decided_at(&minutes(), &first(), 500, 0) else { panic!() };
     assert_eq!(resend.delay.get(), 60);
 }
 
@@ -79,15 +87,13 @@ fn a_due_time_beyond_the_policys_longest_delay_is_not_believed() {
     assert_eq!(hops_on(&minutes(), &hopping(7205), at(10)), None, "long delays were switched off");
     let Decision::Resend(resend) = decided_at(&minutes(), &hopping(7205), 10, 0) else { panic!() };
     assert_eq!(resend.delay.get(), 60);
-    let nonsense = Failure { due_at: Some("tomorrow".to_owned()), ..transient() };
-    assert_eq!(decided_at(&hours(), &nonsense, 10, 0), Decision::Hop(at(7205)));
 }
 
 #[test]
 fn the_targets_own_delay_may_reach_twelve_hours() {
-    let asked = |seconds| Failure { retry_after_seconds: Some(seconds), ..transient() };
+    let asked = |seconds| (asking_for(seconds), None);
     assert_eq!(decided_at(&hours(), &asked(86_400), 10, 0), Decision::Hop(at(43_205)));
-    let hopping = Failure { due_at: Some(rfc(43_205)), ..asked(86_400) };
+    let hopping = (asking_for(86_400), Some(at(43_205)));
     assert_eq!(hops_on(&hours(), &hopping, at(10)), Some(at(43_205)), "beyond the backoff, but asked for");
     let Decision::Resend(short) = decided_at(&minutes(), &asked(86_400), 10, 0) else { panic!() };
     assert_eq!(short.delay.get(), 900);
@@ -98,7 +104,7 @@ fn a_retry_that_would_come_too_late_is_given_up_before_it_hops() {
     let policy = policy(
         r#"{"long_delays":true,"max_age_seconds":7204,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
     );
-    match decided_at(&policy, &transient(), 10, 0) {
+    match decided_at(&policy, &first(), 10, 0) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageExpired),
         other => panic!("{other:?}"),
     }
@@ -109,8 +115,8 @@ fn what_is_overdue_is_as_old_as_it_is_now() {
     let policy = policy(
         r#"{"long_delays":true,"max_age_seconds":8000,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
     );
-    assert!(matches!(decided_at(&policy, &transient(), 8000, 0), Decision::Resend(_)));
-    match decided_at(&policy, &transient(), 8001, 0) {
+    assert!(matches!(decided_at(&policy, &first(), 8000, 0), Decision::Resend(_)));
+    match decided_at(&policy, &first(), 8001, 0) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageExpired),
         other => panic!("{other:?}"),
     }
@@ -122,7 +128,7 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
     let body = body("");
     let envelope = schema.parse(&body).unwrap();
     let attributes_bytes = MESSAGE_BYTES_MAX - body.len();
-    let failed = Failed { envelope: &envelope, failure: &transient(), sent_at: at(0), attributes_bytes };
+    let failed = Failed { envelope: &envelope, hand_off: &transient(), due_at: None, attributes_bytes };
     match decide(&hours(), failed, None, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),
@@ -132,10 +138,10 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 #[test]
 fn a_message_that_sqs_moved_counts_from_its_first_receive() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
-    let failure = of_received(&record, None, false, at(200));
+    let failure = Arrival::open(record.clone(), at(200)).0.handed_off(None, at(200));
     assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7203)));
     let never = ReceivedMessage { first_received_at: None, ..record };
-    let failure = of_received(&never, None, false, at(200));
+    let failure = Arrival::open(never, at(200)).0.handed_off(None, at(200));
     assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7400)));
 }
 

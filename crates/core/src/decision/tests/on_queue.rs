@@ -7,16 +7,10 @@ use crate::limits::VisibilitySeconds;
 use crate::policy::Immediate;
 
 /// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
-fn on_queue(policy: &Policy, body: &str, failure: &Failure, receive_count: u32) -> Result<u16, GiveUp> {
+fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let metadata = MessageSchema::default().parse(body).unwrap().metadata;
-    let stayed = Stayed {
-        metadata: &metadata,
-        failure,
-        receive_count,
-        first_sent: at(0),
-        queue: queue(100_000),
-        sent_at: at(0),
-    };
+    let stayed =
+        Stayed { metadata: &metadata, hand_off, receive_count, first_sent: at(0), queue: queue(100_000) };
     decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
 }
 
@@ -44,14 +38,14 @@ fn a_delay_is_twelve_hours_less_the_queues_visibility_timeout_at_most() {
     let long =
         policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":43200,"jitter":"none"}}"#);
     assert_eq!(on_queue(&long, &body(""), &transient(), 1), Ok(43_200 - 180));
-    let own = Failure { retry_after_seconds: Some(100_000), ..transient() };
+    let own = asking_for(100_000);
     assert_eq!(on_queue(&long, &body(""), &own, 1), Ok(43_200 - 180));
 }
 
 #[test]
 fn what_is_permanent_or_too_late_is_given_up() {
-    let permanent = Failure { kind: Some(Kind::Permanent), ..transient() };
-    let reason = |failure: &Failure, body: &str| {
+    let permanent = HandOff { answer: Answer::just(Kind::Permanent), ..transient() };
+    let reason = |failure: &HandOff, body: &str| {
         on_queue(&minutes(), body, failure, 1).map_err(|give_up| give_up.reason)
     };
     assert_eq!(reason(&permanent, &body("")), Err(DeadLetterReason::NonRetryableError));
@@ -67,8 +61,9 @@ fn what_is_permanent_or_too_late_is_given_up() {
 
 #[test]
 fn the_queue_counts_a_snooze_and_what_was_not_started_like_any_other_receive() {
-    let not_started = Failure { kind: Some(Kind::NotStarted), ..transient() };
-    let snooze = Failure { kind: Some(Kind::Snooze), retry_after_seconds: Some(5), ..transient() };
+    let not_started = HandOff { answer: Answer::just(Kind::NotStarted), ..transient() };
+    let answer = Answer { kind: Kind::Snooze.into(), retry_after_seconds: Some(5) };
+    let snooze = HandOff { answer, ..transient() };
     assert_eq!(on_queue(&minutes(), &body(""), &not_started, 3), Ok(60));
     assert_eq!(on_queue(&minutes(), &body(""), &snooze, 3), Ok(5));
     for failure in [not_started, snooze] {
@@ -94,11 +89,10 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
         let metadata = MessageSchema::default().parse(&body("")).unwrap().metadata;
         let stayed = Stayed {
             metadata: &metadata,
-            failure: &transient(),
+            hand_off: &HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() },
             receive_count: 1,
             first_sent: at(0),
             queue: queue(retention),
-            sent_at,
         };
         decide_on_queue(&minutes(), stayed, at(10)).map(VisibilitySeconds::get)
     };
@@ -118,8 +112,8 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
 }
 
 /// A queue that hides what it gives for 180 s, and keeps it for so long.
-fn queue(retention_seconds: u64) -> HidingQueue {
-    HidingQueue {
+fn queue(retention_seconds: u64) -> QueueTimes {
+    QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(retention_seconds),
     }

@@ -6,15 +6,19 @@ fn busy() -> Window {
     Window::of(6000, RedeliveryRate::new(10.0).unwrap())
 }
 
-fn paced(policy: &Policy, members: &str, failure: &Failure) -> Decision {
+fn paced(policy: &Policy, members: &str, failure: &HandOff) -> Decision {
+    paced_hop(policy, members, failure, None)
+}
+
+fn paced_hop(policy: &Policy, members: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Decision {
     let schema = MessageSchema::default();
     let body = body(members);
     let envelope = schema.parse(&body).unwrap();
-    let failed = Failed { envelope: &envelope, failure, sent_at: at(0), attributes_bytes: 0 };
+    let failed = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes: 0 };
     decide(policy, failed, Some(busy()), at(10))
 }
 
-fn resent(policy: &Policy, members: &str, failure: &Failure) -> Resend {
+fn resent(policy: &Policy, members: &str, failure: &HandOff) -> Resend {
     match paced(policy, members, failure) {
         Decision::Resend(resend) => resend,
         other => panic!("{other:?}"),
@@ -63,18 +67,16 @@ fn a_hop_is_not_paced_but_the_re_send_at_its_end_is() {
     let hours =
         policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#);
     assert_eq!(paced(&hours, "", &transient()), Decision::Hop(at(7205)), "from the failure on");
-    let hopped =
-        Failure { failed_at: Some(rfc3339(at(-7100))), due_at: Some(rfc3339(at(100))), ..transient() };
-    let resend = resent(&hours, "", &hopped);
+    let hopped = HandOff { delivery: Delivery { failed_at: at(-7100), ..delivery() }, ..transient() };
+    let Decision::Resend(resend) = paced_hop(&hours, "", &hopped, Some(at(100))) else { panic!("it is due") };
     // 90 s remained; it waits 611 s more.
     assert_eq!((resend.delay.get(), resend.waited.get(), resend.pace), (701, 7811, Pace::Stretched));
 }
 
 #[test]
 fn a_delay_that_the_target_asked_for_is_stretched_only_where_it_is_too_short() {
-    let asked = |seconds| Failure { retry_after_seconds: Some(seconds), ..transient() };
-    let long = resent(&minutes(), "", &asked(650));
+    let long = resent(&minutes(), "", &asking_for(650));
     assert_eq!(long.pace, Pace::Own);
     assert!((650..=715).contains(&long.delay.get()));
-    assert_eq!(resent(&minutes(), "", &asked(10)).pace, Pace::Stretched);
+    assert_eq!(resent(&minutes(), "", &asking_for(10)).pace, Pace::Stretched);
 }

@@ -53,7 +53,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
             Some(intermediate) => Strategy::DelayedResend { intermediate_dlq: slow(intermediate) },
             None => Strategy::Visibility {
                 source_queue: slow(&topology.source),
-                settings: redeliver_core::decision::HidingQueue {
+                settings: redeliver_core::decision::QueueTimes {
                     visibility_timeout: VisibilitySeconds::new(180).unwrap(),
                     retention: Duration::from_secs(7 * 24 * 3600),
                 },

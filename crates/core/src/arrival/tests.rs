@@ -1,0 +1,361 @@
+use chrono::{TimeDelta, TimeZone};
+
+use super::*;
+use crate::annotation::{Annotation, Cause, annotate};
+use crate::failure::{Answer, Hop, Kind, REDRIVE};
+use crate::folding::FoldedAttributes;
+use crate::message::{Attribute, AttributeValue, OutgoingMessage};
+use crate::reason::DeadLetterReason;
+use crate::testing::received;
+
+const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
+
+const CAME_BACK: Option<CameBack> = Some(CameBack { generation_before: None });
+const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
+
+fn at(second: i64) -> Timestamp {
+    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
+}
+
+/// A message with these attributes, opened on the intermediate DLQ.
+fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
+    Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9))
+}
+
+fn strings(attributes: &[(&str, &str)]) -> Attributes {
+    attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value))).collect()
+}
+
+/// A document of ours with these folded attributes, as JSON.
+fn document_with(folded: &str) -> String {
+    format!("{},\"folded_attributes\":{folded}}}", DOCUMENT.trim_end_matches('}'))
+}
+
+#[test]
+fn a_producers_attributes_arrive_as_they_are() {
+    let producer = strings(&[("a", "1"), ("ErrorType", "mine"), ("ErrorDetails", "mine too")]);
+    assert_eq!(producers_attributes(producer.clone()), (producer, None));
+}
+
+#[test]
+fn failure_is_reserved_and_never_the_producers() {
+    let with = strings(&[("a", "1"), ("Failure", r#"{"type":"T","kind":"transient"}"#)]);
+    let (arrival, document) = opened(with);
+    assert_eq!(arrival.producer, strings(&[("a", "1")]));
+    assert_eq!(document.unwrap().into_error().unwrap().error_type, "T");
+    let (arrival, document) = opened(strings(&[("a", "1"), ("Failure", "not JSON")]));
+    assert_eq!((arrival.producer, arrival.came_back), (strings(&[("a", "1")]), None));
+    assert_eq!(document, None);
+}
+
+#[test]
+fn a_message_with_our_dead_letter_came_back_and_loses_our_attributes() {
+    let with = strings(&[("a", "1"), ("DeadLetter", DOCUMENT), ("ErrorType", "X"), ("ErrorDetails", "Y")]);
+    assert_eq!(producers_attributes(with), (strings(&[("a", "1")]), CAME_BACK));
+}
+
+#[test]
+fn a_dead_letter_that_is_no_document_of_ours_is_the_producers() {
+    let array = r#"["message-processor",{"type":"T","message":"m"},null,null,null,"t",null,"m","f",{}]"#;
+    for other in [
+        "-",
+        "{}",
+        "[]",
+        array,
+        "text",
+        &DOCUMENT.replace("{\"stage\"", "{\"place\""),
+        &DOCUMENT.replace("\"message-processor\"", "1"),
+        &DOCUMENT.replace("\"fingerprint\"", "\"print\""),
+    ] {
+        let producer = strings(&[("DeadLetter", other), ("ErrorType", "X")]);
+        assert_eq!(producers_attributes(producer.clone()), (producer, None), "{other}");
+    }
+}
+
+#[test]
+fn a_dead_letter_of_a_later_version_is_ours() {
+    let later = DOCUMENT
+        .replace("message-processor", "circuit-breaker")
+        .replace(r#""type":"T""#, r#""type":"T","code":7"#)
+        .replacen('{', r#"{"since":{"a":[1e400]},"redrive_generation":2,"#, 1);
+    let with = strings(&[("a", "1"), ("DeadLetter", &later), ("ErrorType", "TARGET_GONE")]);
+    let came_back = Some(CameBack { generation_before: Some(2) });
+    assert_eq!(producers_attributes(with), (strings(&[("a", "1")]), came_back));
+}
+
+#[test]
+fn folded_attributes_are_put_back() {
+    let folded = document_with(
+        r#"{"n":{"data_type":"Number.int","text":"7"},"b":{"data_type":"Binary","base64":"AP8="}}"#,
+    );
+    let (producer, came_back) = producers_attributes(strings(&[("a", "1"), ("DeadLetter", &folded)]));
+    assert_eq!(came_back, CAME_BACK);
+    let mut expected = strings(&[("a", "1")]);
+    expected.insert(
+        "n".to_owned(),
+        Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("7".to_owned()) },
+    );
+    expected.insert(
+        "b".to_owned(),
+        Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) },
+    );
+    assert_eq!(producer, expected);
+}
+
+#[test]
+fn a_verdict_that_is_sent_back_as_it_is_has_all_ten_attributes_again() {
+    // What SQS's redrive moves to the final DLQ where the annotator does not run.
+    let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+    let raw = Verdict::bare(DeadLetterReason::NonRetryableError).attached_at_any_price(&producer, 2);
+    assert_eq!(raw.len(), 10);
+    assert_eq!(producers_attributes(raw.clone()), (producer, None));
+    // Forged beside an eleventh, it cannot make a message that SQS refuses.
+    let forged: Attributes = raw.into_iter().chain([("more".to_owned(), Attribute::string("x"))]).collect();
+    let (whole, _) = producers_attributes(forged);
+    assert_eq!(whole.len(), 10);
+    assert!(!whole.contains_key(FAILURE) && !whole.contains_key("a0"));
+}
+
+#[test]
+fn a_forged_dead_letter_cannot_make_a_message_that_sqs_refuses() {
+    let eleven: Vec<_> =
+        (0..11).map(|index| format!(r#""f{index}":{{"data_type":"String","text":"x"}}"#)).collect();
+    for folded in [
+        r#"{"f":{"data_type":"String","text":"\ufffe"}}"#,
+        r#"{"f":{"data_type":"String","text":"\u0000"}}"#,
+        r#"{"f":{"data_type":"String","text":""}}"#,
+        r#"{"f":{"data_type":"Binary","base64":""}}"#,
+        r#"{"f":{"data_type":"Binary","base64":"%"}}"#,
+        r#"{"f":{"data_type":"Binary"}}"#,
+        r#"{"f":{"data_type":"Binary","base64":"AP8=","text":"x"}}"#,
+        r#"{"f":{"data_type":"Binary","text":"x"}}"#,
+        r#"{"f":{"data_type":"String","base64":"AP8="}}"#,
+        r#"{"f":{"data_type":"Foo","text":"x"}}"#,
+        r#"{"f":{"data_type":"Number","text":"abc"}}"#,
+        r#"{"f":{"data_type":"Number","text":"1e5"}}"#,
+        r#"{"f":{"data_type":"Number","text":"NaN"}}"#,
+        r#"{"a b":{"data_type":"String","text":"x"}}"#,
+        r#"{"":{"data_type":"String","text":"x"}}"#,
+        r#"{"f.":{"data_type":"String","text":"x"}}"#,
+        r#"{"aws.f":{"data_type":"String","text":"x"}}"#,
+        r#"{"\u00fc":{"data_type":"String","text":"x"}}"#,
+        r#"{"g":{"data_type":"String","text":"x"},"f":{"data_type":"Foo","text":"x"}}"#,
+        r#"{"a":{"data_type":"String","text":"another"}}"#,
+        r#"{"Failure":{"data_type":"String","text":"{}"}}"#,
+        &format!("{{{}}}", eleven.join(",")),
+    ] {
+        let forged = strings(&[("a", "1"), ("DeadLetter", &document_with(folded))]);
+        let (producer, _) = producers_attributes(forged.clone());
+        assert!(!producer.contains_key(FAILURE), "{folded}");
+        assert_eq!(producer, forged, "{folded}: what is not ours stays the producer's");
+        let content = Content { body: "{}".to_owned(), attributes: producer, ..Content::default() };
+        assert!(OutgoingMessage::new(content).is_ok(), "{folded}");
+
+        let failure = format!(r#"{{"verdict":"NON_RETRYABLE_ERROR","folded_attributes":{folded}}}"#);
+        let forged = strings(&[("a", "1"), ("Failure", &failure)]);
+        assert_eq!(producers_attributes(forged).0, strings(&[("a", "1")]), "{folded}");
+    }
+}
+
+/// A hand-off folds nothing: what it says that it folds is made up, by whoever sent the message to the source queue.
+#[test]
+fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
+    let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
+    let of = |more: &str| {
+        producers_attributes(strings(&[("a", "1"), ("Failure", &format!("{{{more}{folded}}}"))])).0
+    };
+    for more in ["", r#""kind":"transient","#, r#""new_generation":true,"stage":"message-processor","#] {
+        assert_eq!(of(more), strings(&[("a", "1")]), "{more}");
+    }
+    for more in [r#""due_at":"2026-07-25T17:20:00Z","#, r#""verdict":"MESSAGE_EXPIRED","#] {
+        assert_eq!(of(more), strings(&[("a", "1"), ("tenant", "forged")]), "{more}");
+    }
+}
+
+/// It folds one attribute too many, until a verdict has folded one of those beside it.
+#[test]
+fn a_forged_dead_letter_is_judged_beside_the_same_attributes_on_every_queue() {
+    let folded = r#"{"f":{"data_type":"String","text":"x"},"g":{"data_type":"String","text":"x"}}"#;
+    let mut producer: Attributes =
+        (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+    producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with(folded)));
+    assert_eq!(producers_attributes(producer.clone()), (producer.clone(), None));
+    let verdict = Verdict::bare(DeadLetterReason::NonRetryableError).attached_at_any_price(&producer, 2);
+    assert_eq!(producers_attributes(verdict), (producer, None));
+}
+
+#[test]
+fn a_dead_letter_that_restores_another_one_is_a_forgery() {
+    let around = |inner: &str| {
+        let inner = serde_json::Value::from(inner);
+        document_with(&format!(r#"{{"DeadLetter":{{"data_type":"String","text":{inner}}}}}"#))
+    };
+    let of = |document: &str| strings(&[("a", "1"), ("DeadLetter", document)]);
+    let twice = around(DOCUMENT);
+    assert_eq!(producers_attributes(of(&twice)), (of(&twice), None));
+    // As the annotator folds a producer's own.
+    let (producer, came_back) = producers_attributes(of(&around(&twice)));
+    assert_eq!((&producer, came_back), (&of(&twice), CAME_BACK));
+    assert_eq!(producers_attributes(producer.clone()), (producer, None));
+}
+
+#[test]
+fn a_record_dead_lettered_twice_has_one_annotation() {
+    let annotation = Annotation {
+        reason: DeadLetterReason::NonRetryableError.into(),
+        details: "d".to_owned(),
+        record: DeadLetter {
+            stage: Stage::FailedMessageProcessor.into(),
+            cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), unverified: false },
+            attempts: Some(0),
+            redrive_generation: None,
+            first_sent_time: None,
+            dead_lettered_at: "2026-07-25T17:20:00.000000Z".to_owned(),
+            source_queue_arn: None,
+            sqs_message_id: "m".to_owned(),
+            fingerprint: "0123456789abcdef".to_owned(),
+            folded_attributes: FoldedAttributes::new(),
+        },
+    };
+    let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
+    let once = annotate(&producer, 2, &annotation);
+    let (whole, _) = producers_attributes(once.clone());
+    assert_eq!(whole, producer);
+    assert_eq!(annotate(&whole, 2, &annotation), once);
+}
+
+fn hand_off() -> HandOff {
+    HandOff::of_handler(
+        &crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"),
+        Delivery {
+            failed_at: at(5),
+            source_message_id: "m".to_owned(),
+            source_queue_arn: ARN.to_owned(),
+            sent_at: at(0),
+            came_back: None,
+        },
+    )
+}
+
+/// What is believed of this document on a message that came by redrive, or did not.
+fn believed(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> HandOff {
+    let (arrival, _) = Arrival::open(received(redriven_from), at(9));
+    Arrival { came_back, ..arrival }.handed_off(document, at(9)).0
+}
+
+#[test]
+fn a_hand_offs_failure_counts() {
+    assert_eq!(believed(None, Some(Document::HandOff(hand_off())), None), hand_off());
+}
+
+#[test]
+fn a_failure_on_a_redriven_message_is_a_forgery() {
+    let forged = HandOff {
+        answer: Answer::just(Kind::Permanent),
+        delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
+        ..hand_off()
+    };
+    let HandOff { error, answer, delivery, .. } = believed(Some(ARN), Some(Document::HandOff(forged)), None);
+    assert_eq!(error.error_type, REDRIVE);
+    assert_eq!(answer, Answer::just(Kind::Transient));
+    let expected = Delivery {
+        failed_at: at(9),
+        source_message_id: "n".to_owned(),
+        source_queue_arn: ARN.to_owned(),
+        sent_at: at(-60),
+        came_back: None,
+    };
+    assert_eq!(delivery, expected, "a redrive keeps SQS's id and the time of the first enqueue");
+}
+
+#[test]
+fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
+    let forged = HandOff {
+        answer: Answer { kind: Kind::Snooze.into(), retry_after_seconds: Some(7) },
+        delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
+        ..hand_off()
+    };
+    let failure = Failure { attempts: Some(77), ..forged.clone().into() };
+    let case =
+        Case { stage: Stage::FailedMessageProcessor.into(), explanation: "forged".to_owned(), failure };
+    for document in [
+        Document::HandOff(forged.clone()),
+        Document::Hop(Hop { hand_off: forged, due_at: at(7) }),
+        Document::Verdict(Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) }),
+    ] {
+        for came_back in [None, CAME_BACK] {
+            let (arrival, _) = Arrival::open(received(Some(ARN)), at(9));
+            let arrival = Arrival { came_back, ..arrival };
+            assert_eq!(arrival.handed_off(Some(document.clone()), at(9)), arrival.handed_off(None, at(9)));
+        }
+    }
+}
+
+#[test]
+fn a_redriven_message_that_came_back_begins_a_new_generation() {
+    assert_eq!(believed(Some(ARN), None, CAME_BACK).delivery.came_back, CAME_BACK);
+    assert_eq!(believed(None, Some(Document::HandOff(hand_off())), CAME_BACK).delivery.came_back, CAME_BACK);
+}
+
+#[test]
+fn of_two_generations_that_were_told_the_later_one_counts() {
+    let after = |before: Option<u32>, told: Option<u32>| {
+        let of = |generation_before| Some(CameBack { generation_before });
+        let delivery = Delivery { came_back: of(before), ..hand_off().delivery };
+        let document = Document::HandOff(HandOff { delivery, ..hand_off() });
+        believed(None, Some(document), of(told)).delivery.came_back.unwrap().generation_before
+    };
+    assert_eq!((after(Some(2), Some(5)), after(Some(5), Some(2))), (Some(5), Some(5)));
+    assert_eq!((after(Some(2), None), after(None, Some(2)), after(None, None)), (Some(2), Some(2), None));
+}
+
+#[test]
+fn a_message_without_a_readable_failure_is_retried() {
+    let unknown = believed(None, None, None);
+    assert_eq!((unknown.error.error_type.as_str(), unknown.answer), (REDRIVE, Answer::just(Kind::Transient)));
+    assert_eq!(unknown.error.details, "the message has no readable Failure attribute");
+    assert_eq!(unknown.delivery.source_queue_arn, received(None).queue_arn);
+}
+
+/// All copies and all receives of it must come to the same delay.
+#[test]
+fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
+    let first_received_at = Some(at(9) - TimeDelta::seconds(6));
+    let record = ReceivedMessage { first_received_at, ..received(Some(ARN)) };
+    let (arrival, _) = Arrival::open(record, at(9));
+    assert_eq!(arrival.handed_off(None, at(9)).0.delivery.failed_at, at(3));
+}
+
+#[test]
+fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
+    let record = ReceivedMessage {
+        attributes: strings(&[("a", "1")]),
+        message_group_id: Some("tenant".to_owned()),
+        trace_header: Some("Root=1".to_owned()),
+        ..received(None)
+    };
+    let (arrival, _) = Arrival::open(record, at(9));
+    let give_up = GiveUp { reason: DeadLetterReason::MessageExpired, explanation: "too late".to_owned() };
+    let outgoing =
+        arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);
+    assert_eq!(outgoing.record, "n");
+    let told = GivenUp {
+        message_id: Some("id".to_owned()),
+        sqs_message_id: "n".to_owned(),
+        error_type: "MESSAGE_EXPIRED",
+    };
+    assert_eq!(outgoing.confirmed, Some(Event::GivenUp(told)));
+    let content = outgoing.message.unwrap().into_content();
+    assert_eq!((content.body.as_str(), content.delay), ("{}", DelaySeconds::ZERO));
+    assert_eq!(content.message_group_id.as_deref(), Some("tenant"));
+    assert_eq!(content.trace_header.as_deref(), Some("Root=1"));
+    let (again, document) = opened(content.attributes);
+    assert_eq!(again.producer, strings(&[("a", "1")]));
+    let case = Case {
+        stage: Stage::MessageProcessor.into(),
+        explanation: "too late".to_owned(),
+        failure: hand_off().into(),
+    };
+    let verdict = Verdict { code: DeadLetterReason::MessageExpired.into(), case: Some(case) };
+    assert_eq!(document, Some(Document::Verdict(verdict)));
+}

@@ -1,0 +1,120 @@
+//! Send → report.
+
+use super::*;
+use crate::events::{DeadLettered, Event, NotConfirmed};
+use crate::ports::Observer;
+
+#[derive(Default)]
+struct Observed(Mutex<Vec<Event>>);
+
+impl Observer for Observed {
+    fn observe(&self, event: &Event) {
+        self.0.lock().unwrap().push(event.clone());
+    }
+}
+
+/// The event of a confirmed send, told apart by the record's id.
+fn confirmed(record: &str) -> Event {
+    Event::DeadLettered(DeadLettered {
+        message_id: None,
+        sqs_message_id: record.to_owned(),
+        error_type: "NON_RETRYABLE_ERROR",
+        retry_attempt: 0,
+        age_seconds: 0.0,
+    })
+}
+
+fn not_confirmed(record: &str, code: &str) -> Event {
+    Event::NotConfirmed(NotConfirmed {
+        sqs_message_id: record.to_owned(),
+        send: "final record",
+        code: code.to_owned(),
+    })
+}
+
+/// Records `r-BODY` with these bodies.
+fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
+    let outgoing = bodies
+        .iter()
+        .map(|body| {
+            let record = format!("r-{body}");
+            let content = Content { body: (*body).to_owned(), ..Content::default() };
+            Outgoing::new(record.clone(), content, confirmed(&record))
+        })
+        .collect();
+    let observer = Observed::default();
+    let outbox = Outbox::new(&queue.clock, &observer, at(10));
+    let failed = queue.clock.block_on(outbox.send(queue, "final record", outgoing));
+    (failed, observer.0.into_inner().unwrap())
+}
+
+#[test]
+fn a_reserve_is_kept_free_but_never_more_than_half_of_what_remains() {
+    let reserve = Duration::from_secs(5);
+    assert_eq!(keep_free(reserve, at(0), at(30)), at(25));
+    assert_eq!(keep_free(reserve, at(0), at(10)), at(5));
+    assert_eq!(keep_free(reserve, at(0), at(4)), at(2));
+    assert_eq!(keep_free(reserve, at(4), at(0)), at(0), "a deadline that is past stays where it is");
+}
+
+#[test]
+fn a_confirmed_record_is_observed_exactly_once_and_not_reported_as_failed() {
+    let queue = FakeQueue::new([Answer::All]);
+    assert_eq!(reported(&queue, &["a", "b"]), (Vec::new(), vec![confirmed("r-a"), confirmed("r-b")]));
+}
+
+#[test]
+fn a_record_confirmed_at_the_second_try_is_observed_once() {
+    let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Throttled)]), Answer::All]);
+    let (failed, events) = reported(&queue, &["a", "b"]);
+    assert!(failed.is_empty());
+    assert_eq!(events, [confirmed("r-a"), confirmed("r-b")]);
+}
+
+#[test]
+fn what_is_not_confirmed_is_reported_as_failed_entry_by_entry() {
+    let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
+    assert_eq!(
+        reported(&queue, &["a", "b", "c"]),
+        (
+            vec!["r-b".to_owned()],
+            vec![confirmed("r-a"), not_confirmed("r-b", "SenderCode"), confirmed("r-c")]
+        )
+    );
+}
+
+#[test]
+fn a_queue_that_never_answers_confirms_nothing() {
+    let queue = FakeQueue::new([Answer::Hang]);
+    let (failed, events) = reported(&queue, &["a", "b"]);
+    assert_eq!(failed, ["r-a", "r-b"]);
+    assert_eq!(
+        events,
+        [not_confirmed("r-a", "NoAnswerBeforeDeadline"), not_confirmed("r-b", "NoAnswerBeforeDeadline")]
+    );
+}
+
+#[test]
+fn an_unsendable_message_is_reported_and_the_others_are_sent() {
+    let queue = FakeQueue::new([Answer::All]);
+    let (failed, events) = reported(&queue, &["a", "\u{FFFE}", "", "b"]);
+    assert_eq!(failed, ["r-\u{FFFE}", "r-"]);
+    assert_eq!(queue.requests(), [["a", "b"]]);
+    assert_eq!(
+        events,
+        [
+            not_confirmed("r-\u{FFFE}", "IllegalCharacter"),
+            not_confirmed("r-", "EmptyBody"),
+            confirmed("r-a"),
+            confirmed("r-b"),
+        ]
+    );
+}
+
+#[test]
+fn the_code_of_an_unsendable_message_names_no_attribute() {
+    let attributes = [("secret".to_owned(), crate::message::Attribute::string(""))].into();
+    let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
+    let outgoing = Outgoing::new("r", content, confirmed("r"));
+    assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
+}

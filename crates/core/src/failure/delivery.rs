@@ -1,0 +1,55 @@
+//! The delivery that failed, and whether it was the first of a new generation.
+
+use crate::message::{Receipt, Timestamp};
+use crate::metadata::Metadata;
+
+/// What is known of a delivery whatever happened to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When it failed.
+    pub failed_at: Timestamp,
+    /// SQS's id of the message on the source queue.
+    pub source_message_id: String,
+    /// Where it was received.
+    pub source_queue_arn: String,
+    /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with a clock of its own.
+    pub sent_at: Timestamp,
+    /// It came back from the final DLQ.
+    pub came_back: Option<CameBack>,
+}
+
+/// A message came back from the final DLQ as it was. The later generation is the greater one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CameBack {
+    /// The generation that its final record told, if it told one.
+    pub generation_before: Option<u32>,
+}
+
+impl Delivery {
+    /// The one that a record was received with.
+    #[must_use]
+    pub fn of(receipt: &Receipt, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
+        Self {
+            failed_at,
+            source_message_id: receipt.sqs_message_id.clone(),
+            source_queue_arn: receipt.queue_arn.clone(),
+            sent_at: receipt.sent_at,
+            came_back,
+        }
+    }
+
+    /// When it failed; never later than `now`, since clocks differ.
+    #[must_use]
+    pub fn failed_at(&self, now: Timestamp) -> Timestamp {
+        self.failed_at.min(now)
+    }
+}
+
+/// What a body says of its message: until its next re-send it still tells of the generation before.
+#[must_use]
+pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
+    match came_back {
+        Some(CameBack { generation_before }) => metadata.into_next_generation(generation_before),
+        None => metadata,
+    }
+}

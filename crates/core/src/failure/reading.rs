@@ -1,0 +1,92 @@
+//! A document as it is read: what it does not say is filled in from the record that brought it.
+
+use std::borrow::Cow;
+
+use super::wire::{Time, Wire};
+use super::{Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Verdict};
+use crate::folding::FoldedAttributes;
+use crate::message::{Attribute, Receipt, Timestamp};
+use crate::reason::Code;
+use crate::tolerant::{Vocabulary, Word};
+
+/// One of our documents, not yet a [`Document`].
+pub(crate) struct Read {
+    wire: Wire<'static>,
+    verdict: Option<Code>,
+}
+
+impl Read {
+    /// `None` where it is none of ours.
+    pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
+        let mut wire = Wire::read(attribute.text()?)?;
+        let verdict = match wire.verdict.take() {
+            Some(code) => Some(Code::read(&code)?),
+            None => None,
+        };
+        Some(Self { wire, verdict })
+    }
+
+    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has made up.
+    pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
+        let folds = self.verdict.is_some() || self.wire.due_at.is_some();
+        let folded = self.wire.folded_attributes.take().filter(|_| folds);
+        folded.map(Cow::into_owned).unwrap_or_default()
+    }
+
+    pub(crate) fn document(self, receipt: &Receipt, now: Timestamp) -> Document {
+        let Self { wire, verdict } = self;
+        match (verdict, moment(wire.due_at)) {
+            (Some(code), _) => Document::Verdict(Verdict { code, case: wire.case(receipt, now) }),
+            (None, Some(due_at)) => Document::Hop(Hop { hand_off: wire.hand_off(receipt, now), due_at }),
+            (None, None) => Document::HandOff(wire.hand_off(receipt, now)),
+        }
+    }
+}
+
+impl Wire<'static> {
+    fn hand_off(self, receipt: &Receipt, now: Timestamp) -> HandOff {
+        let Failure { error, answer, delivery, unknown, .. } = self.failure(receipt, now);
+        HandOff { error, answer: answer.unwrap_or_else(|| Answer::just(Kind::Transient)), delivery, unknown }
+    }
+
+    /// `None` where only the code had room.
+    fn case(mut self, receipt: &Receipt, now: Timestamp) -> Option<Case> {
+        let stage = word(self.stage.take())?;
+        let explanation = owned(self.explanation.take());
+        Some(Case { stage, explanation, failure: self.failure(receipt, now) })
+    }
+
+    fn failure(self, receipt: &Receipt, now: Timestamp) -> Failure {
+        let retry_after_seconds = self.retry_after_seconds;
+        Failure {
+            error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
+            answer: word(self.kind).map(|kind| Answer { kind, retry_after_seconds }),
+            delivery: Delivery {
+                failed_at: moment(self.failed_at).unwrap_or(now),
+                source_message_id: text_or(self.source_message_id, &receipt.sqs_message_id),
+                source_queue_arn: text_or(self.source_queue_arn, &receipt.queue_arn),
+                sent_at: moment(self.first_sent_time).unwrap_or(receipt.sent_at),
+                came_back: (self.new_generation == Some(true))
+                    .then_some(CameBack { generation_before: self.generation_before }),
+            },
+            attempts: self.attempts,
+            unknown: self.unknown.into_owned(),
+        }
+    }
+}
+
+fn owned(text: Option<Cow<'static, str>>) -> String {
+    text.map(Cow::into_owned).unwrap_or_default()
+}
+
+fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {
+    text.map_or_else(|| unsaid.to_owned(), Cow::into_owned)
+}
+
+fn moment(time: Option<Time>) -> Option<Timestamp> {
+    time.and_then(|Time(moment)| moment)
+}
+
+fn word<T: Vocabulary>(text: Option<Cow<'static, str>>) -> Option<Word<T>> {
+    text.and_then(|text| Word::read(&text))
+}

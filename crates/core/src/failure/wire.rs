@@ -1,0 +1,144 @@
+//! The members of `Failure` as they stand in JSON: of all three documents, so that nothing else knows their names.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::{Serialize, Serializer};
+
+use crate::folding::FoldedAttributes;
+use crate::limits::first_illegal;
+use crate::message::Timestamp;
+use crate::metadata::{parse_rfc3339, rfc3339};
+use crate::tolerant::Unknown;
+
+/// What is absent is not written.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Wire<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub(super) error_type: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) details: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) retry_after_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) failed_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source_message_id: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source_queue_arn: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) first_sent_time: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) new_generation: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) generation_before: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) due_at: Option<Time>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) attempts: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) verdict: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) stage: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) explanation: Option<Cow<'a, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) folded_attributes: Option<Cow<'a, FoldedAttributes>>,
+    // Only written so: where serde reads into a flattened field, `serde_json` takes raw text for something else.
+    #[serde(flatten)]
+    pub(super) unknown: Cow<'a, Unknown>,
+}
+
+/// A time that is there; `None` within where it cannot be read.
+#[derive(Clone, Copy)]
+pub(super) struct Time(pub(super) Option<Timestamp>);
+
+impl Wire<'_> {
+    pub(super) fn json(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
+    }
+}
+
+impl Wire<'static> {
+    /// `None` where the text is none of our documents. Of texts that are cut to their limits, illegal characters are replaced
+    /// then; the two ids stay as they are, and no version writes a character there that SQS refuses.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let wire: Self = serde_json::from_str(text).ok()?;
+        let ids = [&wire.source_message_id, &wire.source_queue_arn];
+        let is_legal = ids.into_iter().flatten().all(|id| first_illegal(id).is_none());
+        is_legal.then_some(wire)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.map(rfc3339).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        match first_illegal(&text) {
+            None => Ok(Self(parse_rfc3339(&text))),
+            Some(_) => Err(D::Error::custom("a character that SQS refuses")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Wire<'static> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Members)
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Wire<'static>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut wire = Wire::default();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match &*name {
+                "type" => once(&mut wire.error_type, &mut map)?,
+                "details" => once(&mut wire.details, &mut map)?,
+                "kind" => once(&mut wire.kind, &mut map)?,
+                "retry_after_seconds" => once(&mut wire.retry_after_seconds, &mut map)?,
+                "failed_at" => once(&mut wire.failed_at, &mut map)?,
+                "source_message_id" => once(&mut wire.source_message_id, &mut map)?,
+                "source_queue_arn" => once(&mut wire.source_queue_arn, &mut map)?,
+                "first_sent_time" => once(&mut wire.first_sent_time, &mut map)?,
+                "new_generation" => once(&mut wire.new_generation, &mut map)?,
+                "generation_before" => once(&mut wire.generation_before, &mut map)?,
+                "due_at" => once(&mut wire.due_at, &mut map)?,
+                "attempts" => once(&mut wire.attempts, &mut map)?,
+                "verdict" => once(&mut wire.verdict, &mut map)?,
+                "stage" => once(&mut wire.stage, &mut map)?,
+                "explanation" => once(&mut wire.explanation, &mut map)?,
+                "folded_attributes" => once(&mut wire.folded_attributes, &mut map)?,
+                _ => wire.unknown.to_mut().push(&name, map.next_value()?),
+            }
+        }
+        Ok(wire)
+    }
+}
+
+/// Which of two members with one name counts is anyone's guess.
+fn once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
+    member: &mut Option<T>,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    if member.is_some() {
+        return Err(A::Error::custom("a member that stands twice"));
+    }
+    *member = map.next_value()?;
+    Ok(())
+}

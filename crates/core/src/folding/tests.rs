@@ -1,0 +1,43 @@
+use super::*;
+
+fn strings(attributes: &[(&str, &str)]) -> Attributes {
+    attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value))).collect()
+}
+
+#[test]
+fn attributes_are_folded_smallest_first_until_the_rest_has_a_place() {
+    let attributes = strings(&[("big", "xxxxxxxx"), ("mid", "xxxx"), ("b", "x"), ("a", "x")]);
+    let folded =
+        |taken: &[&str], places| fold(&attributes, taken, places).unwrap().1.into_keys().collect::<Vec<_>>();
+    assert_eq!(folded(&[], 4), [""; 0]);
+    assert_eq!(folded(&[], 3), ["a"]);
+    assert_eq!(folded(&[], 1), ["a", "b", "mid"]);
+    assert_eq!(folded(&["big"], 4), ["big"], "a taken name is folded though there is place");
+    assert_eq!(folded(&["big"], 2), ["a", "big"]);
+    assert_eq!(fold(&attributes, &[], ATTRIBUTES_MAX).unwrap().0, attributes);
+}
+
+#[test]
+fn what_could_not_be_put_back_is_not_folded() {
+    let mut attributes = strings(&[("ErrorType", "mine"), ("b", "xx")]);
+    let open = Attribute { data_type: "Number".to_owned(), value: AttributeValue::Text("1e5".to_owned()) };
+    attributes.insert("a".to_owned(), open.clone());
+    let folded = |attributes: &Attributes, places| {
+        fold(attributes, &["ErrorType"], places).map(|(_, folded)| folded.into_keys().collect::<Vec<_>>())
+    };
+    assert_eq!(folded(&attributes, 1), Some(vec!["ErrorType".to_owned(), "b".to_owned()]));
+    assert_eq!(folded(&attributes, 0), None);
+    attributes.insert("ErrorType".to_owned(), open);
+    assert_eq!(folded(&attributes, 9), None, "a taken name that cannot be folded");
+}
+
+/// Two ways to write a value in one are no version's way.
+#[test]
+fn a_folded_attribute_may_say_more_than_this_version_knows() {
+    let folded: FoldedAttributes = serde_json::from_str(
+        r#"{"a":{"data_type":"String","text":"x","since":1},"b":{"data_type":"String","gzip":"x"}}"#,
+    )
+    .unwrap();
+    assert_eq!(folded["a"].attribute(), Some(Attribute::string("x")));
+    assert_eq!(folded["b"].attribute(), None);
+}

@@ -1,0 +1,10 @@
+//! The names of the message attributes that are ours. Only `Failure` is denied to producers.
+
+/// Between the functions: why a message was handed off, waits, or was given up.
+pub const FAILURE: &str = "Failure";
+/// In a final record: the code.
+pub const ERROR_TYPE: &str = "ErrorType";
+/// In a final record: the text.
+pub const ERROR_DETAILS: &str = "ErrorDetails";
+/// In a final record: the document.
+pub const DEAD_LETTER: &str = "DeadLetter";

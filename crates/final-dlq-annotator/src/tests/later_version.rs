@@ -1,0 +1,35 @@
+//! The verdict of a later version: its code, its words and its reason are in the final record.
+
+use super::*;
+
+#[test]
+fn a_verdict_of_a_later_version_is_one() {
+    let told = json!({
+        "stage": "circuit-breaker",
+        "kind": "held",
+        "explanation": "The target was down for 24 hours",
+        "held_since": moment(-60),
+        "circuit": { "open": [1] },
+        "folded_attributes": { "tenant": { "data_type": "String", "text": "acmé", "since": 1 } },
+    });
+    let setup = Setup::new();
+    setup.process(vec![given_up(1, spent(1), &failure("TARGET_GONE", told))]);
+    let sent = setup.final_dlq.only();
+    assert_eq!(text(&sent, ERROR_TYPE), "TARGET_GONE");
+    let details = "The target was down for 24 hours; last error HttpStatus.503: HTTP 503";
+    assert_eq!(text(&sent, ERROR_DETAILS), details);
+    let expected = json!({
+        "stage": "circuit-breaker",
+        "cause": { "type": "HttpStatus.503", "message": "HTTP 503" },
+        "attempts": 5,
+        "first_sent_time": moment(-3600),
+        "dead_lettered_at": moment(0),
+        "source_queue_arn": SOURCE_ARN,
+        "sqs_message_id": "source-1",
+        "fingerprint": fingerprint("TARGET_GONE", "HttpStatus.503", "HTTP 503"),
+    });
+    assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
+    assert_eq!(text(&sent, "tenant"), "acmé");
+    let [Event::DeadLettered(told)] = &setup.world.seen.events()[..] else { panic!("one event") };
+    assert_eq!(told.error_type, "OTHER", "no text of a document in the log");
+}

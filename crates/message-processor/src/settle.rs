@@ -1,0 +1,106 @@
+//! What becomes of a message once its call is over.
+
+use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
+use redeliver_core::delivery::{Hiding, Outgoing, until};
+use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
+use redeliver_core::failure::HandOff;
+use redeliver_core::handler::Message;
+use redeliver_core::limits::{DelaySeconds, RetryDelay};
+use redeliver_core::message::{Receipt, Timestamp};
+use redeliver_core::ports::{Clock, Observer};
+
+use super::calls::Outcome;
+use super::{Accepted, MessageProcessor, Strategy};
+
+/// What is to be done with a record.
+pub(super) enum Settled {
+    Done(Event),
+    HandOff(Box<Outgoing>),
+    Hide(Box<Hiding>),
+    Verdict(Box<Outgoing>),
+    /// Ten attributes, or 1 MiB: SQS's redrive takes the message, without the reason.
+    NoPlaceForFailure {
+        record: String,
+    },
+}
+
+impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+    pub(super) fn settle(&self, accepted: Accepted, outcome: &Outcome, target_seconds: f64) -> Settled {
+        let now = self.clock.now();
+        let (hand_off, error_type) = match outcome {
+            Outcome::Success => {
+                let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
+                let Message { message_id, retry_attempt, .. } = accepted.message;
+                let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
+                return Settled::Done(Event::Processed(processed));
+            }
+            Outcome::Failure(error) => {
+                (HandOff::of_handler(error, accepted.delivery(now)), error.error_type.loggable().into_owned())
+            }
+            Outcome::NotStarted => (HandOff::not_started(accepted.delivery(now)), "NotStarted".to_owned()),
+        };
+        match self.strategy {
+            Strategy::DelayedResend { .. } => self.hand_off(accepted, &hand_off, error_type, now),
+            Strategy::Visibility { settings, .. } => self.hide(accepted, hand_off, error_type, settings, now),
+        }
+    }
+
+    fn hand_off(
+        &self,
+        accepted: Accepted,
+        hand_off: &HandOff,
+        error_type: String,
+        now: Timestamp,
+    ) -> Settled {
+        let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
+        let Accepted { message, receipt, .. } = accepted;
+        let Some(attributes) = hand_off.attached(&message.attributes, message.body.len()) else {
+            let record = receipt.sqs_message_id;
+            self.observer.observe(&Event::NotConfirmed(NotConfirmed {
+                sqs_message_id: record.clone(),
+                send: "hand-off",
+                code: "NoPlaceForFailure".to_owned(),
+            }));
+            return Settled::NoPlaceForFailure { record };
+        };
+        let handed_off = Event::HandedOff(HandedOff {
+            message_id: message.message_id,
+            retry_attempt: message.retry_attempt,
+            error_type,
+            kind: hand_off.answer.kind().as_str(),
+            age_seconds,
+        });
+        let outgoing = receipt.pass_on(message.body, attributes, DelaySeconds::ZERO, handed_off);
+        Settled::HandOff(Box::new(outgoing))
+    }
+
+    fn hide(
+        &self,
+        accepted: Accepted,
+        hand_off: HandOff,
+        error_type: String,
+        queue: QueueTimes,
+        now: Timestamp,
+    ) -> Settled {
+        let first_sent = accepted.first_sent();
+        let receive_count = accepted.receipt.receive_count;
+        let stayed =
+            Stayed { metadata: &accepted.metadata, hand_off: &hand_off, receive_count, first_sent, queue };
+        match decide_on_queue(&self.policy, stayed, now) {
+            Ok(visibility) => {
+                let scheduled = Event::RetryScheduled(RetryScheduled {
+                    message_id: accepted.message.message_id,
+                    retry_attempt: receive_count,
+                    // The queue counts every receive.
+                    spends_attempt: true,
+                    delay_seconds: RetryDelay::saturating(visibility.get().into()),
+                    age_seconds: until(first_sent, now).as_secs_f64(),
+                    error_type: Some(error_type),
+                });
+                let Receipt { sqs_message_id: record, receipt_handle, .. } = accepted.receipt;
+                Settled::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
+            }
+            Err(give_up) => Settled::Verdict(accepted.give_up(hand_off, give_up)),
+        }
+    }
+}

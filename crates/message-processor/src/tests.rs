@@ -1,0 +1,160 @@
+#[path = "../../../tests/support/functions.rs"]
+mod support;
+
+mod came_back;
+mod deadline;
+mod events;
+mod failing_sends;
+mod immediate;
+mod invalid;
+mod outcomes;
+mod reserved;
+mod visibility;
+
+use std::collections::BTreeMap;
+use std::future::{pending, ready};
+use std::sync::{Arc, Mutex};
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use redeliver_core::arrival::producers_attributes;
+use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
+use redeliver_core::message::{Attributes, Content};
+use redeliver_embedded::VirtualClock;
+
+use super::*;
+use support::*;
+
+/// A message processor with its queues.
+struct Setup {
+    world: World,
+    intermediate: Spy,
+    annotation: Spy,
+    source: Spy,
+    visibility: bool,
+    policy: Policy,
+    handler: Scripted,
+    max_concurrency: usize,
+}
+
+impl Setup {
+    fn new() -> Self {
+        let world = World::new();
+        let handler = Scripted { clock: world.clock.clone(), steps: BTreeMap::new(), calls: Arc::default() };
+        Self {
+            intermediate: world.queue("intermediate"),
+            annotation: world.queue("annotation"),
+            source: world.queue("source"),
+            visibility: false,
+            policy: Policy::default(),
+            handler,
+            max_concurrency: 10,
+            world,
+        }
+    }
+
+    fn with_policy(policy: &str) -> Self {
+        Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
+    }
+
+    fn strategy(&self) -> Strategy<Spy> {
+        if self.visibility {
+            let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+            let retention = Duration::from_secs(7 * 24 * 3600);
+            let settings = QueueTimes { visibility_timeout, retention };
+            Strategy::Visibility { source_queue: self.source.clone(), settings }
+        } else {
+            Strategy::DelayedResend { intermediate_dlq: self.intermediate.clone() }
+        }
+    }
+
+    /// The n-th message is handled so; all others succeed.
+    fn on(mut self, n: usize, step: Step) -> Self {
+        self.handler.steps.insert(id(n), step);
+        self
+    }
+
+    fn failing(self, n: usize, error: HandlerError) -> Self {
+        self.on(n, Step::Fail(error))
+    }
+
+    /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
+        let processor = MessageProcessor {
+            handler: self.handler.clone(),
+            strategy: self.strategy(),
+            policy: self.policy.clone(),
+            annotation_queue: self.annotation.clone(),
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+            schema: MessageSchema::default(),
+            max_concurrency: NonZeroUsize::new(self.max_concurrency).unwrap(),
+        };
+        let deadline = self.world.clock.now() + Duration::from_secs(seconds);
+        self.world.clock.block_on(processor.process(records, deadline)).failed
+    }
+}
+
+/// What a handler does with a message.
+#[derive(Clone, Debug)]
+enum Step {
+    Fail(HandlerError),
+    /// Fails so many times, and then succeeds.
+    Blip(usize),
+    FailThenHang,
+    /// Before there is a future.
+    PanicAtOnce,
+    /// In the future.
+    PanicInside,
+    Hang,
+    /// Succeeds after so many seconds.
+    Take(u64),
+}
+
+/// What no event and no attribute may hold.
+const CANARY: &str = "canary-4711";
+
+/// A handler that does what the script says, by message id; without a line there it succeeds.
+#[derive(Clone)]
+struct Scripted {
+    clock: VirtualClock,
+    steps: BTreeMap<String, Step>,
+    calls: Arc<Mutex<Vec<Message>>>,
+}
+
+impl Scripted {
+    fn calls(&self) -> Vec<Message> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    fn called(&self) -> Vec<String> {
+        self.calls().into_iter().map(|message| message.message_id).collect()
+    }
+}
+
+impl Handler for Scripted {
+    fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        self.calls.lock().unwrap().push(message.clone());
+        let step = self.steps.get(&message.message_id).cloned();
+        let answer: BoxFuture<'_, _> = match step {
+            None => ready(Ok(())).boxed(),
+            Some(Step::Fail(error)) => ready(Err(error)).boxed(),
+            Some(Step::FailThenHang) if self.called().len() > 1 => pending().boxed(),
+            Some(Step::FailThenHang) => ready(Err(busy())).boxed(),
+            Some(Step::Blip(times)) => {
+                let calls = self.called().iter().filter(|id| **id == message.message_id).count();
+                ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()
+            }
+            Some(Step::PanicAtOnce) => panic!("{CANARY}"),
+            Some(Step::PanicInside) => async { panic!("{CANARY}") }.boxed(),
+            Some(Step::Hang) => pending().boxed(),
+            Some(Step::Take(seconds)) => self.clock.sleep(Duration::from_secs(seconds)).map(Ok).boxed(),
+        };
+        answer
+    }
+}
+
+fn busy() -> HandlerError {
+    HandlerError::transient("Db.Busy", "come later")
+}

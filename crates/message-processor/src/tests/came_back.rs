@@ -1,0 +1,145 @@
+//! Messages that somebody moved from the final DLQ to the source queue, with the console.
+
+use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::Attribute;
+use redeliver_core::reason::DeadLetterReason;
+
+use super::*;
+
+/// The attributes of a final record of a message with these.
+fn final_attributes(producer: &Attributes) -> Attributes {
+    let record = DeadLetter {
+        stage: Stage::FailedMessageProcessor.into(),
+        cause: Cause {
+            error_type: "Db.Busy".to_owned(),
+            message: "come later".to_owned(),
+            unverified: false,
+        },
+        attempts: Some(5),
+        redrive_generation: Some(2),
+        first_sent_time: None,
+        dead_lettered_at: moment(-1000),
+        source_queue_arn: Some(SOURCE_ARN.to_owned()),
+        sqs_message_id: "sqs-0".to_owned(),
+        fingerprint: "0123456789abcdef".to_owned(),
+        folded_attributes: BTreeMap::new(),
+    };
+    let details = "Max retry attempts 5 exceeded; last error Db.Busy: come later".to_owned();
+    let annotation = Annotation { reason: DeadLetterReason::RetryAttemptExceeded.into(), details, record };
+    annotate(producer, 100, &annotation)
+}
+
+/// Record 1 in its generation 2, five retries made.
+fn came_back(producer: &Attributes) -> ReceivedMessage {
+    let metadata = format!(
+        r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
+        id(1),
+        moment(-9000)
+    );
+    ReceivedMessage {
+        attributes: final_attributes(producer),
+        ..record(1, format!(r#"{{"metadata":{{{metadata}}},"data":{{}}}}"#))
+    }
+}
+
+#[test]
+fn a_message_that_came_back_starts_afresh_with_the_attributes_it_had() {
+    for producer in [Attributes::new(), producer_attributes(), ten_attributes()] {
+        let arrived = came_back(&producer);
+        assert!(arrived.attributes.contains_key("DeadLetter") && arrived.attributes.len() <= 10);
+        let setup = Setup::new();
+        setup.process(vec![arrived.clone()], 30);
+        let expected = Message {
+            body: arrived.body,
+            message_id: id(1),
+            retry_attempt: 0,
+            redrive_generation: 3,
+            attributes: producer,
+        };
+        assert_eq!(setup.handler.calls(), [expected]);
+    }
+}
+
+#[test]
+fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
+    let arrived = came_back(&producer_attributes());
+    let setup = Setup::new().failing(1, busy());
+    assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
+    let sent = setup.intermediate.only();
+    assert_eq!(
+        sent.body, arrived.body,
+        "the failed-message-processor writes the metadata, not this function"
+    );
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!(document["new_generation"], true);
+    assert_eq!(document["first_sent_time"], moment(-10));
+    let mut expected = producer_attributes();
+    expected.insert(FAILURE.to_owned(), sent.attributes[FAILURE].clone());
+    assert_eq!(sent.attributes, expected, "our three are gone, the producer's are whole");
+}
+
+#[test]
+fn a_message_that_came_back_counts_on_from_what_its_final_record_told() {
+    // It was given up without a re-send, so its body tells of no generation, and its final record of the second.
+    let arrived = came_back(&Attributes::new());
+    let body = arrived.body.replace(r#","redrive_generation":2"#, "");
+    assert_ne!(body, arrived.body);
+    let setup = Setup::new().failing(1, HandlerError::permanent("Order.Unknown", ""));
+    setup.process(vec![ReceivedMessage { body: body.clone(), ..arrived }], 30);
+    assert_eq!(setup.handler.calls()[0].redrive_generation, 3);
+    let sent = setup.intermediate.only();
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!((&document["new_generation"], &document["generation_before"]), (&true.into(), &2.into()));
+    assert_eq!(sent.body, body);
+}
+
+#[test]
+fn a_message_that_came_back_with_ten_attributes_and_fails_takes_the_redrive_path() {
+    let setup = Setup::new().failing(1, busy());
+    assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), ["sqs-1"]);
+    assert!(setup.intermediate.sent().is_empty());
+}
+
+#[test]
+fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
+    let arrived = came_back(&Attributes::new());
+    let body = arrived.body.replace(r#""redrive_generation":2"#, r#""redrive_generation":100"#);
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { body, ..arrived }], 30);
+    assert_eq!(setup.handler.calls()[0].redrive_generation, 100, "as the re-sent message will say");
+}
+
+#[test]
+fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&ten_attributes()) }], 30);
+    let sent = setup.annotation.only();
+    let document = document(&sent.attributes, FAILURE);
+    assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
+    assert_eq!(document["new_generation"], true);
+    assert_eq!(document["folded_attributes"].as_object().unwrap().len(), 1);
+    assert_eq!(without_ours(&sent.attributes).len(), 9);
+}
+
+/// The annotator reads a body that breaks a data schema alone: its generation would begin anew each time.
+#[test]
+fn an_invalid_message_that_came_back_counts_on_from_what_its_final_record_told() {
+    let setup = Setup::new();
+    setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
+    let document = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(document["generation_before"], 2);
+}
+
+#[test]
+fn an_error_type_of_the_producers_own_is_kept() {
+    for name in ["ErrorType", "ErrorDetails", "DeadLetter"] {
+        let own = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
+        let setup = Setup::new().failing(1, busy());
+        setup.process(vec![ReceivedMessage { attributes: own.clone(), ..record(1, body(1)) }], 30);
+        assert_eq!(setup.handler.calls()[0].attributes, own);
+        let sent = setup.intermediate.only();
+        assert_eq!(sent.attributes[name], own[name]);
+        assert_eq!(document(&sent.attributes, FAILURE)["new_generation"], serde_json::Value::Null);
+    }
+}

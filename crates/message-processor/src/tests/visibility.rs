@@ -1,0 +1,225 @@
+//! The strategy `visibility`: a failed message stays on its queue.
+
+mod jittered;
+
+use redeliver_core::events::RetryScheduled;
+use redeliver_core::failure::FAILURE;
+use redeliver_core::limits::RetryDelay;
+use redeliver_core::message::Attribute;
+use redeliver_core::ports::{Queue as _, Receive};
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use serde_json::json;
+
+use super::*;
+
+const POLICY: &str =
+    r#"{"max_attempts":2,"backoff":{"kind":"schedule","delays_seconds":[40,600],"jitter":"none"}}"#;
+
+fn setup() -> Setup {
+    Setup { visibility: true, ..Setup::with_policy(POLICY) }
+}
+
+impl Setup {
+    /// Sends the n-th message to the source queue.
+    fn produce(&self, n: usize, attributes: Attributes) {
+        let content = Content { body: body(n), attributes, ..Content::default() };
+        let outgoing = redeliver_core::message::OutgoingMessage::new(content).unwrap();
+        let sent = async {
+            for batch in redeliver_core::packing::pack(&[outgoing]) {
+                for outcome in self.source.queue.send_batch(batch).await {
+                    outcome.unwrap();
+                }
+            }
+        };
+        self.world.clock.block_on(sent);
+    }
+
+    fn receive(&self) -> Vec<ReceivedMessage> {
+        let visibility = VisibilitySeconds::new(180);
+        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility };
+        self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
+    }
+
+    fn sleep(&self, seconds: u64) {
+        self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
+    }
+
+    /// Whole seconds until the queue gives the message again.
+    fn hidden_for(&self) -> (u64, ReceivedMessage) {
+        for seconds in 0.. {
+            if let Some(record) = self.receive().pop() {
+                return (seconds, record);
+            }
+            self.sleep(1);
+        }
+        unreachable!()
+    }
+}
+
+#[test]
+fn one_message_is_hidden_for_its_delays_and_then_given_up() {
+    let setup = setup().failing(1, busy());
+    setup.produce(1, producer_attributes());
+    let first = setup.receive();
+    assert_eq!(setup.process(first.clone(), 30), [first[0].sqs_message_id.clone()], "reported failed");
+    let (seconds, second) = setup.hidden_for();
+    assert_eq!((seconds, second.receive_count), (40, 2));
+    assert_eq!(setup.process(vec![second.clone()], 30), [second.sqs_message_id]);
+    let (seconds, third) = setup.hidden_for();
+    assert_eq!((seconds, third.receive_count), (600, 3));
+    assert!(setup.process(vec![third.clone()], 30).is_empty(), "the verdict is confirmed, and it is done");
+
+    let attempts: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
+    assert_eq!(attempts, [0, 1, 2]);
+    assert!(setup.intermediate.sent().is_empty());
+    let verdict = setup.annotation.only();
+    assert_eq!(verdict.body, body(1), "not one byte is changed");
+    assert_eq!(
+        document(&verdict.attributes, FAILURE),
+        json!({
+            "type": "Db.Busy",
+            "details": "come later",
+            "kind": "transient",
+            "failed_at": moment(640),
+            "source_message_id": third.sqs_message_id,
+            "source_queue_arn": setup.source.queue.arn(),
+            "first_sent_time": moment(0),
+            "verdict": "RETRY_ATTEMPT_EXCEEDED",
+            "stage": "message-processor",
+            "explanation": "Max retry attempts 2 exceeded",
+            "attempts": 2,
+        })
+    );
+    let mut attributes = verdict.attributes;
+    attributes.remove(FAILURE);
+    assert_eq!(attributes, producer_attributes());
+}
+
+#[test]
+fn a_hidden_message_is_told_with_its_error_and_delay() {
+    let setup = setup().failing(1, busy());
+    setup.produce(1, Attributes::new());
+    setup.process(setup.receive(), 30);
+    let scheduled = RetryScheduled {
+        message_id: id(1),
+        retry_attempt: 1,
+        spends_attempt: true,
+        delay_seconds: RetryDelay::new(40).unwrap(),
+        age_seconds: 0.0,
+        error_type: Some("Db.Busy".to_owned()),
+    };
+    assert_eq!(setup.world.seen.events(), [Event::RetryScheduled(scheduled)]);
+}
+
+#[test]
+fn success_and_failure_in_one_batch_are_each_their_own() {
+    let setup = setup().failing(2, busy()).failing(3, HandlerError::permanent("Gone", "for good"));
+    for n in 1..=3 {
+        setup.produce(n, Attributes::new());
+    }
+    let records = setup.receive();
+    let failing: Vec<_> = records
+        .iter()
+        .filter(|record| record.body == body(2))
+        .map(|record| record.sqs_message_id.clone())
+        .collect();
+    assert_eq!(setup.process(records, 30), failing);
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("NON_RETRYABLE_ERROR"), &json!(0)));
+}
+
+#[test]
+fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_timeout() {
+    let rule = |when, injection| FaultRule {
+        action: Action::ChangeMessageVisibilityBatch,
+        queue: None,
+        scope: Scope::Request,
+        when,
+        injection,
+    };
+    let fails = |when| {
+        let setup = setup().failing(1, busy());
+        setup.produce(1, Attributes::new());
+        let records = setup.receive();
+        let plan = FaultPlan::new(1).with(rule(when, Injection::Throttled));
+        setup.world.sqs.set_faults(plan);
+        assert_eq!(setup.process(records, 30).len(), 1);
+        setup
+    };
+    let once = fails(When::Numbers(vec![1, 2]));
+    let scheduled = |setup: &Setup| {
+        setup.world.seen.events().iter().any(|event| matches!(event, Event::RetryScheduled(_)))
+    };
+    assert!(scheduled(&once));
+    let always = fails(When::Chance(1.0));
+    assert!(!scheduled(&always));
+    let not_confirmed = always
+        .world
+        .seen
+        .events()
+        .into_iter()
+        .any(|event| matches!(event, Event::NotConfirmed(NotConfirmed { send: "visibility", .. })));
+    assert!(not_confirmed);
+    always.world.sqs.set_faults(FaultPlan::new(1));
+    let (_, again) = always.hidden_for();
+    assert_eq!(always.world.elapsed(), 180, "the visibility timeout of the receive");
+    assert_eq!(again.receive_count, 2);
+}
+
+#[test]
+fn a_verdict_that_is_not_confirmed_leaves_the_message_on_its_queue() {
+    let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
+    setup.produce(1, Attributes::new());
+    let records = setup.receive();
+    let id = records[0].sqs_message_id.clone();
+    setup.world.fail_sends(&setup.annotation, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    assert_eq!(setup.process(records, 30), [id]);
+}
+
+#[test]
+fn a_verdict_folds_where_there_are_ten_attributes() {
+    let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
+    setup.produce(1, ten_attributes());
+    assert!(setup.process(setup.receive(), 30).is_empty());
+    let verdict = setup.annotation.only();
+    assert_eq!(verdict.attributes.len(), 10);
+    let failure = document(&verdict.attributes, FAILURE);
+    assert_eq!(failure["folded_attributes"].as_object().unwrap().len(), 1);
+    let (producer, _) = producers_attributes(verdict.attributes);
+    assert_eq!(producer, ten_attributes(), "and nothing is lost");
+    assert!(producer.values().all(|attribute| *attribute != Attribute::string("")));
+}
+
+#[test]
+fn a_message_whose_last_call_nobody_answered_for_is_given_up_without_another_one() {
+    let setup = setup();
+    setup.produce(1, Attributes::new());
+    let mut record = setup.receive().remove(0);
+    record.receive_count = 4; // two retries are three receives
+    assert!(setup.process(vec![record], 30).is_empty());
+    assert!(setup.handler.calls().is_empty());
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"], &verdict["attempts"]),
+        (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!("Redrive"), &json!(3))
+    );
+}
+
+#[test]
+fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_record_told() {
+    let setup = setup();
+    let record = json!({
+        "stage": "message-processor",
+        "cause": { "type": "Redrive", "message": "m" },
+        "redrive_generation": 2,
+        "dead_lettered_at": moment(-7000),
+        "sqs_message_id": "sqs-0",
+        "fingerprint": "0123456789abcdef",
+    });
+    setup.produce(1, Attributes::from([("DeadLetter".to_owned(), Attribute::string(record.to_string()))]));
+    let mut record = setup.receive().remove(0);
+    record.receive_count = 4; // two retries are three receives
+    assert!(setup.process(vec![record], 30).is_empty());
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!((&verdict["new_generation"], &verdict["generation_before"]), (&json!(true), &json!(2)));
+}

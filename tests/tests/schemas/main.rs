@@ -1,0 +1,293 @@
+//! The published schemas: they compile, they tell the examples apart, and what the code writes is valid by them.
+//!
+//! Validated here with every schema at hand, as a reader of the final DLQ would, not through the core's own reading.
+
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+mod wire;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use jsonschema::{Registry, Validator};
+use redeliver_core::annotation::{Annotation, Cause, DEAD_LETTER_SCHEMA, DeadLetter, annotate};
+use redeliver_core::arrival::Arrival;
+use redeliver_core::decision::{Decision, Failed, decide};
+use redeliver_core::failure::{
+    CameBack, Case, Delivery, Document, FAILURE_SCHEMA, Failure, HandOff, Hop, Stage, Verdict,
+};
+use redeliver_core::handler::{ErrorType, HandlerError};
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
+use redeliver_core::metadata::parse_rfc3339;
+use redeliver_core::policy::{POLICY_SCHEMA, Policy};
+use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::{MESSAGE_SCHEMA, MessageSchema};
+use serde::Deserialize;
+use serde_json::Value;
+
+const SCHEMAS: [(&str, &str); 4] = [
+    ("message", MESSAGE_SCHEMA),
+    ("retry-policy", POLICY_SCHEMA),
+    ("failure", FAILURE_SCHEMA),
+    ("dead-letter", DEAD_LETTER_SCHEMA),
+];
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// What is read of these attributes.
+fn opened(attributes: Attributes) -> Option<Document> {
+    let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
+    let record = ReceivedMessage {
+        sqs_message_id: "m".to_owned(),
+        receipt_handle: "r".to_owned(),
+        body: "{}".to_owned(),
+        attributes,
+        sent_at: moment,
+        first_received_at: None,
+        receive_count: 1,
+        message_group_id: None,
+        trace_header: None,
+        redriven_from: None,
+        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
+    };
+    Arrival::open(record, moment).1
+}
+
+/// A validator that checks formats and knows the other schemas by their `$id`.
+fn validator(name: &str) -> Validator {
+    let mut registry = Registry::new();
+    for (_, text) in SCHEMAS {
+        let schema = json(text);
+        let id = schema["$id"].as_str().unwrap().to_owned();
+        registry = registry.add(id, schema).unwrap();
+    }
+    let registry = registry.prepare().unwrap();
+    let (_, text) = SCHEMAS.into_iter().find(|(schema, _)| *schema == name).unwrap();
+    jsonschema::draft202012::options()
+        .should_validate_formats(true)
+        .with_registry(&registry)
+        .build(&json(text))
+        .unwrap()
+}
+
+fn assert_valid(schema: &str, text: &str) {
+    let instance = json(text);
+    let errors: Vec<_> = validator(schema)
+        .iter_errors(&instance)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{schema} refuses {text}: {errors:?}");
+}
+
+/// The schema that an example is for: its file name begins with the schema's.
+fn schema_of(example: &str) -> &'static str {
+    let schema = SCHEMAS.into_iter().find(|(schema, _)| example.starts_with(&format!("{schema}-")));
+    schema.unwrap_or_else(|| panic!("no schema's name begins {example}")).0
+}
+
+/// Examples by file name without its ending.
+fn examples(folder: &str) -> BTreeMap<String, String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, fs::read_to_string(path).unwrap())
+        })
+        .filter(|(name, _)| name != "expected")
+        .collect()
+}
+
+#[test]
+fn every_schema_is_a_valid_2020_12_schema_and_compiles() {
+    for (name, text) in SCHEMAS {
+        let schema = json(text);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert_eq!(schema["$id"], format!("urn:redeliver:schema:{name}"));
+        jsonschema::draft202012::meta::validate(&schema).unwrap();
+        validator(name);
+    }
+}
+
+#[test]
+fn every_schema_has_examples_of_both_kinds() {
+    for folder in ["valid", "invalid"] {
+        let examples = examples(folder);
+        for (schema, _) in SCHEMAS {
+            assert!(examples.keys().any(|example| schema_of(example) == schema), "{folder} {schema}");
+        }
+    }
+}
+
+#[test]
+fn valid_examples_are_valid_and_the_code_reads_them() {
+    for (name, text) in examples("valid") {
+        let schema = schema_of(&name);
+        assert_valid(schema, &text);
+        let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(&text))]);
+        let attribute = &attributes["Failure"];
+        let read = match schema {
+            "message" => MessageSchema::default().parse(&text).is_ok(),
+            "retry-policy" => Policy::from_json(&text).is_ok(),
+            "failure" => opened(attributes).is_some(),
+            _ => DeadLetter::from_attribute(attribute).is_some(),
+        };
+        assert!(read, "the code does not read {name}");
+    }
+}
+
+/// What `expected.json` says of an invalid example.
+#[derive(Debug, PartialEq, Deserialize)]
+struct Expected {
+    /// JSON Pointer of the culprit.
+    pointer: String,
+    /// The rule that it breaks.
+    keyword: String,
+}
+
+#[test]
+fn invalid_examples_break_the_rule_they_are_named_after() {
+    let expected =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples/invalid/expected.json");
+    let mut expected: BTreeMap<String, Expected> =
+        serde_json::from_str(&fs::read_to_string(expected).unwrap()).unwrap();
+    for (name, text) in examples("invalid") {
+        let schema = schema_of(&name);
+        let instance = json(&text);
+        let found: Vec<_> = validator(schema)
+            .iter_errors(&instance)
+            .map(|error| Expected {
+                pointer: error.instance_path().to_string(),
+                keyword: error.kind().keyword().to_owned(),
+            })
+            .collect();
+        let expected = expected.remove(&name).unwrap_or_else(|| panic!("expected.json does not know {name}"));
+        assert_eq!(found, [expected], "{name}");
+        let read = match schema {
+            "message" => MessageSchema::default().parse(&text).is_ok(),
+            "retry-policy" => Policy::from_json(&text).is_ok(),
+            _ => false, // `Failure` and `DeadLetter` are read leniently: what is known is better than nothing
+        };
+        assert!(!read, "the code accepts {name}");
+    }
+    assert!(expected.is_empty(), "expected.json knows more than there is: {expected:?}");
+}
+
+#[test]
+fn the_documented_defaults_are_the_codes() {
+    let schema = json(POLICY_SCHEMA);
+    let default = |member: &str| schema["properties"][member]["default"].clone();
+    let written = serde_json::json!({"max_attempts": default("max_attempts"), "backoff": default("backoff")});
+    assert_eq!(Policy::from_json(&written.to_string()).unwrap(), Policy::default());
+}
+
+/// Texts that a target may answer.
+fn texts() -> [String; 4] {
+    [String::new(), "HTTP 503".to_owned(), "\0\u{FFFE}😀\"\\\n".to_owned(), "é😀".repeat(5000)]
+}
+
+fn hand_offs() -> Vec<HandOff> {
+    let delivery = Delivery {
+        failed_at: parse_rfc3339("2026-07-25T17:20:05Z").unwrap(),
+        source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
+        source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
+        sent_at: parse_rfc3339("2026-07-25T17:20:00Z").unwrap(),
+        came_back: Some(CameBack { generation_before: Some(3) }),
+    };
+    let errors = texts().into_iter().flat_map(|text| {
+        let of = |text: &str| HandlerError::transient(ErrorType::FromTarget(text.to_owned()), text);
+        [
+            of(&text),
+            of(&text).retry_after(std::time::Duration::MAX),
+            HandlerError::permanent("Permanent", &text),
+            HandlerError::snooze("Snooze", &text, std::time::Duration::ZERO),
+        ]
+    });
+    let not_started = HandOff::not_started(delivery.clone());
+    errors.map(|error| HandOff::of_handler(&error, delivery.clone())).chain([not_started]).collect()
+}
+
+/// Ten attributes, of which some must be folded.
+fn ten_attributes() -> Attributes {
+    let binary = |index: u8| Attribute {
+        data_type: "Binary.x".to_owned(),
+        value: AttributeValue::Binary(vec![index]),
+    };
+    let mut attributes: Attributes = (0..5).map(|index| (format!("b{index}"), binary(index))).collect();
+    attributes.extend((0..5).map(|index| (format!("t{index}"), Attribute::string("\"é\""))));
+    attributes
+}
+
+#[test]
+fn every_failure_that_the_code_writes_is_valid() {
+    for hand_off in hand_offs() {
+        let handed_off = hand_off.attached(&Attributes::new(), 100).unwrap();
+        assert_valid("failure", handed_off["Failure"].text().unwrap());
+        let hop = Hop { due_at: hand_off.delivery.failed_at, hand_off: hand_off.clone() };
+        let hop = hop.attached_or_folded(&ten_attributes(), 100).unwrap();
+        assert_valid("failure", hop["Failure"].text().unwrap());
+        for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
+            for reason in DeadLetterReason::ALL {
+                let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
+                let case = Case { stage: stage.into(), explanation: texts()[3].clone(), failure };
+                let verdict = Verdict { code: reason.into(), case: Some(case) };
+                let given_up = verdict.attached_at_any_price(&ten_attributes(), 100);
+                assert_valid("failure", given_up["Failure"].text().unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_dead_letter_that_the_code_writes_is_valid() {
+    for text in texts() {
+        for (stage, known) in [(Stage::FailedMessageProcessor, true), (Stage::FinalDlqAnnotator, false)] {
+            let annotation = Annotation {
+                reason: DeadLetterReason::NonRetryableError.into(),
+                details: text.clone(),
+                record: DeadLetter {
+                    stage: stage.into(),
+                    cause: Cause { error_type: text.clone(), message: text.clone(), unverified: !known },
+                    attempts: known.then_some(1000),
+                    redrive_generation: known.then_some(100),
+                    first_sent_time: known.then(|| "2026-07-25T17:20:00.000000Z".to_owned()),
+                    dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+                    source_queue_arn: known
+                        .then(|| "arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
+                    sqs_message_id: "m".to_owned(),
+                    fingerprint: redeliver_core::annotation::fingerprint("R", &text, &text),
+                    folded_attributes: Default::default(),
+                },
+            };
+            for producer in [Attributes::new(), ten_attributes()] {
+                let record = annotate(&producer, 100, &annotation);
+                assert_valid("dead-letter", record["DeadLetter"].text().unwrap());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_body_that_the_code_sends_again_is_a_valid_message() {
+    let policy = Policy::from_json(r#"{"max_attempts":1000}"#).unwrap();
+    let schema = MessageSchema::default();
+    let now = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
+    for (name, first) in examples("valid").into_iter().filter(|(name, _)| schema_of(name) == "message") {
+        let mut body = first;
+        for (number, mut hand_off) in hand_offs().into_iter().cycle().take(40).enumerate() {
+            hand_off.delivery.came_back = hand_off.delivery.came_back.filter(|_| number == 0);
+            let envelope = schema.parse(&body).unwrap();
+            let failed =
+                Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+            if let Decision::Resend(resend) = decide(&policy, failed, None, now) {
+                assert_valid("message", &resend.body);
+                body = resend.body;
+            }
+        }
+        let metadata = schema.parse(&body).unwrap().metadata;
+        assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (20, 5), "{name}");
+    }
+}

@@ -1,0 +1,266 @@
+//! `schemas/wire/0.1`: the documents as version 0.1 writes them. This version writes the same, and every version reads them.
+
+use redeliver_core::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
+use redeliver_core::failure::{
+    CameBack, Case, Delivery, Document, FAILURE, Failure, HandOff, Hop, Kind, LastError, Stage, Verdict,
+};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::{Attribute, Attributes, Timestamp};
+use redeliver_core::metadata::{Metadata, PastFailure};
+use redeliver_core::tolerant::Unknown;
+
+use super::*;
+
+/// What a document says.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    Failure(Document),
+    DeadLetter(Box<DeadLetter>),
+    Body(Box<Metadata>),
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire/0.1")
+}
+
+fn at(seconds: i64) -> Timestamp {
+    parse_rfc3339("2026-07-25T17:20:00Z").unwrap() + chrono::TimeDelta::seconds(seconds)
+}
+
+fn delivery(came_back: Option<CameBack>) -> Delivery {
+    Delivery {
+        failed_at: at(5),
+        source_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
+        source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
+        sent_at: at(0),
+        came_back,
+    }
+}
+
+fn busy() -> HandlerError {
+    HandlerError::transient("HttpStatus.503", "HTTP 503: \"busy\", é")
+}
+
+fn hand_offs() -> Vec<(&'static str, HandOff)> {
+    let of = |error: HandlerError| HandOff::of_handler(&error, delivery(None));
+    let minute = std::time::Duration::from_secs(60);
+    let told = Some(CameBack { generation_before: Some(2) });
+    vec![
+        ("hand-off-transient", of(busy())),
+        ("hand-off-transient-after", of(busy().retry_after(minute))),
+        ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
+        ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
+        ("hand-off-not-started", HandOff::not_started(delivery(None))),
+        ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
+    ]
+}
+
+fn verdict(reason: DeadLetterReason, stage: Stage, failure: Failure) -> Verdict {
+    let explanation = "why this one is given up".to_owned();
+    Verdict { code: reason.into(), case: Some(Case { stage: stage.into(), explanation, failure }) }
+}
+
+fn verdicts() -> Vec<(String, Verdict)> {
+    let last = || Failure::from(HandOff::of_handler(&busy(), delivery(None)));
+    let mut all: Vec<_> = DeadLetterReason::ALL
+        .into_iter()
+        .map(|reason| {
+            let name = reason.as_str().to_lowercase().replace('_', "-");
+            (format!("verdict-{name}"), verdict(reason, Stage::FailedMessageProcessor, last()))
+        })
+        .collect();
+    let schema = DeadLetterReason::InvalidMessageSchema;
+    let found = Failure {
+        error: LastError { error_type: schema.as_str().to_owned(), details: "/data: is missing".to_owned() },
+        answer: None,
+        delivery: delivery(None),
+        attempts: None,
+        unknown: Unknown::default(),
+    };
+    let counted = Failure { attempts: Some(3), ..last() };
+    let exceeded = DeadLetterReason::RetryAttemptExceeded;
+    all.extend([
+        ("verdict-of-the-message-processor".to_owned(), verdict(schema, Stage::MessageProcessor, found)),
+        ("verdict-of-an-invocation".to_owned(), verdict(exceeded, Stage::AsyncRetryHandler, counted)),
+        ("verdict-only-its-code".to_owned(), Verdict::bare(DeadLetterReason::MessageTooLarge)),
+    ]);
+    all
+}
+
+fn dead_letter(known: bool) -> DeadLetter {
+    DeadLetter {
+        stage: if known { Stage::FailedMessageProcessor } else { Stage::FinalDlqAnnotator }.into(),
+        cause: Cause {
+            error_type: "HttpStatus.503".to_owned(),
+            message: "HTTP 503: \"busy\", é".to_owned(),
+            unverified: !known,
+        },
+        attempts: known.then_some(5),
+        redrive_generation: known.then_some(1),
+        first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned()),
+        dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
+        source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
+        sqs_message_id: "5fea7756-0ea4-451a-a703-a558b933e274".to_owned(),
+        fingerprint: "0123456789abcdef".to_owned(),
+        folded_attributes: Default::default(),
+    }
+}
+
+/// A body after three failures of an earlier generation and one snooze of this one, which began again at 0.
+fn body() -> (String, Metadata) {
+    let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
+    let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let policy = Policy::from_json(policy).unwrap();
+    let [(_, transient), (_, after), _, (_, snooze), _, (_, again)] = hand_offs().try_into().unwrap();
+    let mut body = first.to_owned();
+    let mut now = at(10);
+    for hand_off in [again, transient, after, snooze] {
+        let schema = MessageSchema::default();
+        let envelope = schema.parse(&body).unwrap();
+        let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+        let Decision::Resend(resend) = decide(&policy, failed, None, now) else { panic!("it is sent again") };
+        now += chrono::TimeDelta::seconds(100);
+        body = resend.body;
+    }
+    let past = |attempt, details: &str, name: &str| PastFailure::new(attempt, at(5), name, details);
+    let busy = |attempt| past(attempt, "HTTP 503: \"busy\", é", "HttpStatus.503");
+    let metadata = Metadata {
+        message_id: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".parse().unwrap(),
+        message_id_text: "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned(),
+        retry_attempt: 3,
+        first_sent_time: Some(at(0)),
+        retry_history: vec![busy(0), busy(1), busy(2), past(3, "", "Later")],
+        snooze_count: 1,
+        redrive_generation: Some(3),
+        expires_at: None,
+        max_attempts: None,
+    };
+    (body, metadata)
+}
+
+fn text(attributes: &Attributes, name: &str) -> String {
+    attributes[name].text().unwrap().to_owned()
+}
+
+/// Name, text, and what it says.
+fn documents() -> Vec<(String, String, Meaning)> {
+    let (none, ten) = (Attributes::new(), ten_attributes());
+    let mut all = Vec::new();
+    for (name, hand_off) in hand_offs() {
+        let written = text(&hand_off.attached(&none, 100).unwrap(), FAILURE);
+        all.push((name.to_owned(), written, Meaning::Failure(Document::HandOff(hand_off))));
+    }
+    let (_, hand_off) = hand_offs().remove(0);
+    let hop = Hop { hand_off, due_at: at(7205) };
+    for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
+        let written = text(&hop.attached_or_folded(producer, 100).unwrap(), FAILURE);
+        all.push((name.to_owned(), written, Meaning::Failure(Document::Hop(hop.clone()))));
+    }
+    for (name, verdict) in verdicts() {
+        let written = text(&verdict.attached_at_any_price(&none, 100), FAILURE);
+        all.push((name, written, Meaning::Failure(Document::Verdict(verdict))));
+    }
+    let (_, verdict) = verdicts().remove(0);
+    let folded = text(&verdict.attached_at_any_price(&ten, 100), FAILURE);
+    let name = "verdict-with-folded-attributes".to_owned();
+    all.push((name, folded, Meaning::Failure(Document::Verdict(verdict))));
+    for (name, known, producer) in [
+        ("dead-letter", true, &none),
+        ("dead-letter-unverified", false, &none),
+        ("dead-letter-with-folded-attributes", true, &ten),
+    ] {
+        let reason = DeadLetterReason::RetryAttemptExceeded.into();
+        let annotation = Annotation { reason, details: String::new(), record: dead_letter(known) };
+        let attributes = annotate(producer, 100, &annotation);
+        let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
+        let folded = record.folded_attributes;
+        assert_eq!(folded.is_empty(), producer.is_empty());
+        let record = DeadLetter { folded_attributes: folded, ..dead_letter(known) };
+        all.push((name.to_owned(), text(&attributes, DEAD_LETTER), Meaning::DeadLetter(Box::new(record))));
+    }
+    let (body, metadata) = body();
+    all.push(("body-after-three-retries-and-a-snooze".to_owned(), body, Meaning::Body(Box::new(metadata))));
+    all
+}
+
+fn files() -> BTreeMap<String, String> {
+    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let named = files.map(|path| {
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        (name, fs::read_to_string(path).unwrap().trim_end_matches('\n').to_owned())
+    });
+    named.collect()
+}
+
+/// `cargo test --workspace --test schemas -- --ignored`, for a version that is not released yet.
+#[test]
+#[ignore = "writes the documents instead of comparing them"]
+fn write_the_documents() {
+    fs::create_dir_all(folder()).unwrap();
+    for (name, text, _) in documents() {
+        fs::write(folder().join(format!("{name}.json")), text + "\n").unwrap();
+    }
+}
+
+#[test]
+fn this_version_writes_the_documents_byte_for_byte() {
+    let written: BTreeMap<_, _> = documents().into_iter().map(|(name, text, _)| (name, text)).collect();
+    let (files, written_names): (Vec<_>, Vec<_>) = (files().into_keys().collect(), written.keys().collect());
+    assert_eq!(files.iter().collect::<Vec<_>>(), written_names);
+    for (name, text) in self::files() {
+        assert_eq!(text, written[&name], "{name}");
+    }
+}
+
+#[test]
+fn every_document_is_valid_and_says_what_it_said() {
+    let files = files();
+    for (name, _, meaning) in documents() {
+        let text = &files[&name];
+        let attributes =
+            |attribute: &str| Attributes::from([(attribute.to_owned(), Attribute::string(text))]);
+        let (schema, read) = match &meaning {
+            Meaning::Failure(_) => ("failure", Meaning::Failure(opened(attributes(FAILURE)).unwrap())),
+            Meaning::DeadLetter(_) => {
+                let record = DeadLetter::from_attribute(&Attribute::string(text)).unwrap();
+                ("dead-letter", Meaning::DeadLetter(Box::new(record)))
+            }
+            Meaning::Body(_) => {
+                let metadata = MessageSchema::default().parse(text).unwrap().metadata;
+                ("message", Meaning::Body(Box::new(metadata)))
+            }
+        };
+        assert_valid(schema, text);
+        assert_eq!(read, meaning, "{name}");
+    }
+}
+
+/// A member that no version knows yet, in each of the documents.
+#[test]
+fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
+    for (name, text) in files() {
+        let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
+        let failure = |text: &str| {
+            let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
+            opened(attributes)
+                .and_then(Document::into_hand_off)
+                .map(|(hand_off, due_at)| (hand_off.error, hand_off.answer, hand_off.delivery, due_at))
+        };
+        let dead_letter = |text: &str| DeadLetter::from_attribute(&Attribute::string(text));
+        let metadata =
+            |text: &str| MessageSchema::default().parse(text).ok().map(|envelope| envelope.metadata);
+        assert_eq!(failure(&more), failure(&text), "{name}");
+        assert_eq!(dead_letter(&more), dead_letter(&text), "{name}");
+        assert_eq!(metadata(&more), metadata(&text), "{name}");
+    }
+}
+
+#[test]
+fn a_kind_of_a_later_version_is_one_to_try_again() {
+    for (_, text) in files().into_iter().filter(|(name, _)| name.starts_with("hand-off-permanent")) {
+        let later = text.replace(r#""kind":"permanent""#, r#""kind":"held""#);
+        let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
+        let Some(Document::HandOff(hand_off)) = opened(attributes) else { panic!("a hand-off") };
+        assert_eq!((hand_off.answer.kind(), hand_off.answer.kind.as_str()), (Kind::Transient, "held"));
+    }
+}
