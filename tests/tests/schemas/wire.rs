@@ -14,7 +14,7 @@ use super::*;
 /// What a document says.
 #[derive(Debug, PartialEq)]
 enum Meaning {
-    Failure(Document),
+    Failure(Box<Document>),
     DeadLetter(Box<DeadLetter>),
     Body(Box<Metadata>),
 }
@@ -148,22 +148,22 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let mut all = Vec::new();
     for (name, hand_off) in hand_offs() {
         let written = text(&hand_off.attached(&none, 100).unwrap(), FAILURE);
-        all.push((name.to_owned(), written, Meaning::Failure(Document::HandOff(hand_off))));
+        all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::HandOff(hand_off)))));
     }
     let (_, hand_off) = hand_offs().remove(0);
     let hop = Hop { hand_off, due_at: at(7205) };
     for (name, producer) in [("hop", &none), ("hop-with-folded-attributes", &ten)] {
         let written = text(&hop.attached_or_folded(producer, 100).unwrap(), FAILURE);
-        all.push((name.to_owned(), written, Meaning::Failure(Document::Hop(hop.clone()))));
+        all.push((name.to_owned(), written, Meaning::Failure(Box::new(Document::Hop(hop.clone())))));
     }
     for (name, verdict) in verdicts() {
         let written = text(&verdict.attached_at_any_price(&none, 100), FAILURE);
-        all.push((name, written, Meaning::Failure(Document::Verdict(verdict))));
+        all.push((name, written, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     }
     let (_, verdict) = verdicts().remove(0);
     let folded = text(&verdict.attached_at_any_price(&ten, 100), FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
-    all.push((name, folded, Meaning::Failure(Document::Verdict(verdict))));
+    all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
     for (name, known, producer) in [
         ("dead-letter", true, &none),
         ("dead-letter-unverified", false, &none),
@@ -220,7 +220,9 @@ fn every_document_is_valid_and_says_what_it_said() {
         let attributes =
             |attribute: &str| Attributes::from([(attribute.to_owned(), Attribute::string(text))]);
         let (schema, read) = match &meaning {
-            Meaning::Failure(_) => ("failure", Meaning::Failure(opened(attributes(FAILURE)).unwrap())),
+            Meaning::Failure(_) => {
+                ("failure", Meaning::Failure(Box::new(opened(attributes(FAILURE)).unwrap())))
+            }
             Meaning::DeadLetter(_) => {
                 let record = DeadLetter::from_attribute(&Attribute::string(text)).unwrap();
                 ("dead-letter", Meaning::DeadLetter(Box::new(record)))

@@ -20,7 +20,7 @@ pub(super) fn check(bytes: &[u8]) {
         let Some((hand_off, _)) = Document::Verdict(verdict.clone()).into_hand_off() else { return };
         check_hand_off(&sent, &hand_off);
         check_verdict(&sent, &verdict);
-        check_hop(&sent, Hop { hand_off, due_at: moment() });
+        check_hop(&sent, &Hop { hand_off, due_at: moment() });
     }
 }
 
@@ -55,7 +55,7 @@ fn check_hand_off(sent: &Sent, hand_off: &HandOff) {
     assert_eq!(producers_attributes(attributes).0, producers_attributes(sent.attributes.clone()).0);
 }
 
-fn check_hop(sent: &Sent, hop: Hop) {
+fn check_hop(sent: &Sent, hop: &Hop) {
     if let Some(attributes) = hop.attached_or_folded(&sent.attributes, sent.body_bytes) {
         let Document::Hop(again) = check_written(sent, &attributes) else { panic!("{attributes:?}") };
         assert_eq!((again.due_at, &again.hand_off.delivery), (hop.due_at, &hop.hand_off.delivery));
