@@ -106,7 +106,7 @@ fn items(node: &Node) -> &[Node] {
     if let Kind::Array(items) = &node.kind { items } else { &[] }
 }
 
-/// At most five entries of exactly four members.
+/// At most five entries, of four members each, and of what a later version has to say.
 fn is_history(node: &Node) -> bool {
     const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
     let length = |entry: &Node, name: &str| {
@@ -116,8 +116,7 @@ fn is_history(node: &Node) -> bool {
         && items(node).len() <= 5
         && items(node).iter().all(|entry| {
             let members = entry.members().unwrap_or_default();
-            members.iter().all(|member| NAMES.iter().any(|name| member.is(name)))
-                && NAMES.iter().all(|name| members.iter().any(|member| member.is(name)))
+            NAMES.iter().all(|name| members.iter().any(|member| member.is(name)))
                 && length(entry, "error_type").is_some_and(|length| length <= 128)
                 && length(entry, "error_details").is_some_and(|length| length <= 256)
         })
