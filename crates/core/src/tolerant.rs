@@ -61,6 +61,11 @@ impl Serialize for Unknown {
     }
 }
 
+/// A text that is only looked at: copied where it has an escape, and not else.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+
 /// Words of which a later version may know more.
 pub trait Vocabulary: Copy + 'static {
     /// All that this version knows.
@@ -127,7 +132,7 @@ impl<T: Vocabulary> Serialize for Word<T> {
 
 impl<'de, T: Vocabulary> Deserialize<'de> for Word<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
+        let Borrowed(text) = Borrowed::deserialize(deserializer)?;
         Self::read(&text).ok_or_else(|| serde::de::Error::custom("a word that no version writes"))
     }
 }

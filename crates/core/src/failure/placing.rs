@@ -45,21 +45,21 @@ impl Verdict {
     /// The same for what must not fail: where nothing fits only the code is kept, and at last nothing.
     #[must_use]
     pub fn attached_at_any_price(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
-        let bare = || Wire { verdict: Some(self.code.as_str().into()), ..Wire::default() };
+        let bare = || Wire { verdict: Some(self.code.clone()), ..Wire::default() };
         folded(self.wire(), producer, body_bytes)
             .or_else(|| folded(bare(), producer, body_bytes))
             .unwrap_or_else(|| producer.clone())
     }
 
     fn wire(&self) -> Wire<'_> {
-        let verdict = Some(self.code.as_str().into());
+        let verdict = Some(self.code.clone());
         let Some(Case { stage, explanation, failure }) = &self.case else {
             return Wire { verdict, ..Wire::default() };
         };
         let Failure { error, answer, delivery, attempts, unknown } = failure;
         Wire {
             verdict,
-            stage: Some(stage.as_str().into()),
+            stage: Some(stage.clone()),
             explanation: said(explanation),
             attempts: *attempts,
             ..wire(error, answer.as_ref(), delivery, unknown)
@@ -77,7 +77,7 @@ fn wire<'a>(
     Wire {
         error_type: said(error_type),
         details: said(details),
-        kind: answer.map(|answer| answer.kind.as_str().into()),
+        kind: answer.map(|answer| answer.kind.clone()),
         retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
         failed_at: Some(Time(Some(*failed_at))),
         source_message_id: Some(source_message_id.into()),

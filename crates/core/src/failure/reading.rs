@@ -6,36 +6,27 @@ use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Verdict};
 use crate::folding::FoldedAttributes;
 use crate::message::{Attribute, Receipt, Timestamp};
-use crate::reason::Code;
-use crate::tolerant::{Vocabulary, Word};
 
 /// One of our documents, not yet a [`Document`].
-pub(crate) struct Read {
-    wire: Wire<'static>,
-    verdict: Option<Code>,
-}
+pub(crate) struct Read(Wire<'static>);
 
 impl Read {
     /// `None` where it is none of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
-        let mut wire = Wire::read(attribute.text()?)?;
-        let verdict = match wire.verdict.take() {
-            Some(code) => Some(Code::read(&code)?),
-            None => None,
-        };
-        Some(Self { wire, verdict })
+        Wire::read(attribute.text()?).map(Self)
     }
 
     /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has made up.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
-        let folds = self.verdict.is_some() || self.wire.due_at.is_some();
-        let folded = self.wire.folded_attributes.take().filter(|_| folds);
+        let Self(wire) = self;
+        let folds = wire.verdict.is_some() || wire.due_at.is_some();
+        let folded = wire.folded_attributes.take().filter(|_| folds);
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
     pub(crate) fn document(self, receipt: &Receipt, now: Timestamp) -> Document {
-        let Self { wire, verdict } = self;
-        match (verdict, moment(wire.due_at)) {
+        let Self(mut wire) = self;
+        match (wire.verdict.take(), moment(wire.due_at)) {
             (Some(code), _) => Document::Verdict(Verdict { code, case: wire.case(receipt, now) }),
             (None, Some(due_at)) => Document::Hop(Hop { hand_off: wire.hand_off(receipt, now), due_at }),
             (None, None) => Document::HandOff(wire.hand_off(receipt, now)),
@@ -51,7 +42,7 @@ impl Wire<'static> {
 
     /// `None` where only the code had room.
     fn case(mut self, receipt: &Receipt, now: Timestamp) -> Option<Case> {
-        let stage = word(self.stage.take())?;
+        let stage = self.stage.take()?;
         let explanation = owned(self.explanation.take());
         Some(Case { stage, explanation, failure: self.failure(receipt, now) })
     }
@@ -60,7 +51,7 @@ impl Wire<'static> {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
             error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
-            answer: word(self.kind).map(|kind| Answer { kind, retry_after_seconds }),
+            answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
                 failed_at: moment(self.failed_at).unwrap_or(now),
                 source_message_id: text_or(self.source_message_id, &receipt.sqs_message_id),
@@ -85,8 +76,4 @@ fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {
 
 fn moment(time: Option<Time>) -> Option<Timestamp> {
     time.and_then(|Time(moment)| moment)
-}
-
-fn word<T: Vocabulary>(text: Option<Cow<'static, str>>) -> Option<Word<T>> {
-    text.and_then(|text| Word::read(&text))
 }

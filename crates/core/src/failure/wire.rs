@@ -6,11 +6,13 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde::{Serialize, Serializer};
 
+use super::{Kind, Stage};
 use crate::folding::FoldedAttributes;
 use crate::limits::first_illegal;
 use crate::message::Timestamp;
 use crate::metadata::{parse_rfc3339, rfc3339};
-use crate::tolerant::Unknown;
+use crate::reason::Code;
+use crate::tolerant::{Borrowed, Unknown, Word};
 
 /// What is absent is not written.
 #[derive(Clone, Default, Serialize)]
@@ -20,7 +22,7 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) details: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) kind: Option<Cow<'a, str>>,
+    pub(super) kind: Option<Word<Kind>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,9 +42,9 @@ pub(super) struct Wire<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) verdict: Option<Cow<'a, str>>,
+    pub(super) verdict: Option<Code>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) stage: Option<Cow<'a, str>>,
+    pub(super) stage: Option<Word<Stage>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,7 +83,7 @@ impl Serialize for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Cow::<str>::deserialize(deserializer)?;
+        let Borrowed(text) = Borrowed::deserialize(deserializer)?;
         match first_illegal(&text) {
             None => Ok(Self(parse_rfc3339(&text))),
             Some(_) => Err(D::Error::custom("a character that SQS refuses")),
@@ -106,7 +108,7 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut wire = Wire::default();
-        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+        while let Some(Borrowed(name)) = map.next_key()? {
             match &*name {
                 "type" => once(&mut wire.error_type, &mut map)?,
                 "details" => once(&mut wire.details, &mut map)?,
