@@ -2,9 +2,6 @@
 //! processed or in the final DLQ.
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
-#[path = "../support/functions.rs"]
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending, poll_fn};
 use std::num::NonZeroUsize;
@@ -29,7 +26,7 @@ use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, Strategy};
-use support::*;
+use redeliver_testing::functions::*;
 
 const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
 

@@ -1,6 +1,3 @@
-#[path = "../../../tests/support/functions.rs"]
-mod support;
-
 mod annotations;
 mod hops;
 mod invoked;
@@ -18,7 +15,7 @@ use redeliver_embedded::VirtualClock;
 use serde_json::Value;
 
 use super::*;
-use support::*;
+use redeliver_testing::functions::*;
 
 const ORDERS: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
 const RETRY_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:retry";

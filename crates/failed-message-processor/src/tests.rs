@@ -1,6 +1,3 @@
-#[path = "../../../tests/support/functions.rs"]
-mod support;
-
 mod events;
 mod failing_sends;
 mod generations;
@@ -24,7 +21,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::*;
-use support::*;
+use redeliver_testing::functions::*;
 
 /// A failed-message processor with its queues.
 struct Setup {

@@ -1,6 +1,3 @@
-#[path = "../../../tests/support/functions.rs"]
-mod support;
-
 mod attributes;
 mod failing_sends;
 mod later_version;
@@ -15,7 +12,7 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 use serde_json::{Value, json};
 
 use super::*;
-use support::*;
+use redeliver_testing::functions::*;
 
 const ANNOTATION_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:annotation";
 

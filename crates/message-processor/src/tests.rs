@@ -1,6 +1,3 @@
-#[path = "../../../tests/support/functions.rs"]
-mod support;
-
 mod came_back;
 mod deadline;
 mod events;
@@ -24,7 +21,7 @@ use redeliver_core::message::{Attributes, Content};
 use redeliver_embedded::VirtualClock;
 
 use super::*;
-use support::*;
+use redeliver_testing::functions::*;
 
 /// A message processor with its queues.
 struct Setup {

@@ -34,7 +34,6 @@ pub trait Alteration: Send + Sync {
     }
 }
 
-/// The queue.
 pub struct Altered<A>(pub A);
 
 impl<A: Alteration> QueueSender for Altered<A> {

@@ -1,8 +1,9 @@
 //! What the tests of several crates share: queues that misbehave, programs that die, messages.
-#![allow(missing_docs, reason = "for tests alone: the names say it")]
+#![expect(clippy::unwrap_used, reason = "for tests alone: what fails here fails the test")]
 
 pub mod altered;
 pub mod dead_letters;
 mod dying;
+pub mod functions;
 
 pub use dying::Killed;

@@ -1,24 +1,13 @@
 use redeliver_core::annotation::Cause;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::{Attribute, Attributes};
+use redeliver_testing::dead_letters::received;
 
 use super::*;
 use crate::Filter;
 
 fn record(body: &str, attributes: Attributes) -> DeadLetterRecord {
-    DeadLetterRecord::new(ReceivedMessage {
-        sqs_message_id: "sqs-1".to_owned(),
-        receipt_handle: "handle".to_owned(),
-        body: body.to_owned(),
-        attributes,
-        sent_at: Timestamp::UNIX_EPOCH,
-        first_received_at: None,
-        receive_count: 1,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: None,
-        queue_arn: String::new(),
-    })
+    DeadLetterRecord::new(received(body, attributes, 1))
 }
 
 #[test]

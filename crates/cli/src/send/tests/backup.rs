@@ -17,6 +17,7 @@ use redeliver_dead_letters::purge::purge;
 use redeliver_dead_letters::redrive::{self, Limits, Plan, Redrive};
 use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};
 use redeliver_embedded::EmbeddedQueue;
+use redeliver_testing::dead_letters::received;
 
 use super::*;
 
@@ -214,17 +215,8 @@ fn a_backup_that_was_sent_in_part_is_sent_to_its_end_by_the_next_run_and_nothing
 fn what_is_no_dead_letter_or_no_message_is_told_with_its_line_and_without_its_values() {
     let archived = |content: Content, queue_arn: &str| {
         let message = ReceivedMessage {
-            sqs_message_id: "sqs-1".to_owned(),
-            receipt_handle: String::new(),
-            body: content.body,
-            attributes: content.attributes,
-            sent_at: Timestamp::UNIX_EPOCH,
-            first_received_at: None,
-            receive_count: 1,
-            message_group_id: None,
-            trace_header: None,
-            redriven_from: None,
             queue_arn: queue_arn.to_owned(),
+            ..received(&content.body, content.attributes, 1)
         };
         serde_json::to_string(&ArchivedMessage::new(&message)).unwrap()
     };

@@ -2,9 +2,10 @@ use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
 use redeliver_core::folding::FoldedAttributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::message::{Attribute, ReceivedMessage, attributes_size};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::DataSchema;
+use redeliver_testing::dead_letters::received;
 
 use super::*;
 use crate::Filter;
@@ -12,23 +13,12 @@ use crate::Filter;
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 
 fn record(body: &str) -> DeadLetterRecord {
-    DeadLetterRecord::new(ReceivedMessage {
-        sqs_message_id: "sqs-1".to_owned(),
-        receipt_handle: "handle".to_owned(),
-        body: body.to_owned(),
-        attributes: Attributes::from([
-            ("tenant".to_owned(), Attribute::string("t1")),
-            ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
-            ("ErrorDetails".to_owned(), Attribute::string("/data is missing")),
-        ]),
-        sent_at: Timestamp::UNIX_EPOCH,
-        first_received_at: None,
-        receive_count: 1,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: None,
-        queue_arn: "arn:aws:sqs:eu-west-1:000000000000:dlq".to_owned(),
-    })
+    let attributes = Attributes::from([
+        ("tenant".to_owned(), Attribute::string("t1")),
+        ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
+        ("ErrorDetails".to_owned(), Attribute::string("/data is missing")),
+    ]);
+    DeadLetterRecord::new(received(body, attributes, 1))
 }
 
 fn valid() -> DeadLetterRecord {

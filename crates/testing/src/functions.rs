@@ -1,8 +1,5 @@
-//! What the tests of the three functions share: queues in virtual time, records built by hand, an observer that keeps
-//! what it was told. Included by path, since a crate of its own would be one more than users need to see.
-#![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-#![allow(unreachable_pub, reason = "included in several crates")]
+//! The functions in virtual time: queues that remember what they were sent, records built by hand, an observer that keeps what
+//! it sees.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -107,6 +104,12 @@ pub struct World {
     pub seen: Recorder,
 }
 
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl World {
     pub fn new() -> Self {
         let clock = VirtualClock::new(start());
@@ -138,7 +141,7 @@ impl World {
     }
 }
 
-/// An observer that keeps what it was told, and when.
+/// An observer that keeps what it sees, and when.
 #[derive(Clone)]
 pub struct Recorder {
     clock: VirtualClock,
