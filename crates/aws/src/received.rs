@@ -15,9 +15,9 @@ pub(crate) enum NotUnderstood {
     Attribute,
 }
 
-/// What is told of a message beside its system attributes.
+/// A message as it came, without its system attributes.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct RawMessage {
     pub(crate) message_id: Option<String>,
     /// Empty where deleting is not ours to do.
     pub(crate) receipt_handle: String,
@@ -26,7 +26,7 @@ pub(crate) struct Told {
     pub(crate) queue_arn: Option<String>,
 }
 
-impl Told {
+impl RawMessage {
     /// With its system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
     /// No message is without id, body and queue. Of the system attributes only `SentTimestamp` must be there: the message's age
@@ -85,28 +85,28 @@ fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUndersto
 mod tests {
     use super::*;
 
-    fn told() -> Told {
-        Told {
+    fn raw() -> RawMessage {
+        RawMessage {
             message_id: Some("id".to_owned()),
             body: Some("{}".to_owned()),
             queue_arn: Some("arn".to_owned()),
-            ..Told::default()
+            ..RawMessage::default()
         }
     }
 
     fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, NotUnderstood> {
-        told().received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
+        raw().received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
     }
 
     #[test]
     fn a_message_without_id_body_or_queue_is_not_understood() {
         for nothing in [None, Some(String::new())] {
-            for (told, missing) in [
-                (Told { message_id: nothing.clone(), ..told() }, "message id"),
-                (Told { body: nothing.clone(), ..told() }, "body"),
-                (Told { queue_arn: nothing.clone(), ..told() }, "queue ARN"),
+            for (raw, missing) in [
+                (RawMessage { message_id: nothing.clone(), ..raw() }, "message id"),
+                (RawMessage { body: nothing.clone(), ..raw() }, "body"),
+                (RawMessage { queue_arn: nothing.clone(), ..raw() }, "queue ARN"),
             ] {
-                let error = told.received(|_| Some("1")).unwrap_err();
+                let error = raw.received(|_| Some("1")).unwrap_err();
                 assert_eq!(error, NotUnderstood::Missing(missing));
             }
         }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-use crate::received::{NotUnderstood, Told, attribute};
+use crate::received::{NotUnderstood, RawMessage, attribute};
 
 /// The records of an event.
 #[derive(Debug, Default)]
@@ -110,14 +110,14 @@ fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
         let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
-    let told = Told {
+    let raw = RawMessage {
         message_id: record.message_id,
         receipt_handle: record.receipt_handle.unwrap_or_default(),
         body: record.body,
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: record.event_source_arn,
     };
-    told.received(|name| record.attributes.get(name).map(String::as_str))
+    raw.received(|name| record.attributes.get(name).map(String::as_str))
 }
 
 #[cfg(test)]

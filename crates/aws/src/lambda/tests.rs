@@ -19,21 +19,21 @@ impl Function for Noting {
     }
 }
 
-/// The ids that an event source mapping would not delete, those that the function was given, and those that were told.
+/// The ids that an event source mapping would not delete, those that the function was given, and those that were noted.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
-    let (function, told) = (Noting::default(), Told::default());
+    let (function, noted) = (Noting::default(), Noted::default());
     let event = json!({ "Records": records }).to_string();
-    let answer = invoke(&function, &told, &event, 1_750_000_030_000).await;
+    let answer = invoke(&function, &noted, &event, 1_750_000_030_000).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
     let given = function.0.into_inner().unwrap();
-    (answer.map_err(|error| error.to_string()), given, told.0.into_inner().unwrap())
+    (answer.map_err(|error| error.to_string()), given, noted.0.into_inner().unwrap())
 }
 
-/// Notes whom an unreadable record is told of.
+/// Notes whom an unreadable record is noted of.
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+struct Noted(Mutex<Vec<String>>);
 
-impl Observer for Told {
+impl Observer for Noted {
     fn observe(&self, event: &Event) {
         let Event::UnreadableRecord(unreadable) = event else { panic!("{event:?}") };
         self.0.lock().unwrap().push(unreadable.sqs_message_id.clone());
@@ -65,10 +65,10 @@ fn failures(ids: &[&str]) -> Value {
 async fn an_unreadable_record_is_reported_as_failed_beside_those_that_are_done() {
     let records =
         [record("a", "{}"), unreadable("b"), record("c", "fails"), unreadable("d"), record("e", "{}")];
-    let (answer, given, told) = outcome(&records).await;
+    let (answer, given, noted) = outcome(&records).await;
     assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "what is not named is deleted");
     assert_eq!(given, ["a", "c", "e"]);
-    assert_eq!(told, ["b", "d"]);
+    assert_eq!(noted, ["b", "d"]);
 }
 
 #[tokio::test]
@@ -80,10 +80,10 @@ async fn a_batch_of_unreadable_records_alone_is_reported_whole() {
 #[tokio::test]
 async fn a_record_without_an_id_fails_the_invocation_and_no_record_is_begun() {
     for unnamed in [json!({ "body": "CANARY" }), json!({ "messageId": "", "body": "CANARY" })] {
-        let (answer, given, told) = outcome(&[record("a", "{}"), unnamed]).await;
+        let (answer, given, noted) = outcome(&[record("a", "{}"), unnamed]).await;
         let why = "record 1 of the event has no messageId, so it could not be reported as failed";
         assert_eq!(answer, Err(why.to_owned()), "nothing is deleted then");
-        assert_eq!((given.len(), told.len()), (0, 0));
+        assert_eq!((given.len(), noted.len()), (0, 0));
     }
 }
 
@@ -96,7 +96,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = invoke(&Panics, &Told::default(), &event, 0).await.unwrap_err().to_string();
+    let error = invoke(&Panics, &Noted::default(), &event, 0).await.unwrap_err().to_string();
     assert_eq!(error, "the function panicked; SQS delivers the whole batch again");
 }
 

@@ -10,7 +10,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Content, ReceivedMessag
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{EntryError, Fault, Unreadable};
 
-use crate::received::{NotUnderstood, Told, attribute};
+use crate::received::{NotUnderstood, RawMessage, attribute};
 
 /// Entries whose ids are their places.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
@@ -46,7 +46,7 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// What is told of a message where it cannot be [`received`].
+/// What is raw of a message where it cannot be [`received`].
 pub(super) fn unreadable(message: &Message) -> Unreadable {
     Unreadable {
         sqs_message_id: message.message_id.clone().unwrap_or_default(),
@@ -59,7 +59,7 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
         let bytes = value.binary_value.map(Blob::into_inner);
         Ok((name, attribute(Some(value.data_type), value.string_value, bytes)?))
     });
-    let told = Told {
+    let raw = RawMessage {
         message_id: message.message_id,
         receipt_handle: message.receipt_handle.ok_or(NotUnderstood::Missing("receipt handle"))?,
         body: message.body,
@@ -67,7 +67,7 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
         queue_arn: Some(queue_arn.to_owned()),
     };
     let system = message.attributes.unwrap_or_default();
-    told.received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
+    raw.received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
 }
 
 pub(super) fn not_built() -> EntryError {

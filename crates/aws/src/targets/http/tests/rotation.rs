@@ -14,15 +14,15 @@ const AGE_MAX: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, Default)]
-struct Told(Arc<Mutex<Vec<Event>>>);
+struct Noted(Arc<Mutex<Vec<Event>>>);
 
-impl Observer for Told {
+impl Observer for Noted {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Told {
+impl Noted {
     fn events(&self) -> Vec<Event> {
         self.0.lock().unwrap().clone()
     }
@@ -59,7 +59,7 @@ struct Setup {
     secrets: Loopback,
     server: Loopback,
     clock: ManualClock,
-    told: Told,
+    noted: Noted,
     target: HttpTarget<ManualClock>,
 }
 
@@ -69,13 +69,13 @@ impl Setup {
     }
 
     async fn of(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
-        let told = Told::default();
-        let observer = Arc::new(told.clone());
+        let noted = Noted::default();
+        let observer = Arc::new(noted.clone());
         let headers = SecretHeaders::read(&secrets.sdk_config(), ARN, clock.clone(), observer).await.unwrap();
         let client = careful(Client::builder(), LONG).build().unwrap();
         let url = server.url().parse().unwrap();
         let target = HttpTarget::with_clock(client, url, HeaderSource::Secret(headers), clock.clone());
-        Self { secrets, server, clock, told, target }
+        Self { secrets, server, clock, noted, target }
     }
 
     async fn call(&self) -> Result<(), ErrorType> {
@@ -108,7 +108,7 @@ async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), ["old", "new", "new"]);
-    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![again()]));
+    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again()]));
 }
 
 /// As gateways answer to a key that they do not know.
@@ -144,7 +144,7 @@ async fn ten_calls_that_are_refused_at_once_read_the_secret_once() {
     let mut keys = keys(&setup.server);
     keys.sort_unstable();
     assert_eq!(keys, [["new"; 10], ["old"; 10]].concat());
-    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![again(); 10]));
+    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again(); 10]));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_refusal_that_no_rotation_explains_reads_the_secret_every_30_seconds_a
     setup.clock.advance(Duration::from_millis(1));
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (Ok(()), 3));
     assert_eq!(keys(&setup.server), ["old", "old", "old", "new"]);
-    assert_eq!(setup.told.events(), [again()], "a call is made again with another key alone");
+    assert_eq!(setup.noted.events(), [again()], "a call is made again with another key alone");
 }
 
 #[tokio::test]
@@ -179,7 +179,7 @@ async fn a_secret_that_cannot_be_read_again_leaves_the_old_key_and_is_told_witho
         assert_eq!(setup.call().await, REFUSED);
         setup.clock.advance(PAUSE);
     }
-    assert_eq!(setup.told.events(), codes.map(not_refreshed));
+    assert_eq!(setup.noted.events(), codes.map(not_refreshed));
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), [&["old"; 7][..], &["new"]].concat());
 }
@@ -197,7 +197,7 @@ async fn a_key_of_five_minutes_is_read_again_beside_the_calls() {
     setup.settle().await;
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), ["old", "old", "new"]);
-    assert_eq!((setup.secrets.requests().len(), setup.told.events()), (2, vec![]));
+    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![]));
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_reading_that_hangs_holds_up_no_call_and_is_tried_again_after_30_secon
     }
     setup.time_is_up_after(&setup.secrets, 2).await;
     setup.settle().await;
-    assert_eq!(setup.told.events(), [not_refreshed("Timeout")]);
+    assert_eq!(setup.noted.events(), [not_refreshed("Timeout")]);
     setup.clock.advance(PAUSE - Duration::from_millis(1));
     assert_eq!(setup.call().await, Ok(()));
     setup.settle().await;
@@ -232,7 +232,7 @@ async fn a_reading_that_a_freeze_has_broken_off_tells_nothing_and_the_next_call_
     setup.clock.advance(Duration::from_secs(600));
     setup.clock.end_sleeps();
     setup.settle().await;
-    assert_eq!(setup.told.events(), []);
+    assert_eq!(setup.noted.events(), []);
     assert_eq!(setup.call().await, Ok(()));
     setup.settle().await;
     assert_eq!(setup.call().await, Ok(()));
