@@ -28,15 +28,12 @@ const VERDICT_RESERVE: Duration = Duration::from_secs(5);
 /// The async-retry handler and all that it needs of the world.
 #[derive(Debug)]
 pub struct AsyncRetryHandler<I, Q, C, O> {
-    /// Invokes functions.
     pub invoker: I,
     /// Its own queue, where a record waits for the end of its backoff.
     pub retry_queue: Q,
     /// Where verdicts go.
     pub annotation_queue: Q,
-    /// The clock.
     pub clock: C,
-    /// Logs and metrics.
     pub observer: O,
     /// When a function is invoked again, and when its event is given up.
     pub policy: Policy,

@@ -182,7 +182,6 @@ impl MessageProcessorSettings {
 }
 
 impl StrategySettings {
-    /// Its name.
     #[must_use]
     pub const fn strategy(&self) -> strategy::Strategy {
         match self {

@@ -74,7 +74,6 @@ pub enum ConnectionError {
     Queue {
         /// The queue, as it was named.
         queue: String,
-        /// What was tried.
         action: &'static str,
         /// What SQS says.
         reason: String,
@@ -83,16 +82,10 @@ pub enum ConnectionError {
     #[error(
         "there is no queue {name} in this account and region ({region}); check the name, --region and --profile"
     )]
-    NoQueue {
-        /// The name.
-        name: String,
-        /// The region.
-        region: String,
-    },
+    NoQueue { name: String, region: String },
     /// An ARN and `--region` say two things.
     #[error("{arn} is not in the region {region}: leave --region out")]
     Region {
-        /// The queue.
         arn: String,
         /// `--region`.
         region: String,
@@ -111,24 +104,17 @@ pub enum ConnectionError {
         "{url} has a redrive policy: each read counts as a receive, and after enough of them SQS moves its messages on; \
          name a queue without one, or read it all the same with --force"
     )]
-    WouldMove {
-        /// The queue's URL.
-        url: String,
-    },
+    WouldMove { url: String },
     /// It cannot be a source queue.
     #[error(
         "{url} is a FIFO queue, which cannot delay single messages; the source queue is a standard queue"
     )]
-    Fifo {
-        /// The queue's URL.
-        url: String,
-    },
+    Fifo { url: String },
     /// CloudFormation refuses or does not answer.
     #[error(
         "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
     )]
     Stack {
-        /// The stack's name.
         name: String,
         /// What CloudFormation says.
         reason: String,
@@ -139,7 +125,6 @@ pub enum ConnectionError {
          queue by --queue"
     )]
     Output {
-        /// The stack's name.
         name: String,
         /// The output that is missing.
         output: &'static str,
@@ -149,7 +134,6 @@ pub enum ConnectionError {
 /// A queue that exists, and what SQS says of it.
 #[derive(Clone, Debug)]
 pub struct KnownQueue {
-    /// The queue.
     pub queue: SqsQueue,
     /// All its attributes.
     pub attributes: BTreeMap<String, String>,

@@ -22,7 +22,6 @@ pub struct EventSources {
 /// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapping {
-    /// Its id.
     pub uuid: String,
     /// The function's name, with its version or alias where it has one.
     pub function: String,

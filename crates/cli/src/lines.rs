@@ -22,7 +22,6 @@ pub(crate) struct Lines<R> {
     end: u64,
 }
 
-/// One line.
 #[derive(Debug)]
 pub(crate) struct Line {
     /// 1 for the first.

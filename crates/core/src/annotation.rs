@@ -40,7 +40,6 @@ pub struct Annotation {
 pub struct DeadLetter {
     /// Who gave the message up.
     pub stage: Word<Stage>,
-    /// The last error.
     pub cause: Cause,
     /// Retries made, where the body can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,13 +64,10 @@ pub struct DeadLetter {
     pub folded_attributes: FoldedAttributes,
 }
 
-/// The last error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// Its name.
     #[serde(rename = "type")]
     pub error_type: String,
-    /// Its text.
     pub message: String,
     /// Whether anybody may have written it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

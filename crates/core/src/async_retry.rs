@@ -33,7 +33,6 @@ pub enum Decision {
     Invoke(Invocation),
     /// Its backoff is not over: let the record wait on its queue.
     Hop(Hop),
-    /// Dead-letter it.
     GiveUp(GiveUp),
 }
 

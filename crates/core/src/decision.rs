@@ -21,9 +21,7 @@ pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed<'a> {
-    /// The message.
     pub envelope: &'a Envelope<'a>,
-    /// Why it failed.
     pub hand_off: &'a HandOff,
     /// Where it has hopped: when its retry is due.
     pub due_at: Option<Timestamp>,
@@ -38,11 +36,9 @@ pub enum Decision {
     Resend(Resend),
     /// Its retry is due later than `DelaySeconds` can say: send it to the intermediate DLQ again, with this due time.
     Hop(Timestamp),
-    /// Dead-letter it.
     GiveUp(GiveUp),
 }
 
-/// A re-send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resend {
     /// The body with its new metadata.

@@ -45,7 +45,6 @@ pub enum Event {
     HeadersNotRefreshed(HeadersNotRefreshed),
 }
 
-/// See [`Event::Processed`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Processed {
     /// `metadata.message_id`.
@@ -58,7 +57,6 @@ pub struct Processed {
     pub target_seconds: f64,
 }
 
-/// See [`Event::HandedOff`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HandedOff {
     /// `metadata.message_id`.
@@ -73,7 +71,6 @@ pub struct HandedOff {
     pub age_seconds: f64,
 }
 
-/// See [`Event::NotConfirmed`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotConfirmed {
     /// SQS's id of the record.
@@ -84,7 +81,6 @@ pub struct NotConfirmed {
     pub code: String,
 }
 
-/// See [`Event::RetryScheduled`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RetryScheduled {
     /// `metadata.message_id`, or the request id of the asynchronous invocation that failed.
@@ -104,14 +100,12 @@ pub struct RetryScheduled {
     pub error_type: Option<String>,
 }
 
-/// See [`Event::Hopped`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hopped {
     /// How many of the batch.
     pub messages: u32,
 }
 
-/// See [`Event::Paced`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Paced {
     /// Messages that wait with a delay, as SQS counts them: the number may be a minute old.
@@ -122,14 +116,12 @@ pub struct Paced {
     pub rate_is_held: bool,
 }
 
-/// See [`Event::NotCounted`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotCounted {
     /// SQS's error code, or ours where it did not answer.
     pub code: String,
 }
 
-/// See [`Event::RetriedImmediately`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RetriedImmediately {
     /// `metadata.message_id`.
@@ -140,7 +132,6 @@ pub struct RetriedImmediately {
     pub error_type: String,
 }
 
-/// See [`Event::GivenUp`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenUp {
     /// `metadata.message_id`, where the message has one, or the request id of an asynchronous invocation.
@@ -152,7 +143,6 @@ pub struct GivenUp {
     pub error_type: &'static str,
 }
 
-/// See [`Event::DeadLettered`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeadLettered {
     /// `metadata.message_id`, where the message has one.
@@ -162,13 +152,11 @@ pub struct DeadLettered {
     pub sqs_message_id: String,
     /// `RETRY_ATTEMPT_EXCEEDED` and so on.
     pub error_type: &'static str,
-    /// Retries made.
     pub retry_attempt: u32,
     /// From the first send to now, where that is known.
     pub age_seconds: f64,
 }
 
-/// See [`Event::ArrivedByRedrive`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArrivedByRedrive {
     /// SQS's id of the record.
@@ -177,7 +165,6 @@ pub struct ArrivedByRedrive {
     pub receive_count: u32,
 }
 
-/// See [`Event::ReceivedAgain`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedAgain {
     /// SQS's id of the record.
@@ -188,14 +175,12 @@ pub struct ReceivedAgain {
     pub age_seconds: f64,
 }
 
-/// See [`Event::UnreadableRecord`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnreadableRecord {
     /// SQS's id of the record.
     pub sqs_message_id: String,
 }
 
-/// See [`Event::ReceiveFailed`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceiveFailed {
     /// SQS's error code, or ours where it did not answer.
@@ -204,7 +189,6 @@ pub struct ReceiveFailed {
     pub pause_seconds: f64,
 }
 
-/// See [`Event::BatchBrokenOff`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BatchBrokenOff {
     /// How many records it had.
@@ -213,14 +197,12 @@ pub struct BatchBrokenOff {
     pub reason: &'static str,
 }
 
-/// See [`Event::NotDeleted`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotDeleted {
     /// SQS's id of the record.
     pub sqs_message_id: String,
 }
 
-/// See [`Event::HeadersNotRefreshed`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeadersNotRefreshed {
     /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.

@@ -35,18 +35,14 @@ pub const FAILURE_SCHEMA: &str = include_str!("../../../schemas/failure.schema.j
 /// What the attribute says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Document {
-    /// See [`HandOff`].
     HandOff(HandOff),
-    /// See [`Hop`].
     Hop(Hop),
-    /// See [`Verdict`].
     Verdict(Verdict),
 }
 
 /// A message that failed, on its way to who decides on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandOff {
-    /// Why.
     pub error: LastError,
     /// What is to be done, by who failed.
     pub answer: Answer,
@@ -81,14 +77,12 @@ pub struct Case {
     pub stage: Word<Stage>,
     /// Why, beside the last error; may be empty.
     pub explanation: String,
-    /// The last failure.
     pub failure: Failure,
 }
 
 /// The last failure of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Why.
     pub error: LastError,
     /// `None` where nobody was asked: the message was found invalid.
     pub answer: Option<Answer>,
@@ -103,9 +97,7 @@ pub struct Failure {
 /// An error for people and for the policy's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastError {
-    /// Its name.
     pub error_type: String,
-    /// Its text.
     pub details: String,
 }
 

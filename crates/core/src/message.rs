@@ -77,7 +77,6 @@ pub struct ReceivedMessage {
     pub receipt_handle: String,
     /// The bytes as they came.
     pub body: String,
-    /// Message attributes.
     pub attributes: Attributes,
     /// `SentTimestamp`: when it was sent to the first queue. A redrive keeps it.
     pub sent_at: Timestamp,
@@ -98,23 +97,14 @@ pub struct ReceivedMessage {
 /// A received message without its content: what answers for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// See [`ReceivedMessage::sqs_message_id`].
     pub sqs_message_id: String,
-    /// See [`ReceivedMessage::receipt_handle`].
     pub receipt_handle: String,
-    /// See [`ReceivedMessage::sent_at`].
     pub sent_at: Timestamp,
-    /// See [`ReceivedMessage::first_received_at`].
     pub first_received_at: Option<Timestamp>,
-    /// See [`ReceivedMessage::receive_count`].
     pub receive_count: u32,
-    /// See [`ReceivedMessage::message_group_id`].
     pub message_group_id: Option<String>,
-    /// See [`ReceivedMessage::trace_header`].
     pub trace_header: Option<String>,
-    /// See [`ReceivedMessage::redriven_from`].
     pub redriven_from: Option<String>,
-    /// See [`ReceivedMessage::queue_arn`].
     pub queue_arn: String,
 }
 

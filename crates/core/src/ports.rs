@@ -95,7 +95,6 @@ pub trait VisibilityControl: Send + Sync {
     ) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
 }
 
-/// A `ReceiveMessage` request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
     /// 1..=10.
@@ -124,9 +123,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     fn take_unreadable(&self) -> Vec<Unreadable>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
-    /// The queue's ARN.
     fn arn(&self) -> &str;
-    /// The queue's URL.
     fn url(&self) -> &str;
 }
 
@@ -187,7 +184,6 @@ pub enum NotInvoked {
 
 /// Creates and deletes queues: `redeliver local` and the tests.
 pub trait QueueService: Send + Sync {
-    /// Its queues.
     type Queue: Queue + Clone;
     /// Creates a standard queue.
     fn create_queue(
@@ -212,7 +208,6 @@ pub struct QueueSettings {
     pub tags: BTreeMap<String, String>,
 }
 
-/// A `RedrivePolicy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redrive {
     /// `deadLetterTargetArn`.

@@ -28,7 +28,6 @@ pub enum DeadLetterReason {
 }
 
 impl DeadLetterReason {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::InvalidMessageFormat,
         Self::InvalidMessageSchema,
@@ -45,7 +44,6 @@ impl DeadLetterReason {
         Self::ALL.into_iter().find(|reason| reason.as_str() == code)
     }
 
-    /// The code.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

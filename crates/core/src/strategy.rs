@@ -70,7 +70,6 @@ pub struct NeededQueue {
     pub redrive: Option<Redrive>,
 }
 
-/// A redrive policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redrive {
     /// The queue that messages are moved to.
@@ -92,7 +91,6 @@ const SPARE_RECEIVES: u16 = 10;
 const RECEIVES_MAX: u16 = 990;
 
 impl Strategy {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::DelayedResend, Self::Visibility, Self::AsyncRetry];
 
     /// As settings and the command line have it.

@@ -25,7 +25,6 @@ const STACK_BYTES: usize = 256 * 1024 * 1024;
 /// modules are not there in the first place.
 const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
 
-/// A compiled filter.
 #[derive(Debug)]
 pub struct Filter {
     text: String,
@@ -40,19 +39,16 @@ pub enum FilterError {
     /// It is no filter.
     #[error("the filter `{text}` is wrong at byte {offset} (`{rest}`): {reason}")]
     Compile {
-        /// The filter.
         text: String,
         /// Where, in bytes from its start.
         offset: usize,
         /// What is there, shortly.
         rest: String,
-        /// What is wrong.
         reason: String,
     },
     /// It fails on a message.
     #[error("the filter `{text}` fails on message {message_id}: {reason}")]
     Run {
-        /// The filter.
         text: String,
         /// SQS's id of the message.
         message_id: String,
@@ -64,7 +60,6 @@ pub enum FilterError {
         "the filter `{text}` gives {given} on message {message_id}, where true or false is wanted; {hint}"
     )]
     NoVerdict {
-        /// The filter.
         text: String,
         /// SQS's id of the message.
         message_id: String,

@@ -24,7 +24,6 @@ pub struct Group {
     pub fingerprint: String,
     /// `ErrorType` of the newest.
     pub error_type: String,
-    /// How many.
     pub count: u64,
     /// When the first was sent to this queue.
     #[serde(serialize_with = "millis")]

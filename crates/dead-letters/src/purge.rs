@@ -29,13 +29,10 @@ pub struct Purged {
 /// Why a purge ends early. What was deleted is in the backup.
 #[derive(Debug, Error)]
 pub enum PurgeError {
-    /// The queue.
     #[error(transparent)]
     Reader(#[from] ReaderError),
-    /// The backup.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
-    /// The filter.
     #[error(transparent)]
     Filter(#[from] FilterError),
 }

@@ -60,7 +60,6 @@ struct Answer {
 /// How much of a queue was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Coverage {
-    /// Messages seen.
     pub seen: u64,
     /// Messages in the queue, as SQS counts them.
     pub approximate: u64,
@@ -78,9 +77,7 @@ pub struct Coverage {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("reading {url}: {error}")]
 pub struct ReaderError {
-    /// The queue's URL.
     pub url: String,
-    /// SQS's answer.
     pub error: EntryError,
 }
 

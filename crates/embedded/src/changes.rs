@@ -13,16 +13,13 @@ pub struct Change {
     pub queue_arn: String,
     /// SQS's id of the message.
     pub sqs_message_id: String,
-    /// What.
     pub what: What,
 }
 
-/// See [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// It was sent and is in the queue.
     Sent(Content),
-    /// It was received.
     Received {
         /// `ApproximateReceiveCount`.
         receive_count: u32,

@@ -7,19 +7,12 @@ use redeliver_core::ports::{EntryError, Fault};
 /// What a client asks of the service: one request each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// `ChangeMessageVisibilityBatch`.
     ChangeMessageVisibilityBatch,
-    /// `CreateQueue`.
     CreateQueue,
-    /// `DeleteMessageBatch`.
     DeleteMessageBatch,
-    /// `DeleteQueue`.
     DeleteQueue,
-    /// `GetQueueAttributes`.
     GetQueueAttributes,
-    /// `ReceiveMessage`.
     ReceiveMessage,
-    /// `SendMessageBatch`.
     SendMessageBatch,
 }
 
@@ -77,7 +70,6 @@ impl Injection {
 /// What a rule makes fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// The whole request.
     Request,
     /// Single entries of batches, the others being done.
     Entry,
@@ -95,15 +87,11 @@ pub enum When {
 /// One way to fail.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultRule {
-    /// Of which action.
     pub action: Action,
     /// Of which queue, by ARN; `None`: of any.
     pub queue: Option<String>,
-    /// Requests or entries.
     pub scope: Scope,
-    /// Which of them.
     pub when: When,
-    /// How.
     pub injection: Injection,
 }
 

@@ -32,9 +32,7 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub intermediate_dlq: Q,
     /// Where verdicts go.
     pub annotation_queue: Q,
-    /// The clock.
     pub clock: C,
-    /// Logs and metrics.
     pub observer: O,
     /// Which bodies are messages: an invalid one is never sent again.
     pub schema: MessageSchema,

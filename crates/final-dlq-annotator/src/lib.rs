@@ -26,9 +26,7 @@ const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue withou
 pub struct FinalDlqAnnotator<Q, C, O> {
     /// Where final records go.
     pub final_dlq: Q,
-    /// The clock.
     pub clock: C,
-    /// Logs and metrics.
     pub observer: O,
     /// Reads the attempts from the body.
     pub schema: MessageSchema,

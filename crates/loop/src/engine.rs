@@ -34,20 +34,13 @@ const EMPTY_LOOKS: u32 = 3;
 /// Why a run cannot go on.
 #[derive(Debug, Error)]
 pub enum LoopError {
-    /// SQS's answer.
     #[error("{doing}: {error}")]
-    Sqs {
-        /// What was tried.
-        doing: &'static str,
-        /// The answer.
-        error: EntryError,
-    },
+    Sqs { doing: &'static str, error: EntryError },
     /// Ctrl-C before the loop began.
     #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
     Interrupted {
         /// Messages whose send is confirmed.
         confirmed: usize,
-        /// All messages.
         total: usize,
     },
     /// The function could not be invoked.
@@ -76,11 +69,8 @@ pub struct Functions<M, F, A> {
     pub final_dlq_annotator: A,
 }
 
-/// One run.
 pub struct Engine<'a, Q, C> {
-    /// The queues.
     pub topology: &'a Topology<Q>,
-    /// The time.
     pub clock: &'a C,
     /// What went in and what came out.
     pub ledger: &'a Mutex<Ledger>,

@@ -64,7 +64,6 @@ pub fn failed_message_processor<Q: Clone, C, O>(
     })
 }
 
-/// The final-dlq-annotator.
 pub fn final_dlq_annotator<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,

@@ -7,7 +7,6 @@ use redeliver_core::ports::{EntryError, QueueService, QueueSettings};
 use super::SqsQueue;
 use crate::failed_request::{entry_error, no_answer};
 
-/// An account's SQS.
 #[derive(Clone, Debug)]
 pub struct SqsService {
     client: Client,

@@ -134,7 +134,6 @@ impl Metric {
 /// One value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Which one.
     pub metric: Metric,
     /// How many, how often, how long.
     pub value: Number,

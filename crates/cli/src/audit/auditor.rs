@@ -30,9 +30,7 @@ pub(super) struct Audited {
     pub(super) missing: Vec<String>,
     /// Whoever reads the output had enough before its end.
     pub(super) output_closed: bool,
-    /// See [`Coverage::still_hidden`].
     pub(super) still_hidden: u64,
-    /// See [`remark`].
     pub(super) remark: Option<String>,
 }
 

@@ -16,11 +16,8 @@ pub enum QueueAddress {
     Arn {
         /// All of it.
         arn: String,
-        /// Its region.
         region: String,
-        /// Its account.
         account: String,
-        /// Its name.
         name: String,
     },
 }

@@ -20,11 +20,8 @@ pub enum Target {
 /// A target whose successes are entered into the ledger as they happen.
 #[derive(Debug)]
 pub struct Recorded<'a, C> {
-    /// The target.
     pub target: &'a Target,
-    /// The ledger.
     pub ledger: &'a Mutex<Ledger>,
-    /// The loop's clock.
     pub clock: C,
     /// Held during real calls, where time is virtual.
     pub hold: Option<VirtualClock>,

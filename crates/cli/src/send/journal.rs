@@ -15,17 +15,14 @@ const VERSION: u32 = 1;
 /// How every journal begins.
 const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
 
-/// The first record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
     /// The version of this format.
     redeliver_send: u32,
-    /// The queue's ARN.
     queue: String,
 }
 
-/// Each other record.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Batch {
@@ -48,7 +45,6 @@ pub struct Known {
 /// Why a journal cannot be understood.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The file's answer.
     #[error("cannot be read: {0}")]
     Unreadable(#[from] io::Error),
     /// It was not written by this program, or changed since.

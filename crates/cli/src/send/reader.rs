@@ -18,14 +18,12 @@ pub struct Numbered {
     pub number: usize,
     /// Of the line.
     pub digest: Digest,
-    /// What is sent.
     pub message: OutgoingMessage,
 }
 
 /// What a line turned out to be.
 #[derive(Debug)]
 pub enum Checked {
-    /// To be sent.
     Valid(Numbered),
     /// Never sent; what is wrong with it.
     Invalid {

@@ -38,7 +38,6 @@ pub trait Watcher {
 pub struct Sender<'a, Q, C, T> {
     /// Where to.
     pub queue: &'a Q,
-    /// The time.
     pub clock: &'a C,
     /// Messages a second.
     pub rate: Option<NonZeroU32>,

@@ -8,13 +8,11 @@ use super::RunError;
 use crate::cost::PricesError;
 use crate::files::FileError;
 
-/// What is wrong.
 #[derive(Debug, Error)]
 pub(super) enum SimulateError {
     /// A file that cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The run itself.
     #[error(transparent)]
     Run(#[from] RunError),
     /// They could not be told apart.

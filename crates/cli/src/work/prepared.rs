@@ -26,7 +26,6 @@ use crate::connection::KnownQueue;
 pub(super) struct Prepared {
     /// Each ends once the stop is requested and what it has received is handled.
     pub(super) workers: Vec<LocalBoxFuture<'static, ()>>,
-    /// Their health.
     pub(super) health: Health,
     /// What they have done so far.
     pub(super) metrics: Arc<Metrics>,

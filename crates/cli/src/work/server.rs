@@ -56,7 +56,6 @@ pub(super) struct BindError {
     error: io::Error,
 }
 
-/// A bound endpoint.
 #[derive(Debug)]
 pub(super) struct HealthServer {
     listener: TcpListener,

@@ -44,7 +44,6 @@ pub enum NotADestinationRecord {
     /// A member that is not as Lambda writes it.
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
-    /// The function succeeded.
     #[error("the record is of a success: the function's on-success destination is not to be the retry queue")]
     Success,
 }

@@ -14,15 +14,12 @@ use crate::reason::DeadLetterReason;
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
 pub struct Stayed<'a> {
-    /// Of the message.
     pub metadata: &'a Metadata,
-    /// Why it failed.
     pub hand_off: &'a HandOff,
     /// `ApproximateReceiveCount`, 1 at the first: the retry that comes next has this number.
     pub receive_count: u32,
     /// When the message was first sent.
     pub first_sent: Timestamp,
-    /// Its queue.
     pub queue: QueueTimes,
 }
 

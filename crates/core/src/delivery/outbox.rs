@@ -35,7 +35,6 @@ impl Outgoing {
 pub struct Hiding {
     /// SQS's id of the record.
     pub record: String,
-    /// The receive.
     pub receipt_handle: String,
     /// From the change on.
     pub visibility: VisibilitySeconds,

@@ -6,7 +6,6 @@ use crate::metadata::Metadata;
 /// What is known of a delivery whatever happened to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When it failed.
     pub failed_at: Timestamp,
     /// SQS's id of the message on the source queue.
     pub source_message_id: String,

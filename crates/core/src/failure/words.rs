@@ -5,9 +5,7 @@ use crate::tolerant::Vocabulary;
 /// What is to be done with a failed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Retry.
     Transient,
-    /// Do not retry.
     Permanent,
     /// Later, without spending an attempt.
     Snooze,

@@ -20,9 +20,7 @@ pub struct OutgoingMessage {
 /// What an [`OutgoingMessage`] is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The body.
     pub body: String,
-    /// Message attributes.
     pub attributes: Attributes,
     /// `MessageGroupId`.
     pub message_group_id: Option<String>,
@@ -53,7 +51,6 @@ pub enum NotSendable {
     /// A control character, U+FFFE or U+FFFF.
     #[error("the character U+{:04X} at byte {offset} of the {place} is not legal in SQS", *.character as u32)]
     IllegalCharacter {
-        /// The character.
         character: char,
         /// Where in that text.
         offset: usize,
@@ -63,7 +60,6 @@ pub enum NotSendable {
     /// A name that SQS refuses.
     #[error("the attribute name {name:?} {rule}; rename the attribute")]
     AttributeName {
-        /// The name.
         name: String,
         /// What SQS does not take in it.
         rule: &'static str,
@@ -73,9 +69,7 @@ pub enum NotSendable {
         "the type {data_type:?} of the attribute {name} {rule}; give it String, Number or Binary, with a label such as String.json at most"
     )]
     AttributeType {
-        /// The attribute's name.
         name: String,
-        /// Its type.
         data_type: String,
         /// What SQS does not take in it.
         rule: &'static str,
@@ -85,9 +79,7 @@ pub enum NotSendable {
         "the attribute {name} has the type {data_type:?} and {found} for a value; give it {wanted}, or another type"
     )]
     AttributeValue {
-        /// The attribute's name.
         name: String,
-        /// Its type.
         data_type: String,
         /// `text` or `bytes`.
         found: &'static str,
@@ -98,16 +90,10 @@ pub enum NotSendable {
     #[error(
         "the attribute {name} is a Number, and its value is none; give it a number such as -12.5, or the type String"
     )]
-    NotANumber {
-        /// The attribute's name.
-        name: String,
-    },
+    NotANumber { name: String },
     /// SQS refuses an attribute with an empty value.
     #[error("the attribute {name} is empty; SQS wants a value")]
-    EmptyAttribute {
-        /// Its name.
-        name: String,
-    },
+    EmptyAttribute { name: String },
     /// A `MessageGroupId` that SQS refuses.
     #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {

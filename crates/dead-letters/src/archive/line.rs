@@ -33,7 +33,6 @@ pub struct ArchivedMessage {
     /// `AWSTraceHeader`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
-    /// Message attributes.
     pub attributes: BTreeMap<String, ArchivedAttribute>,
     /// The body as it was, byte for byte.
     pub body: String,

@@ -54,7 +54,6 @@ impl Watch {
         Ok(())
     }
 
-    /// What was found.
     pub(super) fn absent(&self) -> Option<Absent<'_>> {
         let messages = self.messages.get();
         (messages > 0).then_some(Absent { messages, members: &self.members })

@@ -37,7 +37,6 @@ impl Ending {
         }
     }
 
-    /// The exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

@@ -17,9 +17,7 @@ use crate::{DeadLetterRecord, Filter, FilterError, Pick, UNANNOTATED};
 /// What is done to which messages.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Which ones.
     pub pick: Pick,
-    /// What is changed.
     pub edit: Option<Edit>,
     /// What the edit changes gets a new `message_id`.
     pub new_id: bool,
@@ -49,7 +47,6 @@ pub struct SendBack {
     pub message_id: String,
     /// The id that it had, where it got a new one.
     pub old_message_id: Option<String>,
-    /// Its new generation.
     pub generation: u32,
     /// Whether `--edit` changed it.
     pub edited: bool,

@@ -36,7 +36,6 @@ pub struct Report {
     pub why_not_deleted: Option<String>,
     /// What was seen of the pilot, where it was watched.
     pub watched: Option<Watched>,
-    /// Not selected.
     pub not_selected: u64,
     /// How much of the DLQ was seen.
     pub coverage: Option<Coverage>,

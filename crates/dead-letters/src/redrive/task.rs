@@ -14,9 +14,7 @@ pub struct Redrive<'a, D, S, C> {
     pub dlq: &'a D,
     /// Where they are sent back to.
     pub source: &'a S,
-    /// The clock.
     pub clock: &'a C,
-    /// Which ones.
     pub plan: &'a Plan,
     /// How fast, how much, and how carefully.
     pub limits: Limits,
@@ -60,13 +58,10 @@ pub enum Progress {
 /// Why a redrive ends early. What was sent, or may have been, is in the journal: a second run goes on from there.
 #[derive(Debug, Error)]
 pub enum RedriveError {
-    /// The DLQ.
     #[error(transparent)]
     Reader(#[from] ReaderError),
-    /// The disk.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A filter.
     #[error(transparent)]
     Filter(#[from] FilterError),
 }

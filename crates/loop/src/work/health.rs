@@ -52,7 +52,6 @@ impl Vitals {
     }
 }
 
-/// See [`Vitals::batch_begins`].
 #[derive(Debug)]
 pub(super) struct InFlight<'a>(&'a Vitals);
 
@@ -65,7 +64,6 @@ impl Drop for InFlight<'_> {
 /// The health of the whole process.
 #[derive(Debug)]
 pub struct Health {
-    /// Its workers.
     pub workers: Vec<Arc<Vitals>>,
     /// Whether it is stopping.
     pub stop: Stop,
@@ -76,7 +74,6 @@ pub struct Health {
 pub struct Report {
     /// Whether all is well; a process that is stopping is left alone.
     pub healthy: bool,
-    /// Function by function.
     pub functions: Vec<FunctionReport>,
 }
 

@@ -28,7 +28,6 @@ pub struct Worker<Q, F, C, O> {
     pub queue: Q,
     /// What its records are given to.
     pub function: F,
-    /// The time.
     pub clock: C,
     /// Told what goes wrong between queue and function.
     pub observer: O,

@@ -12,71 +12,38 @@ use crate::send::reader::Form;
 /// Why a journal cannot be used. The command ends with exit code 2.
 #[derive(Debug, Error)]
 pub enum JournalFileError {
-    /// The file's answer.
     #[error("{}: cannot be used as the journal: {error}; name another with --journal", .path.display())]
-    Io {
-        /// The journal.
-        path: PathBuf,
-        /// The answer.
-        error: io::Error,
-    },
+    Io { path: PathBuf, error: io::Error },
     /// It is no journal.
     #[error(
         "{}: {error}; mend it, or name another file with --journal: then every line is sent, those of this journal too",
         .path.display()
     )]
-    NoJournal {
-        /// The journal.
-        path: PathBuf,
-        /// What is wrong.
-        error: JournalError,
-    },
+    NoJournal { path: PathBuf, error: JournalError },
     /// Another process has it.
     #[error("{} is in use: another `redeliver send` is at work on it", .path.display())]
-    InUse {
-        /// The journal.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// Nothing was begun.
     #[error(
         "there is no journal {}: nothing to go on with; without --resume the send begins at the first line",
         .path.display()
     )]
-    Missing {
-        /// The journal.
-        path: PathBuf,
-    },
+    Missing { path: PathBuf },
     /// The lines were sent elsewhere.
     #[error(
         "{} is of a send to {queue}; to send the file to another queue, name another journal with --journal",
         .path.display()
     )]
-    OtherQueue {
-        /// The journal.
-        path: PathBuf,
-        /// The queue's ARN.
-        queue: String,
-    },
+    OtherQueue { path: PathBuf, queue: String },
     /// The input is another one now.
     #[error(
         "{} has changed: lines that {} calls sent are not the same any more (only lines that were not sent may be \
          corrected); to send all of it, name another journal with --journal",
         .input.display(), .path.display()
     )]
-    Changed {
-        /// The input.
-        input: PathBuf,
-        /// The journal.
-        path: PathBuf,
-    },
-    /// The input's answer.
+    Changed { input: PathBuf, path: PathBuf },
     #[error("{}: cannot be read: {error}", .input.display())]
-    Input {
-        /// The input.
-        input: PathBuf,
-        /// The answer.
-        error: io::Error,
-    },
+    Input { input: PathBuf, error: io::Error },
 }
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -30,7 +29,6 @@ pub enum Entry {
         /// The id that it had, where it got a new one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old_message_id: Option<String>,
-        /// Its new generation.
         generation: u32,
         /// The body before `--edit` changed it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
