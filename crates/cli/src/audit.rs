@@ -31,15 +31,14 @@ use redeliver_core::ports::Clock as _;
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
 use error::AuditError;
-use redeliver_dead_letters::groups;
 use report::{Context, Tally};
 pub(crate) use table::groups_for_people;
 use view::View;
 
 use crate::connection::KnownQueue;
-use crate::dead_letters::{Archive, Pick};
 use crate::people::counted;
 use crate::{Failure, signals, tell};
+use redeliver_dead_letters::{Archive, Pick};
 
 /// Reads the queue and prints what is in it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {

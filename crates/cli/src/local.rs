@@ -5,9 +5,9 @@ mod embedded;
 mod endpoint;
 mod feed;
 mod input;
-mod plan;
 mod report;
 mod run;
+mod setup;
 mod target;
 
 use std::process::ExitCode;
@@ -18,8 +18,8 @@ pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};
 
-use plan::Plan;
 pub(crate) use run::progress_bar;
+use setup::Setup;
 
 use crate::format::Format;
 use crate::output::document;
@@ -28,11 +28,10 @@ use crate::{Failure, tell};
 /// Runs the loop and prints what came of it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.output.check()?;
-    let mut plan = Plan::new(arguments)?;
-    let mut output = plan.take_output();
+    let (setup, mut output) = Setup::of(arguments)?;
     let report = match &arguments.endpoint_url {
-        None => embedded::run(plan, &mut *output).await?,
-        Some(url) => endpoint::run(plan, url, &mut *output).await?,
+        None => embedded::run(setup, &mut *output).await?,
+        Some(url) => endpoint::run(setup, url, &mut *output).await?,
     };
     print(arguments, &report)
 }

@@ -41,7 +41,6 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use redeliver_dead_letters as dead_letters;
 use tell::{Voice, colors_of};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.

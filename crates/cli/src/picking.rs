@@ -81,4 +81,14 @@ mod tests {
              `.attempts | numbers < …`, or `and .attempts != null`"
         );
     }
+    #[test]
+    fn of_several_absent_members_the_example_is_one() {
+        let pick = Pick::filtered(Filter::new(".a < 3 or .b < 3").unwrap());
+        pick.filter.as_ref().unwrap().matches("m", "{}".to_owned()).unwrap();
+        assert_eq!(
+            remark(&pick).unwrap(),
+            "1 message picked without .a or .b, which jq takes for less than any number; to leave such messages out: \
+             `.a | numbers < …`, or `and .a != null`"
+        );
+    }
 }

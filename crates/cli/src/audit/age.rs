@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::groups::written;
+use redeliver_dead_letters::groups::written;
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;

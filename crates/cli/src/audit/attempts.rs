@@ -6,7 +6,7 @@ use redeliver_core::metadata::HISTORY_MAX;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
 const ATTEMPTS_MAX: u32 = 1000;

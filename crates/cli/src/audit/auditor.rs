@@ -8,8 +8,8 @@ use redeliver_core::ports::{Clock, Queue};
 use super::error::AuditError;
 use super::report::{Report, Tally};
 use super::view::View;
-use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
 use crate::picking::remark;
+use redeliver_dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {

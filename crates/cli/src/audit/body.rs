@@ -1,8 +1,8 @@
 //! A message's body for people, its values masked unless they are to be revealed.
 
 use super::json_text::{LaidOut, Layout, Mask, lay_out};
-use crate::dead_letters::{DeadLetterRecord, UNANNOTATED};
 use crate::text::escaped_lines;
+use redeliver_dead_letters::{DeadLetterRecord, UNANNOTATED};
 
 /// The body laid out, of at most about `bytes_max` bytes. Of a message of ours the values outside of `metadata` are masked;
 /// of anybody else's all of them, since nobody knows what they are.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// As many messages as can be in flight; more cannot be read from SQS at a time.
 const MESSAGES_MAX: usize = 120_000;

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::groups::written;
 use super::view::View;
-use crate::dead_letters::DeadLetterRecord;
 use crate::text::is_unsafe;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::written;
 
 const COLUMNS: [&str; 13] = [
     "message_id",

@@ -5,8 +5,8 @@ use std::io;
 use thiserror::Error;
 
 use crate::connection::ConnectionError;
-use crate::dead_letters::{ArchiveError, FilterError, ReaderError};
 use crate::files::FileError;
+use redeliver_dead_letters::{ArchiveError, FilterError, ReaderError};
 
 /// Why an audit has no outcome. The command ends with exit code 2.
 #[derive(Debug, Error)]

@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::age::Age;
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
-use super::groups::{Group, GroupTable, millis};
 use super::over_time::{OverTime, Times};
-use crate::dead_letters::{Coverage, DeadLetterRecord};
 use crate::output::document;
 use crate::people::{counted, grouped};
+use redeliver_dead_letters::groups::{Group, GroupTable, millis};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {

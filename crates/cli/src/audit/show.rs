@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use console::Style;
 
 use super::body::body_for_people;
-use super::groups::written;
 use super::timeline::Timeline;
 use super::view::View;
-use crate::dead_letters::{DeadLetterRecord, plain};
 use crate::text::{escaped, escaped_lines};
+use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use console::Style;
 
 use super::age::NAMES;
-use super::groups::{Group, written};
 use super::report::Report;
 use super::view::View;
 use crate::people::{about, counted, grouped};
 use crate::text::{escaped, shortened};
+use redeliver_dead_letters::groups::{Group, written};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;

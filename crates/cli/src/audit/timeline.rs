@@ -4,7 +4,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::parse_rfc3339;
 
 use super::attempts::skipped;
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// A message's story in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! One run, the same in virtual and in real time: plan → queues → feed → loop → report.
+//! One run, the same in virtual and in real time: setup → queues → feed → loop → report.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,7 +21,7 @@ use redeliver_loop::{
 use thiserror::Error;
 
 use super::feed::{Feed, drained};
-use super::plan::Plan;
+use super::setup::Setup;
 use super::{Recorded, Report, histogram};
 use crate::files::FileError;
 use crate::tell;
@@ -57,28 +57,28 @@ pub(super) struct World<'a, S, C> {
 
 /// Runs the loop and deletes its queues, whatever happens.
 pub(super) async fn run<S: QueueService, C: Clock>(
-    plan: Plan,
+    setup: Setup,
     world: World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, RunError> {
-    let topology = Topology::create(world.service, &world.prefix, plan.strategy, plan.policy.max_attempts)
+    let topology = Topology::create(world.service, &world.prefix, setup.strategy, setup.policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
-    let outcome = run_on(&topology, plan, &world, output, stop).await;
+    let outcome = run_on(&topology, setup, &world, output, stop).await;
     let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
 
 async fn run_on<S: QueueService, C: Clock>(
     topology: &Topology<S::Queue>,
-    plan: Plan,
+    setup: Setup,
     world: &World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
 ) -> Result<Report, RunError> {
     let stop = stop.shared();
-    let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
+    let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
     let mut feed = Feed { input, ledger: &ledger, bar: &bar, refused: 0, next: None };

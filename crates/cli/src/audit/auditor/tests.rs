@@ -155,7 +155,7 @@ fn an_archive_holds_each_message_that_was_asked_for() {
     std::fs::remove_file(&path).unwrap();
     let mut bodies: Vec<_> = text
         .lines()
-        .map(|line| serde_json::from_str::<crate::dead_letters::ArchivedMessage>(line).unwrap().body)
+        .map(|line| serde_json::from_str::<redeliver_dead_letters::ArchivedMessage>(line).unwrap().body)
         .collect();
     let mut expected: Vec<_> = (1..=25).map(|number| body(number, 2, &[0, 1])).collect();
     bodies.sort();

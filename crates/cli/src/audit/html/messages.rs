@@ -7,11 +7,11 @@ use redeliver_core::message::Timestamp;
 
 use super::story::story;
 use super::{GROUPS_MAX, badge};
-use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
-use crate::dead_letters::DeadLetterRecord;
 use crate::people::{counted, grouped};
 use crate::text::shortened;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::{Group, OTHER};
 
 /// Messages that are shown, the last thousand of them only of groups that have few.
 const MESSAGES_MAX: usize = 5000;

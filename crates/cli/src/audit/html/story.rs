@@ -8,9 +8,9 @@ use redeliver_core::message::Timestamp;
 use super::moment;
 use crate::audit::body::body_for_people;
 use crate::audit::timeline::{Event, Kind, Timeline};
-use crate::dead_letters::{DeadLetterRecord, plain};
 use crate::people::{about, counted, float};
 use crate::text::shortened;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 /// Bytes of a body; `--show` prints all of it.
 const BODY_BYTES_MAX: usize = 16 * 1024;

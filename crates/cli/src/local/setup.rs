@@ -13,20 +13,21 @@ use redeliver_loop::{Failing, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
-use crate::files::{FileError, create_output, read_policy, read_schema};
+use crate::files::{FileError, read_policy, read_schema};
+use crate::output::create;
 
-pub(super) struct Plan {
+pub(super) struct Setup {
     pub(super) input: Portions,
     pub(super) seed: u64,
     pub(super) strategy: Strategy,
     pub(super) policy: Policy,
     pub(super) schema: MessageSchema,
     pub(super) target: Target,
-    output: Box<dyn Write>,
 }
 
-impl Plan {
-    pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
+impl Setup {
+    /// And the file of final records, which lasts as long as the run.
+    pub(super) fn of(arguments: &Arguments) -> Result<(Self, Box<dyn Write>), FileError> {
         let strategy = arguments.strategy;
         let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
         if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
@@ -50,28 +51,10 @@ impl Plan {
         let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
         let input = Portions::open(&arguments.file, check, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
-            Some(path) => {
-                let file = create_output(path)
-                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
-                Box::new(BufWriter::new(file))
-            }
+            Some(path) => Box::new(BufWriter::new(create(path)?)),
             None => Box::new(std::io::sink()),
         };
-        Ok(Self { input, seed: arguments.seed, strategy, policy, schema, target, output })
-    }
-
-    /// Whether the policy paces re-sends.
-    pub(super) fn paces(&self) -> bool {
-        self.policy.max_redelivery_per_second.is_some()
-    }
-
-    pub(super) fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// The output file, for as long as the run lasts; afterwards it is gone.
-    pub(super) fn take_output(&mut self) -> Box<dyn Write> {
-        std::mem::replace(&mut self.output, Box::new(std::io::sink()))
+        Ok((Self { input, seed: arguments.seed, strategy, policy, schema, target }, output))
     }
 }
 
