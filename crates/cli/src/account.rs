@@ -8,7 +8,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_sts::Client;
 
-use crate::connection::{Connection, Requests};
+use crate::connection::{Connection, Requests, region_in};
 use crate::tell;
 
 /// An emulator may have no STS, or never answer: what is to be done is done all the same.
@@ -51,7 +51,7 @@ impl fmt::Display for Account {
 
 /// Says what is about to be changed, and whose it is; STS is asked in the queue's region, since none may be set.
 pub(crate) async fn announce(connection: &Connection, queue_arn: &str, what: impl fmt::Display) {
-    let account = match connection.sdk_config_in(queue_arn.split(':').nth(3)).await {
+    let account = match connection.sdk_config_in(region_in(queue_arn)).await {
         Ok(config) => Account::of(&config).await,
         Err(_) => Account(None),
     };

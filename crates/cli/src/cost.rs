@@ -6,5 +6,5 @@ mod usage;
 #[cfg(test)]
 mod docs;
 
-pub use prices::{Price, PriceList, Prices, PricesError};
+pub use prices::{Price, PriceList, Prices};
 pub use usage::{Architecture, Bill, CALL_SECONDS, Invocations, Usage};

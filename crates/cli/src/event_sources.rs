@@ -7,11 +7,11 @@ use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::types::ScalingConfig;
-use redeliver_core::ports::Queue as _;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::connection::{Connection, ConnectionError, OpenQueue, Requests, said};
+use crate::Failure;
+use crate::connection::{Connection, Requests, region_in, said};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -43,7 +43,6 @@ pub struct LambdaError {
 
 impl LambdaError {
     /// Whether the same request may succeed later: the mapping is being changed, or there were too many requests.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         const PASSING: [&str; 4] = [
             "ResourceInUseException",
@@ -55,38 +54,19 @@ impl LambdaError {
     }
 }
 
-/// The mappings that read a queue.
-///
-/// # Errors
-/// If there is no connection, or Lambda refuses or does not answer.
-pub async fn mappings_of(
-    connection: &Connection,
-    queue: &OpenQueue,
-) -> Result<Vec<Mapping>, Box<dyn std::error::Error>> {
-    Ok(EventSources::beside(connection, queue).await?.of(queue.known.queue.arn()).await?)
-}
-
 impl EventSources {
     /// Those of a queue's region.
-    ///
-    /// # Errors
-    /// If there is no connection.
-    pub async fn beside(connection: &Connection, queue: &OpenQueue) -> Result<Self, ConnectionError> {
-        let region = queue.known.queue.arn().split(':').nth(3);
-        Ok(Self::new(&connection.sdk_config_in(region).await?))
+    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+        Ok(Self::new(&connection.sdk_config_in(region_in(queue_arn)).await?))
     }
 
     /// Those of an account and a region.
-    #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
         Self { client: Client::from_conf(config) }
     }
 
     /// The mappings that read a queue.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
         let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
         let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
@@ -98,9 +78,6 @@ impl EventSources {
     }
 
     /// One mapping, as it is now.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
         let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
         let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
@@ -108,9 +85,6 @@ impl EventSources {
     }
 
     /// Asks for a mapping to be enabled or disabled; its state is on the way there.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
         let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;

@@ -30,9 +30,6 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
 }
 
 /// A new file, or what is no file and can be written to, such as `/dev/stdout` or a pipe.
-///
-/// # Errors
-/// As [`create_new`].
 pub(crate) fn create_output(path: &Path) -> io::Result<File> {
     match path.metadata() {
         Ok(there) if !there.is_file() && !there.is_dir() => OpenOptions::new().write(true).open(path),

@@ -81,9 +81,6 @@ impl<R: BufRead> Iterator for Lines<R> {
 
 impl Line {
     /// The line as a message that SQS takes.
-    ///
-    /// # Errors
-    /// What SQS would say.
     pub(crate) fn message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)

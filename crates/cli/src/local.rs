@@ -21,13 +21,11 @@ pub use target::{Recorded, Target};
 pub(crate) use run::progress_bar;
 use setup::Setup;
 
-use crate::format::Format;
-use crate::output::document;
 use crate::{Failure, tell};
 
 /// Runs the loop and prints what came of it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.output.check()?;
+    arguments.printing.check()?;
     let (setup, mut output) = Setup::of(arguments)?;
     let report = match &arguments.endpoint_url {
         None => embedded::run(setup, &mut *output).await?,
@@ -37,10 +35,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
-    arguments.output.write(&match arguments.format {
-        Format::Table => report.table(),
-        Format::Json => document("local", report),
-    })?;
+    arguments.printing.print("local", report, || report.table())?;
     let problems = report.problems();
     for problem in &problems {
         tell::error(problem);

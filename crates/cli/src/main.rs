@@ -16,7 +16,6 @@ mod cost;
 mod coverage;
 mod event_sources;
 mod files;
-mod format;
 mod lines;
 mod local;
 #[cfg(test)]
@@ -85,7 +84,7 @@ fn main() -> ExitCode {
 }
 
 /// Why a command has no outcome, in words.
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {

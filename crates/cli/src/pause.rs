@@ -13,10 +13,9 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::applying::Applying;
-use crate::connection::{Connection, OpenQueue, Queues};
+use crate::connection::{Connection, OpenQueue, Queues, name_in};
 use crate::event_sources::{EventSources, Mapping};
-use crate::format::Format;
-use crate::output::{Output, document};
+use crate::output::Printing;
 use crate::{Failure, account, tell};
 pub use switch::{Outcome, Wanted, switch};
 
@@ -76,11 +75,8 @@ struct Which {
     queues: Queues,
     #[command(flatten)]
     applying: Applying,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
     #[command(flatten)]
-    output: Output,
+    printing: Printing,
     #[command(flatten)]
     connection: Connection,
 }
@@ -125,7 +121,7 @@ async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Fai
 }
 
 async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
-    which.output.check()?;
+    which.printing.check()?;
     let readings = readings(which, all).await?;
     let applied = which.applying.is_wanted();
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
@@ -147,7 +143,7 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
     let mappings = readings.into_iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
         let error = if let Outcome::Failed(word) = outcome { Some(word) } else { None };
         let Mapping { function, uuid, state: from, .. } = mapping;
-        Changed { queue: last_part(&queue).to_owned(), function, uuid, from, to: wanted.state(), error }
+        Changed { queue: name_in(&queue).to_owned(), function, uuid, from, to: wanted.state(), error }
     });
     Ok(Report { applied, mappings: mappings.collect() })
 }
@@ -163,10 +159,10 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
         }
         let OpenQueue { known, .. } = &open;
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::beside(&which.connection, &open).await?;
+        let sources = EventSources::near(&which.connection, &queue).await?;
         let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
-            unread.push(format!("no event source mapping reads {}", last_part(&queue)));
+            unread.push(format!("no event source mapping reads {}", name_in(&queue)));
         }
         readings.extend(mappings.into_iter().map(|mapping| Reading {
             queue: queue.clone(),
@@ -184,16 +180,9 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
     Ok(readings)
 }
 
-fn last_part(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or(arn)
-}
-
 fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Failure> {
     let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
-    which.output.write(&match which.format {
-        Format::Table => report.lines(),
-        Format::Json => document(command, report),
-    })?;
+    which.printing.print(command, report, || report.lines())?;
     let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
     for Changed { queue, function, uuid, error, .. } in &failed {
         tell::error(format_args!(

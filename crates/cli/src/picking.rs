@@ -25,22 +25,17 @@ pub struct Picking {
 
 impl Picking {
     /// Compiles the filter.
-    ///
-    /// # Errors
-    /// With the place where it is wrong.
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::new).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
     /// Whether nothing is left out, apart from `--max`.
-    #[must_use]
     pub fn is_everything(&self) -> bool {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
     /// How many at most.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }
@@ -52,7 +47,7 @@ pub(crate) fn remark(pick: &Pick) -> Option<String> {
     let example = members.first()?;
     Some(format!(
         "{} picked without {}, which jq takes for less than any number; to leave such messages out: `{} | numbers < …`, or \
-         `and {1} != null`",
+         `and {2} != null`",
         counted(messages, "message"),
         escaped(&members.join(" or ")),
         escaped(example),

@@ -53,9 +53,6 @@ impl Signals {
 /// A wish to stop, from the first signal on, which is answered with `remark`; at the second one the program ends.
 ///
 /// Another thread listens: a run in virtual time that waits for nothing real never gives its own back to the runtime.
-///
-/// # Errors
-/// If signals cannot be listened for.
 pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();

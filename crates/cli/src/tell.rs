@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use clap::{Args, ColorChoice};
 use console::style;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::text::escaped_lines;
 
@@ -100,8 +100,12 @@ pub(crate) fn hush() {
     LEVEL.store(QUIET, Ordering::Relaxed);
 }
 
-/// A progress bar that is not seen where nothing but warnings is wanted.
-pub(crate) fn progress(bar: ProgressBar) -> ProgressBar {
+/// A progress bar on standard error; it is not seen if nothing except warnings is wanted, nor without a terminal.
+pub(crate) fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
+    let bar = match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
     if LEVEL.load(Ordering::Relaxed) == QUIET {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }

@@ -33,7 +33,6 @@ use prepared::{Prepared, prepare};
 use server::{HealthServer, Shown};
 
 /// Polls until a signal comes, and ends with what was received handled.
-#[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 
-use super::error::AuditError;
 use super::report::{Report, Tally};
 use super::view::View;
+use crate::Failure;
 use crate::picking::remark;
 use redeliver_dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
 
@@ -51,7 +51,7 @@ enum End {
     MaxReached,
     /// Whoever reads our output has seen enough.
     OutputClosed,
-    Failed(AuditError),
+    Failed(Failure),
 }
 
 impl Auditor<'_> {
@@ -62,7 +62,7 @@ impl Auditor<'_> {
         clock: &C,
         stop: impl Future<Output = ()>,
         progress: impl Fn(Progress),
-    ) -> Result<Audited, AuditError> {
+    ) -> Result<Audited, Failure> {
         let mut reader = Reader::new(queue, clock).await?;
         let begun = self.view.begin(self.output);
         let (mut seen, mut end) = (0, begun.err().map(of_output));
@@ -99,7 +99,7 @@ impl Auditor<'_> {
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
         report.max_reached = matches!(end, Some(End::MaxReached));
         let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(AuditError::Output(error)),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
             Err(_) => true,
             Ok(()) => matches!(end, Some(End::OutputClosed)),
         };
@@ -124,8 +124,12 @@ impl Auditor<'_> {
 fn of_output(error: io::Error) -> End {
     match error.kind() {
         io::ErrorKind::BrokenPipe => End::OutputClosed,
-        _ => End::Failed(AuditError::Output(error)),
+        _ => End::Failed(not_written(&error)),
     }
+}
+
+fn not_written(error: &io::Error) -> Failure {
+    format!("the output cannot be written: {error}").into()
 }
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ pub enum NoQueueAddress {
 
 impl QueueAddress {
     /// The region that the address itself names.
-    #[must_use]
     pub fn region(&self) -> Option<&str> {
         match self {
             Self::Arn { region, .. } => Some(region),
@@ -48,7 +47,6 @@ impl QueueAddress {
     }
 
     /// Whether it is a FIFO queue: their names end so.
-    #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.to_string().ends_with(".fifo")
     }
@@ -78,6 +76,16 @@ impl fmt::Display for QueueAddress {
         let (Self::Url(text) | Self::Name(text) | Self::Arn { arn: text, .. }) = self;
         f.write_str(text)
     }
+}
+
+/// The region that an ARN names.
+pub(crate) fn region_in(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
+}
+
+/// The queue's name in its ARN.
+pub(crate) fn name_in(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
 }
 
 fn arn(arn: &str, region: &str, account: &str, name: &str) -> QueueAddress {

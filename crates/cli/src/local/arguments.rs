@@ -6,8 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 
-use crate::format::Format;
-use crate::output::Output;
+use crate::output::Printing;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
@@ -61,12 +60,8 @@ pub struct Arguments {
     /// be there yet
     #[arg(long, value_name = "OUT.jsonl")]
     pub final_dlq: Option<PathBuf>,
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// Where the report goes
     #[command(flatten)]
-    pub output: Output,
+    pub printing: Printing,
     /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, pin_mut, try_join};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::Timestamp;
@@ -18,24 +18,11 @@ use redeliver_loop::{
     Counts, Engine, FUNCTION_ARN, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
     failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
-use thiserror::Error;
 
 use super::feed::{Feed, drained};
 use super::setup::Setup;
 use super::{Recorded, Report, histogram};
-use crate::files::FileError;
-use crate::tell;
-
-/// Why a run has no outcome.
-#[derive(Debug, Error)]
-pub(super) enum RunError {
-    /// The loop cannot go on.
-    #[error(transparent)]
-    Loop(#[from] LoopError),
-    /// The input cannot be read on.
-    #[error(transparent)]
-    Input(#[from] FileError),
-}
+use crate::{Failure, tell};
 
 /// What differs between virtual and real time.
 pub(super) struct World<'a, S, C> {
@@ -61,7 +48,7 @@ pub(super) async fn run<S: QueueService, C: Clock>(
     world: World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, RunError> {
+) -> Result<Report, Failure> {
     let topology = Topology::create(world.service, &world.prefix, setup.strategy, setup.policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
@@ -76,7 +63,7 @@ async fn run_on<S: QueueService, C: Clock>(
     world: &World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, RunError> {
+) -> Result<Report, Failure> {
     let stop = stop.shared();
     let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
@@ -132,7 +119,7 @@ async fn run_on<S: QueueService, C: Clock>(
                 }
                 engine.feed(portion.messages, std::future::pending()).await?;
             }
-            Ok::<_, RunError>(())
+            Ok::<_, Failure>(())
         };
         let running = async { Ok(engine.run(&functions, output, stop.clone()).await?) };
         try_join!(others, running)?;
@@ -181,9 +168,7 @@ fn report(
     }
 }
 
-/// On standard error, and only where that is a terminal.
+/// On standard error.
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} messages settled, {elapsed}");
-    let bar = ProgressBar::new(messages);
-    tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    tell::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
 }

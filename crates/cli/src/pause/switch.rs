@@ -22,7 +22,6 @@ pub enum Wanted {
 
 impl Wanted {
     /// As Lambda calls it.
-    #[must_use]
     pub const fn state(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",

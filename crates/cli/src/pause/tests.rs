@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::loopback::Loopback;
+use crate::output::document;
 
 #[derive(Debug, Parser)]
 struct Program {

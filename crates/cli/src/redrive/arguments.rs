@@ -7,8 +7,7 @@ use clap::Args;
 
 use crate::applying::Applying;
 use crate::connection::{DeadLetterQueue, QueueAddress};
-use crate::format::Format;
-use crate::output::Output;
+use crate::output::Printing;
 use crate::people::parse_span;
 use crate::picking::Picking;
 
@@ -91,11 +90,8 @@ pub struct Arguments {
     /// Where to keep the journal; by default redeliver-redrive-PLAN.jsonl in the current directory
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
-    /// How to show the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(super) format: Format,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) printing: Printing,
 }
 
 fn watch_span(text: &str) -> Result<Duration, String> {

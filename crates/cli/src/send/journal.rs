@@ -56,9 +56,6 @@ pub enum JournalError {
 }
 
 /// Reads what a journal says.
-///
-/// # Errors
-/// If it cannot be read, or is no journal.
 pub(super) fn read(mut reader: impl BufRead) -> Result<Known, JournalError> {
     let mut known = Known::default();
     for record in 1.. {
@@ -99,9 +96,6 @@ pub struct Journal<W> {
 
 impl<W: Write> Journal<W> {
     /// Begins one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;
@@ -109,15 +103,11 @@ impl<W: Write> Journal<W> {
     }
 
     /// Goes on with one that ends after a whole record.
-    #[must_use]
     pub fn resume(output: W) -> Self {
         Self { output }
     }
 
     /// Records lines that are confirmed, in ascending order.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn confirm(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
         let mut digest = Digest::default();
         for (_, of_line) in lines {

@@ -68,9 +68,6 @@ impl Form {
     }
 
     /// What is sent of a line.
-    ///
-    /// # Errors
-    /// What is wrong with it; at least one finding.
     fn message(&self, line: Line) -> Result<OutgoingMessage, Vec<String>> {
         match self {
             Self::Body(schema) => {

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use crate::people::grouped;
+use crate::people::{grouped, table};
 
 /// What came of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,7 +50,6 @@ impl fmt::Display for Stopped {
 
 impl Summary {
     /// The program's exit code.
-    #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self.stopped {
             Some(Stopped::Interrupted) => 130,
@@ -62,27 +59,14 @@ impl Summary {
         }
     }
 
-    /// For people.
-    #[must_use]
     pub fn table(&self, applied: bool) -> String {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        match applied {
-            true => table.add_row(["sent".to_owned(), grouped(self.sent)]),
-            false => table.add_row(["would be sent".to_owned(), grouped(self.planned)]),
-        };
-        for (name, count) in [
+        let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
+        let others = [
             ("sent before", self.sent_before),
             ("invalid, not sent", self.invalid),
             ("not confirmed by SQS", self.unconfirmed),
-        ] {
-            if count > 0 {
-                table.add_row([name.to_owned(), grouped(count)]);
-            }
-        }
-        if let Some(column) = table.column_mut(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table.trim_fmt() + "\n"
+        ];
+        let rows = [first].into_iter().chain(others.into_iter().filter(|(_, count)| *count > 0));
+        table(&[], rows.map(|(name, count)| vec![name.to_owned(), grouped(count)]), [1])
     }
 }

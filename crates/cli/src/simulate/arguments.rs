@@ -7,9 +7,8 @@ use clap::{Args, value_parser};
 
 use super::{Scenario, Trouble};
 use crate::cost::Architecture;
-use crate::format::Format;
 use crate::local::probability;
-use crate::output::Output;
+use crate::output::Printing;
 use crate::people::parse_span;
 
 /// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what it costs.
@@ -80,12 +79,8 @@ pub struct Arguments {
     /// Draw it: load, schedule and survival. The name ends in .svg or .html
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// Where the report goes
     #[command(flatten)]
-    pub output: Output,
+    pub printing: Printing,
 }
 
 impl Arguments {

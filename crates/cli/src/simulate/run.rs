@@ -13,7 +13,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
-use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
     Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
@@ -21,13 +21,13 @@ use redeliver_loop::{
 };
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
-use thiserror::Error;
 use uuid::Builder;
 
 use super::counted::Counted;
 use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
 use super::target::SimulatedTarget;
+use crate::Failure;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
 use crate::people::float;
 
@@ -57,20 +57,6 @@ pub enum Trouble {
     Outage(Duration),
     /// Each call fails with this chance.
     FailureRate(f64),
-}
-
-/// Why a run cannot go on: only a bug can make it so.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The loop of the functions.
-    #[error(transparent)]
-    Loop(#[from] LoopError),
-    /// The loop of the functions waits for what never comes.
-    #[error(transparent)]
-    Stuck(#[from] Stuck),
-    /// The operating system gives no runtime.
-    #[error("the run cannot begin: {0}")]
-    Runtime(#[from] std::io::Error),
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -141,10 +127,7 @@ impl Scenario {
 }
 
 /// Runs a scenario with a policy. `progress` is told how many messages have come out.
-///
-/// # Errors
-/// See [`RunError`].
-pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
+pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     sqs.set_counts_lag(COUNTS_LAG);

@@ -3,12 +3,9 @@
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
-
 use super::report::{PolicyReport, Report};
 use super::{Attempt, Measured, Survival, Trouble};
-use crate::people::{grouped, span};
+use crate::people::{grouped, span, table};
 
 /// Attempts that are told one by one; of the others only the last.
 const ATTEMPTS_TOLD: usize = 12;
@@ -56,15 +53,9 @@ fn parts(section: &Section) -> Vec<Vec<usize>> {
 
 fn part(section: &Section, columns: &[usize]) -> String {
     let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(of(&section.columns))
-        .add_rows(section.rows.iter().map(|row| of(row)));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{}\n", table.trim_fmt())
+    let header = of(&section.columns);
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    table(&header, section.rows.iter().map(|row| of(row)), 1..columns.len())
 }
 
 /// What was simulated, in a sentence.

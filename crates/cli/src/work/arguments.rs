@@ -80,7 +80,6 @@ pub enum FunctionName {
 
 impl FunctionName {
     /// The function's name.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MessageProcessor => redeliver_message_processor::NAME,

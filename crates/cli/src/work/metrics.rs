@@ -43,7 +43,6 @@ pub struct Metrics {
 impl Metrics {
     /// Of functions with these names in logs and metrics. All counters begin at zero, so that the first one of anything is an
     /// increase.
-    #[must_use]
     pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
@@ -101,7 +100,6 @@ impl Metrics {
     }
 
     /// All of it, in the text format of OpenMetrics.
-    #[must_use]
     pub(super) fn text(&self, report: &Report) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];

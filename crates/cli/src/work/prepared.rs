@@ -34,9 +34,6 @@ pub(super) struct Prepared {
 }
 
 /// Makes the workers.
-///
-/// # Errors
-/// If settings are missing or wrong, a queue cannot be used, or the target's headers cannot be read.
 pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
     let mut settings = Settings::of(&arguments.functions())?;
     let invocation = arguments.limits().invocation;

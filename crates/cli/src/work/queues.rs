@@ -47,9 +47,6 @@ struct Findings {
 
 impl Wiring {
     /// Checks that each queue is one of its own.
-    ///
-    /// # Errors
-    /// Those that are the same.
     pub(super) fn check_distinct(&self) -> Result<(), Unusable> {
         let mut same = Vec::new();
         for (index, (role, url)) in self.urls.iter().enumerate() {
@@ -67,9 +64,6 @@ impl Wiring {
     }
 
     /// Checks the queues that are polled by what SQS says of them; what it does not say cannot be checked.
-    ///
-    /// # Errors
-    /// All that would lose reasons, end retries or show a message again while it is handled. Else what is worth a warning.
     pub(super) fn check(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,

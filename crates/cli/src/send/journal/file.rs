@@ -47,9 +47,6 @@ pub enum JournalFileError {
 }
 
 /// Opens the journal of an input for a send to `queue`, or begins one unless `must_exist`; which lines are confirmed.
-///
-/// # Errors
-/// If it is of another queue or of another input, is no journal, is in use, or cannot be written.
 pub(in crate::send) fn open(
     path: &Path,
     input: &Path,
