@@ -6,7 +6,6 @@ use aws_config::SdkConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::types::ScalingConfig;
 use serde::Serialize;
 use thiserror::Error;
 
@@ -31,6 +30,19 @@ pub struct Mapping {
     pub batch_size: Option<i32>,
     /// Invocations at the same time at most, where it is limited.
     pub maximum_concurrency: Option<i32>,
+}
+
+/// Three answers have the same members, and types of their own.
+macro_rules! mapping {
+    ($found:ident) => {
+        Mapping {
+            uuid: $found.uuid.unwrap_or_default(),
+            function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
+            state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
+            batch_size: $found.batch_size,
+            maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),
+        }
+    };
 }
 
 /// Lambda refuses or does not answer.
@@ -71,9 +83,7 @@ impl EventSources {
         let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
         let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
         let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
-        let mappings = mappings.into_iter().map(|found| {
-            mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config)
-        });
+        let mappings = mappings.into_iter().map(|found| mapping!(found));
         Ok(mappings.collect())
     }
 
@@ -81,32 +91,14 @@ impl EventSources {
     pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
         let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
         let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
-        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
+        Ok(mapping!(found))
     }
 
     /// Asks for a mapping to be enabled or disabled; its state is on the way there.
     pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
         let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;
-        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
-    }
-}
-
-/// Three answers have the same members, and types of their own.
-fn mapping(
-    uuid: Option<String>,
-    function_arn: Option<String>,
-    state: Option<String>,
-    batch_size: Option<i32>,
-    scaling: Option<ScalingConfig>,
-) -> Mapping {
-    let function_arn = function_arn.unwrap_or_default();
-    Mapping {
-        uuid: uuid.unwrap_or_default(),
-        function: function_name(&function_arn).to_owned(),
-        state: state.unwrap_or_else(|| "unknown".to_owned()),
-        batch_size,
-        maximum_concurrency: scaling.and_then(|scaling| scaling.maximum_concurrency),
+        Ok(mapping!(found))
     }
 }
 

@@ -16,7 +16,7 @@ mod reader;
 mod record;
 pub mod redrive;
 
-pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
+pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use filter::{Absent, Filter, FilterError};
 pub use pick::Pick;

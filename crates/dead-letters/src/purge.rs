@@ -4,8 +4,9 @@ use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::files::FileError;
 use crate::groups::{Group, GroupTable};
-use crate::{Archive, ArchiveError, Coverage, DeadLetterRecord, FilterError, Pick, Reader, ReaderError};
+use crate::{Archive, Coverage, DeadLetterRecord, FilterError, Pick, Reader, ReaderError};
 
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -32,7 +33,7 @@ pub enum PurgeError {
     #[error(transparent)]
     Reader(#[from] ReaderError),
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Backup(#[from] FileError),
     #[error(transparent)]
     Filter(#[from] FilterError),
 }

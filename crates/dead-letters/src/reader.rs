@@ -58,7 +58,7 @@ struct Answer {
 }
 
 /// How much of a queue was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub seen: u64,
     /// Messages in the queue, as SQS counts them.

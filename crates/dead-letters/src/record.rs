@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use chrono::SecondsFormat;
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::envelope::Envelope;
 use redeliver_core::failure::FAILURE;
@@ -13,6 +12,8 @@ use redeliver_core::reason::Code;
 use redeliver_core::schema::MessageSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::groups::written;
 
 /// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
@@ -127,7 +128,7 @@ impl DeadLetterRecord {
         let attributes = self.message.attributes.iter();
         let document = Document {
             message_id: self.message_id(),
-            sent_at: self.message.sent_at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            sent_at: written(self.message.sent_at),
             error_type: &self.error_type,
             error_details: &self.error_details,
             attempts: self.attempts(),

@@ -94,14 +94,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         messages: Vec<OutgoingMessage>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let total = messages.len();
-        let confirmed = Cell::new(0);
-        let sending = self.send_all(messages, &confirmed);
-        pin_mut!(stop, sending);
-        match select(stop, sending).await {
-            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
-            Either::Right((outcome, _)) => outcome,
-        }
+        let (total, confirmed) = (messages.len(), Cell::new(0));
+        unless(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
     }
 
     /// Invokes the function with each message's body, unless `stop` completes before.
@@ -114,8 +108,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         invoker: &impl AsyncInvoker,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let total = messages.len();
-        let confirmed = Cell::new(0);
+        let (total, confirmed) = (messages.len(), Cell::new(0));
         let invoking = async {
             for message in messages {
                 let payload = &message.content().body;
@@ -125,11 +118,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             Ok(())
         };
-        pin_mut!(stop, invoking);
-        match select(stop, invoking).await {
-            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
-            Either::Right((outcome, _)) => outcome,
-        }
+        unless(stop, &confirmed, total, invoking).await
     }
 
     async fn send_all(
@@ -274,6 +263,20 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends, unless `stop` completes before.
+async fn unless(
+    stop: impl Future<Output = ()>,
+    confirmed: &Cell<usize>,
+    total: usize,
+    sending: impl Future<Output = Result<(), LoopError>>,
+) -> Result<(), LoopError> {
+    pin_mut!(stop, sending);
+    match select(stop, sending).await {
+        Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+        Either::Right((outcome, _)) => outcome,
     }
 }
 

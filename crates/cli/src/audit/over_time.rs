@@ -18,7 +18,7 @@ const SPANS_MAX: i64 = 48;
 type Counts = BTreeMap<String, u64>;
 
 /// Dead letters by the time they were sent to this queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverTime {
     /// How long each span is.
     pub span_seconds: i64,

@@ -15,7 +15,7 @@ use crate::people::{counted, grouped};
 use redeliver_dead_letters::groups::{Group, GroupTable, millis};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Dead letters that were asked for: all that were seen, or those that the filter let through.
     pub total: u64,
@@ -90,55 +90,45 @@ impl Report {
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
 #[derive(Debug, Default)]
 pub struct Tally {
-    context: Context,
-    total: u64,
-    by_error_type: BTreeMap<String, u64>,
+    report: Report,
     groups: GroupTable,
-    attempts: Attempts,
-    age: Age,
     times: Times,
     copies: Copies,
-    skipped_attempts: SkippedAttempts,
 }
 
 impl Tally {
     pub fn new(context: Context) -> Self {
-        Self { context, ..Self::default() }
+        Self { report: Report { context, ..Report::default() }, ..Self::default() }
     }
 
     /// How many so far.
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.report.total
     }
 
     pub fn add(&mut self, record: &DeadLetterRecord) {
+        let Self { report, groups, times, copies } = self;
         let sent_at = record.message.sent_at;
-        self.total += 1;
+        report.total += 1;
         // One of seven codes, or none.
-        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
-        self.groups.add(record);
-        self.attempts.add(record);
-        self.age.add(sent_at, self.context.now, self.context.retention);
-        self.times.add(sent_at, &record.error_type);
-        self.copies.add(record);
-        self.skipped_attempts.add(record);
+        *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        report.attempts.add(record);
+        report.age.add(sent_at, report.context.now, report.context.retention);
+        report.skipped_attempts.add(record);
+        groups.add(record);
+        times.add(sent_at, &record.error_type);
+        copies.add(record);
     }
 
     pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
         Report {
-            total: self.total,
             coverage,
-            by_error_type: self.by_error_type,
             groups: self.groups.into_groups(),
-            attempts: self.attempts,
-            age: self.age,
             over_time: self.times.into_over_time(),
             duplicates: self.copies.into_duplicates(),
-            skipped_attempts: self.skipped_attempts,
             complete: coverage.complete,
             interrupted,
-            max_reached: false,
-            context: self.context,
+            ..self.report
         }
     }
 }

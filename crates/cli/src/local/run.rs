@@ -10,12 +10,11 @@ use futures_util::{FutureExt as _, pin_mut, try_join};
 use indicatif::ProgressBar;
 use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_core::function_arn::FunctionArns;
-use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{
-    Counts, Engine, FUNCTION_ARN, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
+    Engine, FUNCTION_ARN, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
     failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
 
@@ -127,30 +126,20 @@ async fn run_on<S: QueueService, C: Clock>(
     let refused = feed.refused;
     bar.finish_and_clear();
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let missing = ledger.total_sent() - ledger.settled();
     // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
-    let waiting = match ledger.total_sent() - ledger.settled() {
+    let waiting = match missing {
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)(), world.is_virtual);
-    Ok(Report { refused, interrupted: stop.peek().is_some() && !ledger.is_settled(), ..report })
-}
-
-fn report(
-    ledger: &Ledger,
-    counts: &Counts,
-    waiting: u64,
-    started: Timestamp,
-    mut requests: BTreeMap<String, u64>,
-    is_virtual: bool,
-) -> Report {
+    let mut requests = (world.requests)();
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
-    let missing = ledger.total_sent() - ledger.settled();
+    let counts = tally.counts();
     let end = ledger.last_settled_at().unwrap_or(started);
-    Report {
+    Ok(Report {
         sent: ledger.total_sent(),
-        refused: 0,
+        refused,
         processed: ledger.total_processed(),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
@@ -159,13 +148,13 @@ fn report(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
-        interrupted: false,
+        interrupted: stop.peek().is_some() && !ledger.is_settled(),
         unaccounted: missing - waiting,
         seconds: (end - started).as_seconds_f64(),
-        is_virtual,
+        is_virtual: world.is_virtual,
         requests,
         delays: histogram(&counts.delays),
-    }
+    })
 }
 
 /// On standard error.

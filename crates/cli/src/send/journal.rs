@@ -6,7 +6,6 @@ mod file;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::confirmed::{Confirmed, Digest, ranges};
 pub(super) use file::open;
@@ -42,44 +41,32 @@ pub struct Known {
     pub bytes: u64,
 }
 
-/// Why a journal cannot be understood.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-    /// It was not written by this program, or changed since.
-    #[error("record {record} is not of a journal of `redeliver send`")]
-    Damaged {
-        /// 1 for the first.
-        record: usize,
-    },
-}
-
 /// Reads what a journal says.
-pub(super) fn read(mut reader: impl BufRead) -> Result<Known, JournalError> {
+pub(super) fn read(mut reader: impl BufRead) -> Result<Known, String> {
     let mut known = Known::default();
     for record in 1.. {
         let mut bytes = Vec::new();
-        let length = reader.read_until(b'\n', &mut bytes)?;
+        let length =
+            reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+        let damaged = || format!("record {record} is not of a journal of `redeliver send`");
         if !bytes.ends_with(b"\n") {
             // The end, or what a crash has left half-written: it will be cut off, so it must not be somebody else's.
             let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
             if record == 1 && !ours {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             break;
         }
-        let damaged = |_| JournalError::Damaged { record };
         if record == 1 {
-            let header: Header = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let header: Header = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if header.redeliver_send != VERSION {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             known.queue = Some(header.queue);
         } else {
-            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if lines.iter().any(|(first, last)| first > last) {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             known.confirmed.add(&lines, digest);
         }

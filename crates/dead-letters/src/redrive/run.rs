@@ -8,7 +8,6 @@ mod watch;
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
 use redeliver_core::delivery::until;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
@@ -17,6 +16,7 @@ use super::journal::{Entry, Journal};
 use super::plan::Verdict;
 use super::report::{Early, Report};
 use super::task::{Progress, Redrive, RedriveError};
+use crate::groups::written;
 use crate::{DeadLetterRecord, Reader};
 use deletions::Deletions;
 use phase::Phase;
@@ -69,7 +69,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
-        let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+        let at = written(self.redrive.clock.now());
         self.journal.write(&[Entry::Run { at }])?;
         self.delayed_before = watch::delayed(self.redrive.source).await;
         let worked = self.work().await;
