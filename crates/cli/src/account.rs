@@ -1,4 +1,4 @@
-//! Whose account it is: told before anything is changed, so that nobody changes another one than they mean.
+//! Whose account it is: said before anything is changed, so that nobody changes another one than they mean.
 
 use std::fmt::Display;
 use std::time::Duration;

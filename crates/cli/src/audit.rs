@@ -45,8 +45,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(remark) = remark {
         tell::warning(remark);
     }
-    let told = says_it_itself(arguments) || *output_closed;
-    if let Some(sentence) = report.incompleteness().filter(|_| !told) {
+    let is_known = says_it_itself(arguments) || *output_closed;
+    if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
         tell::warning(sentence);
     }
     for sentence in missing {

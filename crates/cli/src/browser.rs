@@ -1,4 +1,4 @@
-//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, where there is none.
+//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, if there is none.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -43,12 +43,12 @@ pub struct Arguments {
 /// Checks what is given and prints what is found.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let findings = check(arguments)?;
-    Output::default().write(&told(&findings))?;
+    Output::default().write(&lines_of(&findings))?;
     Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }
 
 /// A line each.
-fn told(findings: &[String]) -> String {
+fn lines_of(findings: &[String]) -> String {
     if findings.is_empty() {
         return "valid\n".to_owned();
     }

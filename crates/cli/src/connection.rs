@@ -221,7 +221,7 @@ pub(crate) fn emulator_credentials() -> CredentialsProviderChain {
         .or_else("Emulator", anybody)
 }
 
-/// An AWS error in words: the service's code and text where it answered, else the whole chain of causes.
+/// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
 pub(crate) fn said<E>(error: &E) -> String
 where
     E: ProvideErrorMetadata + std::error::Error,

@@ -22,13 +22,13 @@ pub struct EventSources {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapping {
     pub uuid: String,
-    /// The function's name, with its version or alias where it has one.
+    /// The function's name, with its version or alias if it has one.
     pub function: String,
     /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
     pub state: String,
     /// Messages of one invocation at most.
     pub batch_size: Option<i32>,
-    /// Invocations at the same time at most, where it is limited.
+    /// Invocations at the same time at most, if that is limited.
     pub maximum_concurrency: Option<i32>,
 }
 

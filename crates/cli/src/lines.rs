@@ -28,7 +28,7 @@ pub(crate) struct Line {
     pub(crate) number: usize,
     /// Bytes of the input up to its end.
     pub(crate) end: u64,
-    /// What is on it, without its end; its length where that is more than a message may have.
+    /// What is on it, without its end; its length if that is more than a message may have.
     pub(crate) content: Result<Vec<u8>, usize>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file, or standard input where the name is `-`.
+/// A file, or standard input if the name is `-`.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     if is_standard_input(path) {
         if io::stdin().is_terminal() {

@@ -1,8 +1,5 @@
 //! The `redeliver` program: its commands, each with its arguments and its exit codes.
-#![expect(
-    unreachable_pub,
-    reason = "a program has no public API: what is `pub` is so for the modules beside it"
-)]
+#![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
 mod account;
 mod applying;

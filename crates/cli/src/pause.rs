@@ -68,7 +68,7 @@ pub struct ResumeArguments {
     which: Which,
 }
 
-/// Which mappings, and how it is told.
+/// Which mappings, and how the result is printed.
 #[derive(Debug, Args)]
 struct Which {
     #[command(flatten)]

@@ -90,7 +90,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     Ok((report, missing))
 }
 
-/// Whether anybody takes what is sent; where nobody does, it is sent only if that is wanted.
+/// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();

@@ -56,7 +56,7 @@ impl Signals {
 pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
-    let told = stop.clone();
+    let wish = stop.clone();
     let (listening, listens) = mpsc::channel();
     thread::spawn(move || {
         runtime.block_on(async {
@@ -67,7 +67,7 @@ pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
             let _ = listening.send(Ok(()));
             signals.next().await;
             tell::remark(remark);
-            told.request();
+            wish.request();
             signals.next().await;
             std::process::exit(130);
         });

@@ -50,7 +50,7 @@ impl Voice {
     }
 }
 
-/// The colours of help and of errors in usage, which are told before the command line is understood.
+/// The colours of help and of errors in usage, which are printed before the command line is understood.
 pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());

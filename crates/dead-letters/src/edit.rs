@@ -30,7 +30,7 @@ fn spliced(body: &str, at: Range<usize>, before: &Value, after: &Value) -> Strin
     after.to_string()
 }
 
-/// `None` where it is not clear which member is which.
+/// `None` if it is not clear which member is which.
 fn spliced_object(
     body: &str,
     at: Range<usize>,

@@ -1,4 +1,4 @@
-//! Dead letters: read without consuming them, told apart, and sent back, archived or deleted.
+//! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
 //! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a [`Pick`]
 //! picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`], or away by a
@@ -21,4 +21,4 @@ pub use backup::{Backup, LINE_BYTES_MAX};
 pub use filter::{Absent, Filter, FilterError};
 pub use pick::Pick;
 pub use reader::{Coverage, HIDDEN, Reader, ReaderError};
-pub use record::{DeadLetterRecord, Told, UNANNOTATED, plain};
+pub use record::{DeadLetterRecord, RecordMetadata, UNANNOTATED, plain};

@@ -101,7 +101,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
     match outcome {
-        // What was done until then must be told all the same.
+        // What was done until then must be reported all the same.
         Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
         outcome => outcome.map(|()| purged),
     }

@@ -38,7 +38,7 @@ pub struct Reader<'a, Q, C> {
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, Received>>,
-    /// Answers that [`Reader::next`] has not told yet.
+    /// Answers that [`Reader::next`] has not given out yet.
     answers: VecDeque<Result<Answer, EntryError>>,
     held: Held<'a, Q, C>,
     /// SQS's ids of what has come out, whatever became of it.
@@ -261,7 +261,7 @@ async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String
     waiting.len() as u64
 }
 
-/// Asks again where that may help.
+/// Asks again if that may help.
 async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
     clock: &C,
     ask: impl Fn() -> F,

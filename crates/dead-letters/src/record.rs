@@ -31,25 +31,25 @@ pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
     /// `ErrorType`, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`; empty where there are none.
+    /// `ErrorDetails`; empty if there are none.
     pub error_details: String,
-    /// Our document, where there is one.
+    /// Our document, if there is one.
     pub dead_letter: Option<DeadLetter>,
     /// What groups it with its like.
     pub fingerprint: String,
-    /// What its body says, where the body is one of our messages.
-    pub metadata: Option<Told>,
+    /// What its body says, if the body is one of our messages.
+    pub metadata: Option<RecordMetadata>,
 }
 
 /// What a message's metadata says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct RecordMetadata {
     /// `message_id` as it is written.
     pub message_id: String,
-    /// The higher one of `redrive_generation` and what the final record tells: a message that was given up without a re-send
-    /// does not say it in its body. 0 where there is none.
+    /// The higher one of `redrive_generation` and what the final record says: a message that was given up without a re-send
+    /// does not say it in its body. 0 if there is none.
     pub generation: u32,
-    /// `retry_attempt`; 0 where there is none.
+    /// `retry_attempt`; 0 if there is none.
     pub retry_attempt: u32,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
@@ -82,7 +82,7 @@ impl DeadLetterRecord {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
         // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has no `Failure`
-        // any more. A code that only a later version knows is one beside its document.
+        // any more. A code that only a later version knows is one only together with its document.
         let is_raw = message.attributes.contains_key(FAILURE);
         let is_code = |code: &str| match Code::read(code) {
             Some(Code::Known(_)) => true,
@@ -97,15 +97,15 @@ impl DeadLetterRecord {
             _ => fingerprint(&error_type, "", &error_details),
         };
         let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
-        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope, generation));
+        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| metadata_of(&envelope, generation));
         Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
     }
 
-    /// Retries made, where that is known.
+    /// Retries made, if that is known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
-        ours.or_else(|| self.metadata.as_ref().map(|told| told.retry_attempt))
+        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt))
     }
 
     /// When it was first sent, as far as is known: by our document, else by SQS.
@@ -115,10 +115,10 @@ impl DeadLetterRecord {
         ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
-    /// The message's id: its own where it has one, else SQS's.
+    /// The message's id: its own if it has one, else SQS's.
     #[must_use]
     pub fn message_id(&self) -> &str {
-        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |told| &told.message_id)
+        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id)
     }
 
     /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
@@ -176,9 +176,9 @@ fn levels_at_most(text: &str) -> usize {
     most
 }
 
-fn told(envelope: &Envelope<'_>, generation: Option<u32>) -> Told {
+fn metadata_of(envelope: &Envelope<'_>, generation: Option<u32>) -> RecordMetadata {
     let metadata = &envelope.metadata;
-    Told {
+    RecordMetadata {
         message_id: metadata.message_id_text.clone(),
         generation: metadata.generation().max(generation.unwrap_or(0)),
         retry_attempt: metadata.retry_attempt,

@@ -63,7 +63,7 @@ impl LoopError {
 pub struct Functions<M, F, A> {
     /// On the source queue: the message-processor, or the async-retry-handler.
     pub on_source: M,
-    /// On the intermediate DLQ, where there is one.
+    /// On the intermediate DLQ, if there is one.
     pub failed_message_processor: Option<F>,
     /// On the annotation queue.
     pub final_dlq_annotator: A,
@@ -74,7 +74,7 @@ pub struct Engine<'a, Q, C> {
     pub clock: &'a C,
     /// What went in and what came out.
     pub ledger: &'a Mutex<Ledger>,
-    /// Told how many messages have come out.
+    /// Called with how many messages have come out.
     pub progress: &'a dyn Fn(u64),
     /// Longest long poll.
     pub wait: Duration,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// Counts by message. A message is known by its `metadata.message_id`, which no re-send changes, or by its whole body
-/// where it has none, which no function changes either.
+/// if it has none, which no function changes either.
 #[derive(Debug, Default)]
 pub struct Ledger {
     messages: HashMap<u64, Count>,

@@ -23,7 +23,7 @@ pub async fn poll<Q: Queue>(
     Ok(())
 }
 
-/// Receives up to ten records; none where none came within `wait`.
+/// Receives up to ten records; none if none came within `wait`.
 ///
 /// # Errors
 /// If the receive fails; nothing was taken then, or the answer got lost: what was in it comes back.

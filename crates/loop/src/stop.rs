@@ -1,4 +1,4 @@
-//! The wish to stop, told once to all.
+//! The wish to stop, made once for all.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use redeliver_core::events::Event;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::ports::Observer;
 
-/// What the functions told.
+/// What the functions reported.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Counts>);
 

@@ -30,7 +30,7 @@ pub struct Age {
     pub oldest_seconds: i64,
     /// Under 1 hour, 6 hours, 1 day, 3 days, 7 days, 14 days, and older.
     pub classes: [u64; 7],
-    /// When SQS deletes the oldest; nothing where the queue's retention is not known.
+    /// When SQS deletes the oldest; nothing if the queue's retention is not known.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
     /// What SQS deletes within a day.

@@ -69,17 +69,17 @@ impl SkippedAttempts {
 
 /// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of five
 /// begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the size limit a
-/// history is shortened too: then these are attempts that were made, but are no longer told of.)
+/// history is shortened too: then these are attempts that were made, but are no longer in it.)
 pub(super) fn skipped(record: &DeadLetterRecord) -> Vec<u32> {
-    let Some(told) = &record.metadata else {
+    let Some(metadata) = &record.metadata else {
         return Vec::new();
     };
-    let history = &told.retry_history;
+    let history = &metadata.retry_history;
     let first = match history.first() {
         Some(oldest) if history.len() >= HISTORY_MAX => oldest.attempt,
         _ => 0,
     };
-    (first..told.retry_attempt)
+    (first..metadata.retry_attempt)
         .filter(|attempt| history.iter().all(|past| past.attempt != *attempt))
         .collect()
 }

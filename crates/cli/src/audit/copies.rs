@@ -34,12 +34,12 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn add(&mut self, record: &DeadLetterRecord) {
-        let Some(told) = &record.metadata else {
+        let Some(metadata) = &record.metadata else {
             return;
         };
         // A UUID is the same in capitals.
-        let id = told.message_id.to_ascii_lowercase();
-        let identity = (id.into_boxed_str(), told.generation);
+        let id = metadata.message_id.to_ascii_lowercase();
+        let identity = (id.into_boxed_str(), metadata.generation);
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
             return;
         }
@@ -52,7 +52,7 @@ impl Copies {
         if *copies == 2 {
             self.duplicates.messages += 1;
             if self.duplicates.examples.len() < EXAMPLES_MAX {
-                self.duplicates.examples.push(told.message_id.clone());
+                self.duplicates.examples.push(metadata.message_id.clone());
             }
         }
     }

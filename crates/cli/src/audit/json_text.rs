@@ -32,7 +32,7 @@ pub(super) struct LaidOut {
     pub(super) is_cut: bool,
 }
 
-/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` where it is no JSON. Control characters in strings are
+/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. Control characters in strings are
 /// escaped, which does not change their value.
 pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
     // This does not go deeper with the text, whatever its depth.

@@ -64,7 +64,7 @@ impl Report {
         document("audit", self)
     }
 
-    /// What is missing, in a sentence; `None` where all was seen.
+    /// What is missing, in a sentence; `None` if all was seen.
     pub fn incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
@@ -75,13 +75,13 @@ impl Report {
             _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
         };
         let messages = counted(approximate, "message");
-        let told = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
+        let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
         Some(match self.interrupted {
-            true => format!("{told}; the audit was interrupted."),
-            false if self.max_reached => format!("{told}; --max has ended the audit."),
-            false if unreadable > 0 && seen + unreadable >= approximate => format!("{told}."),
+            true => format!("{part}; the audit was interrupted."),
+            false if self.max_reached => format!("{part}; --max has ended the audit."),
+            false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
             false => format!(
-                "{told}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
+                "{part}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
             ),
         })
     }

@@ -21,7 +21,7 @@ const DETAILS_MAX: usize = 120;
 /// Rows of the attempts' histogram.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The report for people, in colour where a terminal shows it.
+/// The report for people, in colour if a terminal shows it.
 pub(super) struct Table {
     pub(super) colours: bool,
 }

@@ -1,4 +1,4 @@
-//! What happened to a message: sent, each failure that its history tells of, given up.
+//! What happened to a message: sent, each failure that its history has, given up.
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::parse_rfc3339;
@@ -39,7 +39,7 @@ pub(super) enum Kind {
 
 impl Timeline {
     pub(super) fn of(record: &DeadLetterRecord) -> Self {
-        let history = record.metadata.iter().flat_map(|told| &told.retry_history);
+        let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| Event {
             kind: Kind::Failed(past.attempt),
             at: parse_rfc3339(&past.failed_at),

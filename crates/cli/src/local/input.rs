@@ -53,7 +53,7 @@ pub(super) struct Portions {
 
 impl Portions {
     /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with a message
-    /// besides what SQS would say.
+    /// apart from what SQS would say.
     pub(super) fn open(
         path: &Path,
         check: fn(&OutgoingMessage) -> Result<(), String>,

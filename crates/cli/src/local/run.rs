@@ -29,7 +29,7 @@ pub(super) struct World<'a, S, C> {
     pub(super) clock: &'a C,
     /// Whether its time is.
     pub(super) is_virtual: bool,
-    /// Stands still during real calls, where time is virtual.
+    /// Stands still during real calls, if time is virtual.
     pub(super) hold: Option<VirtualClock>,
     /// The names of the queues begin with it.
     pub(super) prefix: String,

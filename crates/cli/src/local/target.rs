@@ -23,7 +23,7 @@ pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
     pub clock: C,
-    /// Held during real calls, where time is virtual.
+    /// Held during real calls, if time is virtual.
     pub hold: Option<VirtualClock>,
 }
 

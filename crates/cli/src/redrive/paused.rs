@@ -56,7 +56,7 @@ pub(super) fn refusal(why: &str) -> String {
     )
 }
 
-/// Asks a person, where there is one.
+/// Asks a person, if there is one.
 pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(false);

@@ -85,12 +85,12 @@ impl Arguments {
                 false => Ok(None),
             };
         }
-        let beside = || {
+        let next_to_it = || {
             let mut name = OsString::from(&self.file);
             name.push(".sent");
             PathBuf::from(name)
         };
-        let journal = self.journal.clone().unwrap_or_else(beside);
+        let journal = self.journal.clone().unwrap_or_else(next_to_it);
         if journal == self.file {
             return Err("--journal names the input itself".to_owned());
         }

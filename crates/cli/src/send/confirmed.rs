@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lines::Lines;
 
-/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It tells a changed file;
+/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file has changed;
 /// it is no proof against somebody who means to deceive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

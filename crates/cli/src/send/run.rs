@@ -115,7 +115,7 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
     stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
-/// Standard error: problems, and a bar where it is a terminal.
+/// Standard error: problems, and a bar if it is a terminal.
 struct Terminal<'a> {
     bar: ProgressBar,
     input: std::path::Display<'a>,

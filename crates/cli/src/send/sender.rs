@@ -25,7 +25,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// So many batches in a row without one confirmed line: the next would not fare better.
 const FRUITLESS_BATCHES: u32 = 3;
 
-/// Who is told how it goes.
+/// Who learns how it goes.
 pub trait Watcher {
     /// A line was not sent, or not confirmed.
     fn problem(&self, line: usize, what: &str);
@@ -41,7 +41,6 @@ pub struct Sender<'a, Q, C, T> {
     pub clock: &'a C,
     /// Messages a second.
     pub rate: Option<NonZeroU32>,
-    /// Who is told how it goes.
     pub watcher: &'a T,
 }
 

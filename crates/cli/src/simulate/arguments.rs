@@ -40,7 +40,7 @@ pub struct Arguments {
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// Another policy beside it, in the tables and in the picture; may be given up to five times
+    /// Another policy to compare it with, in the tables and in the picture; may be given up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// How many messages are sent

@@ -14,7 +14,7 @@ use crate::people::float;
 
 /// One for each policy.
 const POLICIES: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
-/// Policies that can be told apart in one picture.
+/// Policies that can be distinguished in one picture.
 pub(super) const POLICIES_MAX: usize = POLICIES.len();
 
 /// Where the picture goes, and as what.

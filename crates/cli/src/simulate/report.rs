@@ -1,4 +1,4 @@
-//! What a simulation tells of each policy: computed, measured, and paid for.
+//! What a simulation says of each policy: computed, measured, and paid for.
 
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ pub struct Span {
     pub worst_case_seconds: u64,
     /// How long the source queue keeps a message.
     pub retention_seconds: u64,
-    /// Whether the stack takes it: within 80 % of the retention, or with long delays, where more is meant.
+    /// Whether the stack takes it: within 80 % of the retention, or with long delays, for which more is meant.
     pub fits: bool,
 }
 

@@ -126,7 +126,7 @@ impl Scenario {
     }
 }
 
-/// Runs a scenario with a policy. `progress` is told how many messages have come out.
+/// Runs a scenario with a policy. `progress` gets how many messages have come out.
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);

@@ -24,7 +24,7 @@ pub struct Attempt {
     pub median_seconds: u64,
     /// If every delay is as long as it can be.
     pub latest_seconds: u64,
-    /// The chance that it is made: less than 1 where `max_age_seconds` can end the retries before.
+    /// The chance that it is made: less than 1 if `max_age_seconds` can end the retries before.
     pub made: f64,
 }
 

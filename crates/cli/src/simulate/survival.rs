@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Schedule;
 use crate::people::float;
 
-/// The lengths that are told in any case, in seconds: 1 minute to 24 hours.
+/// The lengths that are shown in any case, in seconds: 1 minute to 24 hours.
 pub(super) const LENGTHS: [u64; 11] = [60, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
 
 /// The chance to survive an outage of one length.

@@ -13,7 +13,7 @@ use crate::people::{counted, grouped, span, table};
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The name of the stack, or prefix and stage; `None` where queues were named.
+    /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
@@ -21,7 +21,7 @@ pub struct Status {
     pub problems: Vec<String>,
 }
 
-/// One queue. What SQS does not tell is `None`.
+/// One queue. What SQS does not say is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
     /// What it is in the deployment.
@@ -38,7 +38,7 @@ pub struct QueueStatus {
     pub retention_seconds: Option<u64>,
     /// Where messages go that were received too often.
     pub redrive: Option<Redrive>,
-    /// Who reads it; `None` where that could not be read.
+    /// Who reads it; `None` if that could not be read.
     pub mappings: Option<Vec<Mapping>>,
 }
 

@@ -17,11 +17,12 @@ pub(super) struct Failed {
     /// Of the policy.
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
-    pub(super) told: Option<QueueTimes>,
+    pub(super) source_times: Option<QueueTimes>,
 }
 
 /// It is handed off; also what is assumed if another process has the message-processor.
-pub(super) const ASSUMED: Failed = Failed { strategy: Strategy::DelayedResend, max_attempts: 0, told: None };
+pub(super) const ASSUMED: Failed =
+    Failed { strategy: Strategy::DelayedResend, max_attempts: 0, source_times: None };
 
 /// The queues that the environment names, and what is done with them.
 #[derive(Clone, Debug)]
@@ -71,8 +72,8 @@ impl Wiring {
         let mut findings = Findings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
-            if let (Role::Source, Some(Failed { told: Some(told), .. })) = (role, &self.failed) {
-                self.check_hiding(attributes, told, &mut findings);
+            if let (Role::Source, Some(Failed { source_times: Some(times), .. })) = (role, &self.failed) {
+                self.check_hiding(attributes, times, &mut findings);
             }
             self.check_redrive(*role, attributes, &mut findings);
         }
@@ -102,15 +103,15 @@ impl Wiring {
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
-        told: &QueueTimes,
+        times: &QueueTimes,
         findings: &mut Findings,
     ) {
         let settings = [
-            ("VISIBILITY_TIMEOUT_SECONDS", "VisibilityTimeout", u64::from(told.visibility_timeout.get())),
-            ("RETENTION_SECONDS", "MessageRetentionPeriod", told.retention.as_secs()),
+            ("VISIBILITY_TIMEOUT_SECONDS", "VisibilityTimeout", u64::from(times.visibility_timeout.get())),
+            ("RETENTION_SECONDS", "MessageRetentionPeriod", times.retention.as_secs()),
         ];
-        for (setting, name, told) in settings {
-            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != told) {
+        for (setting, name, wanted) in settings {
+            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != wanted) {
                 let url = self.url(Role::Source);
                 findings.errors.push(format!("{url}: its {name} is {seconds}; set {setting} to that"));
             }

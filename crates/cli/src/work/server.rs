@@ -26,7 +26,7 @@ use super::metrics::Metrics;
 
 /// Connections at the same time; further ones wait.
 const CONNECTIONS_MAX: usize = 32;
-/// What it tells.
+/// What it shows.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) health: Health,
@@ -72,7 +72,7 @@ impl HealthServer {
         bound.await.map_err(|error| BindError { address, error })
     }
 
-    /// Where it listens: where port 0 was asked for, the real one.
+    /// Where it listens: if port 0 was asked for, the real one.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }

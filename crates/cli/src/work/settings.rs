@@ -58,7 +58,7 @@ impl Settings {
             Some((settings, ..)) => Some(Failed {
                 strategy: settings.strategy.strategy(),
                 max_attempts: settings.policy.max_attempts,
-                told: settings.strategy.hiding(),
+                source_times: settings.strategy.hiding(),
             }),
             // Where it runs, messages are handed off.
             None => self.failed_message_processor.is_some().then_some(ASSUMED),

@@ -1,5 +1,5 @@
 //! jq takes `null`, and so a member that is not there, for less than anything: `.body.data.cents < 1000` picks messages
-//! that have no `cents`. Nobody means that, so whoever filters is told how many.
+//! that have no `cents`. Nobody means that, so whoever filters learns how many.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

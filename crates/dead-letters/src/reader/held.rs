@@ -37,7 +37,7 @@ struct Received {
     /// At the latest: when it was asked for.
     since: Timestamp,
     until: Timestamp,
-    /// When it is to be extended; none while it is, and where it cannot be.
+    /// When it is to be extended; none while it is, and if it cannot be.
     due: Option<Timestamp>,
 }
 

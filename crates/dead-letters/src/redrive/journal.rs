@@ -31,8 +31,8 @@ pub struct Journal {
     intents: HashSet<String>,
     /// How many messages there may be of a dead letter in the queue it is sent to, by SQS's id of the dead letter.
     perhaps_there: HashMap<String, u32>,
-    /// Of these, those beyond the first one that no run has told yet.
-    copies_not_told: u64,
+    /// Of these, those beyond the first one that no run has reported yet.
+    copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
 }
@@ -64,7 +64,7 @@ impl Journal {
             not_deleted: HashSet::new(),
             intents: HashSet::new(),
             perhaps_there: HashMap::new(),
-            copies_not_told: 0,
+            copies_not_reported: 0,
             generations: HashMap::new(),
         };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
@@ -101,11 +101,11 @@ impl Journal {
         self.not_deleted.iter().map(String::as_str)
     }
 
-    /// How many messages there may be beyond one for each dead letter, as far as no run has told it: none of them was sent by a
+    /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them was sent by a
     /// run that came to its end, except this one. A run that was killed may have sent what it was about to send, and once more.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
-        self.copies_not_told
+        self.copies_not_reported
     }
 
     /// Whether a message has come back since this run sent it.
@@ -187,7 +187,7 @@ impl Journal {
             Entry::Deleted { sqs_message_id } => {
                 self.not_deleted.remove(sqs_message_id);
             }
-            Entry::Ended { .. } => self.copies_not_told = 0,
+            Entry::Ended { .. } => self.copies_not_reported = 0,
         }
     }
 
@@ -196,11 +196,11 @@ impl Journal {
         let there = self.perhaps_there.entry(sqs_message_id.to_owned()).or_default();
         let before = there.saturating_sub(1);
         *there += sends;
-        self.copies_not_told += u64::from(there.saturating_sub(1) - before);
+        self.copies_not_reported += u64::from(there.saturating_sub(1) - before);
     }
 }
 
-/// What tells one redrive from another: its queues and everything that decides what is sent.
+/// What distinguishes one redrive from another: its queues and everything that decides what is sent.
 #[must_use]
 pub fn plan_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();

@@ -23,7 +23,7 @@ pub struct Plan {
     pub new_id: bool,
     /// What was sent back so often is not sent back again.
     pub max_generation: u32,
-    /// What the edited message must be, besides a message.
+    /// What the edited message must match, apart from being a message.
     pub schema: MessageSchema,
 }
 
@@ -43,9 +43,9 @@ pub enum Verdict {
 pub struct SendBack {
     /// As it is sent.
     pub message: OutgoingMessage,
-    /// Its own id; where it got a new one, that.
+    /// Its own id; if it got a new one, that.
     pub message_id: String,
-    /// The id that it had, where it got a new one.
+    /// The id that it had, if it got a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
     /// Whether `--edit` changed it.
@@ -105,7 +105,7 @@ impl Plan {
         if !self.pick.picks(record)? {
             return Ok(Verdict::NotSelected);
         }
-        let generation = record.metadata.as_ref().map_or(0, |told| told.generation);
+        let generation = record.metadata.as_ref().map_or(0, |metadata| metadata.generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
@@ -128,9 +128,9 @@ impl Plan {
             Ok(envelope) => envelope,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
-        let told = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
         let content = Content {
-            body: envelope.with_next_generation(told),
+            body: envelope.with_next_generation(given_up_in),
             attributes: producer_attributes(record),
             message_group_id: record.message.message_group_id.clone(),
             trace_header: record.message.trace_header.clone(),
@@ -141,7 +141,7 @@ impl Plan {
                 message,
                 message_id: envelope.metadata.message_id_text.clone(),
                 old_message_id,
-                generation: envelope.metadata.clone().into_next_generation(told).generation(),
+                generation: envelope.metadata.clone().into_next_generation(given_up_in).generation(),
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
@@ -193,7 +193,7 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     Ok(Ok(splice(&record.message.body, &document["body"], &body)))
 }
 
-/// The body with a new `message_id`, and the one that it had: SQS's where it had none that is a UUID.
+/// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
 ///
 /// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
 /// same: from the old id, the new generation and what the producer's part of the message is after the edit.

@@ -11,7 +11,7 @@ use crate::{Coverage, DeadLetterRecord};
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
-/// Reasons that are told apart; a reason names places in the message, so there may be as many as messages.
+/// Reasons that are counted apart; a reason names places in the message, so there may be as many as messages.
 const REASONS: usize = 100;
 
 /// Counts, and examples of what stays.
@@ -34,7 +34,7 @@ pub struct Report {
     pub not_deleted: u64,
     /// SQS's last word on that.
     pub why_not_deleted: Option<String>,
-    /// What was seen of the pilot, where it was watched.
+    /// What was seen of the pilot, if it was watched.
     pub watched: Option<Watched>,
     pub not_selected: u64,
     /// How much of the DLQ was seen.

@@ -84,7 +84,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             if self.report.done() == 0 {
                 return Err(error);
             }
-            // What was done until then must be told all the same. To the journal it is a run that was killed.
+            // What was done until then must be reported all the same. To the journal it is a run that was killed.
             self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
@@ -173,10 +173,10 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
 
     /// A dead letter that goes back; one that does not is counted.
     fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, RedriveError> {
-        if let Some(told) = &record.metadata
-            && self.journal.came_back(&told.message_id, told.generation)
+        if let Some(metadata) = &record.metadata
+            && self.journal.came_back(&metadata.message_id, metadata.generation)
         {
-            self.report.came_back(&told.message_id);
+            self.report.came_back(&metadata.message_id);
             return Ok(None);
         }
         match self.redrive.plan.decide(&record)? {

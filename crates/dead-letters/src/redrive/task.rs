@@ -20,7 +20,7 @@ pub struct Redrive<'a, D, S, C> {
     pub limits: Limits,
     /// Whether to end as soon as possible: Ctrl-C.
     pub interrupted: &'a dyn Fn() -> bool,
-    /// Told how far it is.
+    /// Called with how far it is.
     pub progress: &'a dyn Fn(Progress),
 }
 

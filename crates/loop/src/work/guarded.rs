@@ -10,7 +10,7 @@ use redeliver_core::events::{BatchBrokenOff, Event};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};
 
-/// Reports all records as failed where the function panics or outlives its deadline, and tells so.
+/// Reports all records as failed if the function panics or outlives its deadline, and an event of that.
 #[derive(Debug)]
 pub(super) struct Guarded<'a, F, C, O> {
     pub(super) function: &'a F,

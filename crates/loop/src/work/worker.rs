@@ -29,11 +29,11 @@ pub struct Worker<Q, F, C, O> {
     /// What its records are given to.
     pub function: F,
     pub clock: C,
-    /// Told what goes wrong between queue and function.
+    /// Gets what goes wrong between queue and function.
     pub observer: O,
     /// How much, and how long.
     pub limits: Limits,
-    /// Told that it is alive.
+    /// Gets its signs of life.
     pub vitals: Arc<Vitals>,
 }
 
@@ -64,12 +64,12 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
                 Ok(records) => {
                     pauses = self::pauses();
                     self.vitals.polled(self.clock.now());
-                    self.tell_unreadable();
+                    self.report_unreadable();
                     self.batch(records).await;
                 }
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    self.tell_failed(error, pause);
+                    self.report_failed(error, pause);
                     let (slept, stopped) = (self.clock.sleep(pause), stop.requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;
@@ -93,13 +93,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         drop(in_flight);
     }
 
-    fn tell_unreadable(&self) {
+    fn report_unreadable(&self) {
         for Unreadable { sqs_message_id, .. } in self.queue.take_unreadable() {
             self.observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
         }
     }
 
-    fn tell_failed(&self, error: EntryError, pause: Duration) {
+    fn report_failed(&self, error: EntryError, pause: Duration) {
         let failed = ReceiveFailed { code: error.code, pause_seconds: pause.as_secs_f64() };
         self.observer.observe(&Event::ReceiveFailed(failed));
     }

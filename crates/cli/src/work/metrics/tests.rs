@@ -23,7 +23,7 @@ fn handed_off(kind: &'static str) -> Event {
     })
 }
 
-/// What is served after these events of `orders-message-processor`, beside a function that had none.
+/// What is served after these events of `orders-message-processor`, next to a function that had none.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
     struct Seen(Mutex<Vec<Event>>);

@@ -26,7 +26,7 @@ fn hidden(max_attempts: u32) -> Option<Failed> {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    Some(Failed { strategy: Strategy::Visibility, max_attempts, told: Some(told) })
+    Some(Failed { strategy: Strategy::Visibility, max_attempts, source_times: Some(told) })
 }
 
 /// What SQS says of a queue whose messages are moved to another.

@@ -26,7 +26,7 @@ pub enum Entry {
         sqs_message_id: String,
         /// The message's own id.
         message_id: String,
-        /// The id that it had, where it got a new one.
+        /// The id that it had, if it got a new one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old_message_id: Option<String>,
         generation: u32,
@@ -59,7 +59,7 @@ pub enum Entry {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
     },
-    /// A run came to its end, and has told what it did.
+    /// A run came to its end, and has reported what it did.
     Ended {
         /// Messages that it sent back.
         sent: u64,

@@ -1,4 +1,4 @@
-//! Sent, so to be deleted: what is not stays in both queues, and is told.
+//! Sent, so to be deleted: what is not stays in both queues, and is reported.
 
 use std::collections::BTreeMap;
 

@@ -93,10 +93,10 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
     let outcome = async {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
-                if let Some(told) = &record.metadata
-                    && journal.came_back(&told.message_id, told.generation)
+                if let Some(metadata) = &record.metadata
+                    && journal.came_back(&metadata.message_id, metadata.generation)
                 {
-                    report.came_back(&told.message_id);
+                    report.came_back(&metadata.message_id);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Which messages may be there twice, and how fast they go, where SQS refuses, is slow, or hands out no more.
+//! Which messages may be there twice, and how fast they go, if SQS refuses, is slow, or hands out no more.
 
 use std::sync::Mutex;
 
