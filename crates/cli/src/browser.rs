@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What of a page keeps it from being read.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// Pixels of the window.
     pub(crate) window: f64,
     /// Pixels that the page needs side by side.
     pub(crate) page: f64,

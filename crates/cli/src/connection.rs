@@ -61,7 +61,6 @@ pub struct DeadLetterQueue {
 #[derive(Clone, Debug)]
 pub struct KnownQueue {
     pub queue: SqsQueue,
-    /// All its attributes.
     pub attributes: BTreeMap<String, String>,
 }
 

@@ -18,7 +18,6 @@ pub struct EventSources {
     client: Client,
 }
 
-/// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapping {
     pub uuid: String,

@@ -106,7 +106,6 @@ struct Changed {
     uuid: String,
     from: String,
     to: &'static str,
-    /// What went wrong.
     error: Option<String>,
 }
 
@@ -122,6 +121,7 @@ async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Fai
 
 async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
     which.printing.check()?;
+    // All mappings are read before any is changed: exit code 2 promises that nothing was.
     let readings = readings(which, all).await?;
     let applied = which.applying.is_wanted();
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
@@ -133,6 +133,8 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
         if !is_there {
             tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
         }
+        // Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says nothing
+        // of the others.
         let outcomes = readings
             .iter()
             .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));

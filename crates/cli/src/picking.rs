@@ -24,7 +24,6 @@ pub struct Picking {
 }
 
 impl Picking {
-    /// Compiles the filter.
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::new).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
@@ -35,7 +34,6 @@ impl Picking {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
-    /// How many at most.
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }

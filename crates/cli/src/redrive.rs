@@ -67,6 +67,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     let (from, to) = (from.queue.arn(), to.queue.arn());
     let (report, is_first_run) = if arguments.applying.is_wanted() {
         account::announce(connection, from, format_args!("sending back from {from} to {to}")).await;
+        // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
         let path = arguments
             .journal

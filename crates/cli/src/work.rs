@@ -107,6 +107,8 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
             Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
         }
     }
+    // From here on nobody receives. The workers end by themselves: each when its receive is answered and its batch is handled
+    // and deleted.
     stop.request();
     let impatient = async {
         let (signal, time_is_up) = (signals.next(), SystemClock.sleep(patience));
@@ -122,6 +124,8 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
             log::info("stopped", json!({}));
             Ended::Finished
         }
+        // Dropped in the middle of their work. Nothing is lost: what is not deleted becomes visible again, and SQS counts that
+        // receive.
         Either::Right((reason, _)) => {
             log::info(
                 "broken_off",

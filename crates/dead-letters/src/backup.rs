@@ -57,6 +57,7 @@ impl Backup {
         }
         let received =
             archived.restored().ok_or_else(|| foreign("a time or an attribute of it was changed"))?;
+        // The same decision as in a redrive, so that both send the very same bytes.
         let verdict =
             self.plan.decide(&DeadLetterRecord::new(received)).map_err(|error| error.to_string())?;
         match verdict {

@@ -36,13 +36,11 @@ pub struct Filter {
 /// Why a filter cannot be used. The command ends with exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
-    /// It is no filter.
     #[error("the filter `{text}` is wrong at byte {offset} (`{rest}`): {reason}")]
     Compile {
         text: String,
         /// Where, in bytes from its start.
         offset: usize,
-        /// What is there, shortly.
         rest: String,
         reason: String,
     },
@@ -65,7 +63,6 @@ pub enum FilterError {
         message_id: String,
         /// The kind of its first output, without its value.
         given: &'static str,
-        /// What was probably meant.
         hint: &'static str,
     },
 }
@@ -105,6 +102,7 @@ impl Filter {
     /// If the filter fails, takes too long, or its first output is none of these: `.a = "x"` changes the message, and what
     /// it gives is no answer. Taken for a yes it would pick every message.
     pub fn matches(&self, message_id: &str, document: String) -> Result<bool, FilterError> {
+        // The run takes the document, and only afterwards it is known whether it was picked.
         let seen = self.watch.as_ref().map(|watch| (watch, document.clone()));
         let outputs = self.run(message_id, document)?;
         let verdict = verdict(outputs.first().map(String::as_str));
@@ -142,6 +140,8 @@ impl Filter {
     fn run(&self, message_id: &str, document: String) -> Result<Vec<String>, FilterError> {
         let failed = |reason: &str| self.failed(message_id, reason);
         self.jobs.send(document).map_err(|_| failed("it has ended before"))?;
+        // Whoever gets an error ends. A filter that is asked again after its time was up would give the late answer to the
+        // document before as its answer to this one.
         match self.answers.recv_timeout(TIME_LIMIT) {
             Ok(answer) => answer.map_err(|reason| failed(&reason)),
             Err(RecvTimeoutError::Timeout) => {
@@ -187,6 +187,7 @@ fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, 
         let offset = load::span(code, found).start;
         FilterError::Compile { text: code.to_owned(), offset, rest: found.chars().take(20).collect(), reason }
     };
+    // Left out in both places: a name may be defined in jq itself, or built in.
     let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () }).map_err(|errors| {
         wrong(first(errors, |error| of_loading(code, error)).unwrap_or((code, unknown())))
@@ -247,6 +248,8 @@ fn without_values(error: &str) -> String {
         let wanted = error.rsplit(" as ").next().unwrap_or_default();
         return format!("cannot use a value as {wanted}");
     }
+    // What is known is said by its beginning alone. Anything else, above all what a filter raises with `error`, may be made of
+    // the message, so none of it is shown.
     let known = [
         ("cannot calculate ", "cannot calculate with two values"),
         ("cannot index ", "cannot index a value with another"),

@@ -62,14 +62,12 @@ impl Group {
     }
 }
 
-/// Groups by fingerprint.
 #[derive(Debug, Default)]
 pub struct GroupTable {
     groups: HashMap<String, Group>,
 }
 
 impl GroupTable {
-    /// Counts a dead letter.
     pub fn add(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };

@@ -11,11 +11,9 @@ use crate::{Archive, Coverage, DeadLetterRecord, FilterError, Pick, Reader, Read
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
-    /// Messages that were picked.
     pub picked: u64,
     /// What they died of, largest group first.
     pub groups: Vec<Group>,
-    /// Messages that are gone.
     pub deleted: u64,
     /// SQS's last word on those that are not.
     pub why_not_deleted: Option<String>,
@@ -23,7 +21,6 @@ pub struct Purged {
     pub failed: Option<String>,
     /// How much of the queue was seen.
     pub coverage: Option<Coverage>,
-    /// Ctrl-C.
     pub interrupted: bool,
 }
 
@@ -70,6 +67,8 @@ pub async fn purge<Q: Queue, C: Clock>(
             }
             purged.picked += picked.len() as u64;
             if let Some(backup) = &mut backup {
+                // On disk first. If the process dies between the two, messages are in the backup and in the queue; never in
+                // neither.
                 backup.write(&picked)?;
                 for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
                     match outcome {

@@ -158,6 +158,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
         let deleted = self.during(delete(queue, clock, &handles)).await;
+        // What is not deleted stays held: it is given back at the end like all others.
         for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| deleted.is_ok()) {
             self.held.release(&message.sqs_message_id);
         }
@@ -172,6 +173,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
         let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
         let handles = self.held.into_handles().await;
+        // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now nothing is
+        // left that this reader does not hold itself.
         let depth = self.queue.depth().await;
         let all_came_out = seen >= self.approximate
             || depth.is_ok_and(|depth| {
@@ -192,6 +195,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             }
         };
         let answer = answer.map(|(asked, messages)| {
+            // Each is held anew, also what came before: the newest receive's handle is the only good one. Given out is only
+            // what is new.
             let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
             let is_last = !self.hold_unreadable() && new.is_empty();
             Answer { new, is_last }

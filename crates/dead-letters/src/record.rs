@@ -27,7 +27,6 @@ const FILTERED_LEVELS_MAX: usize = 1000;
 /// A message of a DLQ, ours or not.
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
-    /// As it was received.
     pub message: ReceivedMessage,
     /// `ErrorType`, or [`UNANNOTATED`].
     pub error_type: String,

@@ -20,7 +20,6 @@ use crate::polling::poll;
 use crate::topology::INVOCATION_TIMEOUT;
 use crate::{FUNCTION_ARN, Ledger, Topology};
 
-/// Messages fed at once.
 const FEED: usize = 1000;
 /// How long one feeding may take.
 const FEED_TIMEOUT: Duration = Duration::from_secs(60);
@@ -46,7 +45,6 @@ pub enum LoopError {
     /// The function could not be invoked.
     #[error("invoking the function: {0}")]
     Invoke(#[from] NotInvoked),
-    /// The output file's answer.
     #[error("the final records cannot be written: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -65,7 +63,6 @@ pub struct Functions<M, F, A> {
     pub on_source: M,
     /// On the intermediate DLQ, if there is one.
     pub failed_message_processor: Option<F>,
-    /// On the annotation queue.
     pub final_dlq_annotator: A,
 }
 
@@ -129,6 +126,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
             let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
+            // Entered before it is sent: the target may be done with it before SQS's answer is here.
             for message in &chunk {
                 self.ledger().sent(&message.content().body);
             }
@@ -156,6 +154,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let over = Cell::new(self.ledger().is_settled());
         let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
+            // Not `try_join!`: when one fails, the others finish the batch that they are at, and `over` ends them.
             let (messages, failed, annotated, collected) = join!(
                 self.pump_side_by_side(source, &functions.on_source, &over),
                 async {
@@ -210,6 +209,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.repeat(over, async || {
             let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
             let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the queue.
             for record in &records {
                 writeln!(output, "{}", final_record(record))?;
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
@@ -219,6 +219,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
+            // One that is not deleted comes out again, and the ledger counts it as a copy.
             delete(queue, self.clock, &handles).await;
             Ok(())
         })
@@ -242,6 +243,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                     return Err(error);
                 }
             }
+            // After each step, whoever made it: the last message may come out at the target or at the final DLQ.
             let ledger = self.ledger();
             (self.progress)(ledger.settled());
             if ledger.is_settled() {
@@ -256,6 +258,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_LOOKS {
             self.clock.sleep(BETWEEN_LOOKS).await;
+            // One look is not enough: between two queues a message is in a function's hands, and SQS's counts lag behind.
             let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }

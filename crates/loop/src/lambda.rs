@@ -101,6 +101,7 @@ fn message_id(payload: &str) -> String {
 fn hashed(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);
+    // Two hashes, the second of the first as well: an id has 128 bits.
     let first = hasher.finish();
     first.hash(&mut hasher);
     Uuid::from_u64_pair(first, hasher.finish()).to_string()

@@ -78,13 +78,11 @@ impl Ledger {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
     }
 
-    /// Messages that went in.
     #[must_use]
     pub fn total_sent(&self) -> u64 {
         self.sent
     }
 
-    /// Successes of the target.
     #[must_use]
     pub fn total_processed(&self) -> u64 {
         self.processed

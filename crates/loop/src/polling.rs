@@ -42,6 +42,7 @@ pub async fn handle<Q: Queue>(
     records: Vec<ReceivedMessage>,
     invocation: Duration,
 ) -> Vec<String> {
+    // The function takes the records, so what is needed to delete them is kept.
     let received: Vec<_> =
         records.iter().map(|record| (record.sqs_message_id.clone(), record.receipt_handle.clone())).collect();
     if received.is_empty() {
@@ -51,6 +52,7 @@ pub async fn handle<Q: Queue>(
         function.process(records, clock.now() + invocation).await.failed.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
+    // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else would.
     let deleted = delete(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }

@@ -10,7 +10,6 @@ use redeliver_core::ports::Observer;
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Counts>);
 
-/// How often it happened.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// Retries by delay: the index is the delay in seconds.
@@ -24,7 +23,6 @@ pub struct Counts {
 }
 
 impl Tally {
-    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -12,7 +12,6 @@ const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 /// Upper limits of the classes of age; the last class has none.
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
-/// Their names, for people.
 pub(super) const NAMES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
 

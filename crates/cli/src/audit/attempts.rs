@@ -10,7 +10,6 @@ use redeliver_dead_letters::DeadLetterRecord;
 
 /// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
 const ATTEMPTS_MAX: u32 = 1000;
-/// Ids that are named.
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.

@@ -8,7 +8,6 @@ use redeliver_dead_letters::DeadLetterRecord;
 
 /// As many messages as can be in flight; more cannot be read from SQS at a time.
 const MESSAGES_MAX: usize = 120_000;
-/// Ids that are named.
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation. Copies may

@@ -59,7 +59,6 @@ pub struct Context {
 }
 
 impl Report {
-    /// One line of JSON.
     pub fn json(&self) -> String {
         document("audit", self)
     }

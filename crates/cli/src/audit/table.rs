@@ -14,7 +14,6 @@ use redeliver_dead_letters::groups::{Group, written};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
-/// Groups that are printed.
 const GROUPS_MAX: usize = 20;
 /// Characters of a group's details.
 const DETAILS_MAX: usize = 120;

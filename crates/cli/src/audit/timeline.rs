@@ -25,11 +25,9 @@ pub(super) struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It was first sent.
     Sent,
     /// This attempt failed; 0 is the first.
     Failed(u32),
-    /// It was given up.
     GivenUp,
     /// SQS moved it to this queue, nobody knows when.
     Redriven,

@@ -13,13 +13,7 @@ pub enum QueueAddress {
     /// `orders`: in the account and the region of the credentials.
     Name(String),
     /// `arn:aws:sqs:eu-central-1:123456789012:orders`
-    Arn {
-        /// All of it.
-        arn: String,
-        region: String,
-        account: String,
-        name: String,
-    },
+    Arn { arn: String, region: String, account: String, name: String },
 }
 
 /// Why a text names no queue.

@@ -24,7 +24,6 @@ pub struct Prices {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
-    /// Requests to standard queues.
     pub sqs_million_requests: Price,
     pub lambda_million_requests: Price,
     /// Memory × time on arm64.

@@ -37,7 +37,6 @@ pub(super) struct Portion {
 impl Portion {
     /// So few that they take little memory, and so many that nobody waits for the next ones.
     pub(super) const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
-    /// Everything.
     pub(super) const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 }
 

@@ -40,7 +40,6 @@ pub struct Report {
     pub is_virtual: bool,
     /// SQS requests by action; idle long polls are requests too.
     pub requests: BTreeMap<String, u64>,
-    /// Re-sends by their delay.
     pub delays: Vec<DelayBucket>,
 }
 

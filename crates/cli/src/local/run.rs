@@ -110,6 +110,7 @@ async fn run_on<S: QueueService, C: Clock>(
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
         let others = async {
+            // The next portion only when the source queue is empty, so that memory does not grow with the input.
             while let Some(portion) = feed.next()? {
                 let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
                 pin_mut!(drained);
@@ -157,7 +158,6 @@ async fn run_on<S: QueueService, C: Clock>(
     })
 }
 
-/// On standard error.
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
     tell::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
 }

@@ -11,9 +11,7 @@ use redeliver_loop::{Failing, Ledger};
 /// Where the local loop's messages go.
 #[derive(Debug)]
 pub enum Target {
-    /// The built-in one.
     Failing(Failing),
-    /// A real endpoint.
     Http(Box<HttpTarget>),
 }
 

@@ -14,9 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The state that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// `pause`.
     Disabled,
-    /// `resume`.
     Enabled,
 }
 
@@ -29,7 +27,6 @@ impl Wanted {
         }
     }
 
-    /// In words.
     pub(super) const fn doing(self) -> &'static str {
         match self {
             Self::Disabled => "pausing the readers of",
@@ -93,6 +90,8 @@ async fn bring(
                 Err(error) => return Err(error),
             }
         }
+        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only the state
+        // itself is what was asked for.
         if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
             return Ok(state);
         }

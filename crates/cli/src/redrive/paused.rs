@@ -16,7 +16,6 @@ pub(super) enum Consumer {
 }
 
 impl Consumer {
-    /// Asks Lambda.
     pub(super) async fn of(sources: &EventSources, queue_arn: &str, is_stack: bool) -> Self {
         Self::judged(sources.of(queue_arn).await, is_stack)
     }

@@ -56,7 +56,6 @@ pub struct Confirmed {
 }
 
 impl Confirmed {
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

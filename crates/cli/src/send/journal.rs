@@ -30,7 +30,6 @@ struct Batch {
     digest: Digest,
 }
 
-/// What a journal says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The queue's ARN; `None` in a journal that is empty.
@@ -82,7 +81,6 @@ pub struct Journal<W> {
 }
 
 impl<W: Write> Journal<W> {
-    /// Begins one.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;
@@ -96,6 +94,7 @@ impl<W: Write> Journal<W> {
 
     /// Records lines that are confirmed, in ascending order.
     pub fn confirm(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
+        // Batches are confirmed in any order: an exclusive or is the same in all of them.
         let mut digest = Digest::default();
         for (_, of_line) in lines {
             digest ^= *of_line;
@@ -110,6 +109,7 @@ impl<W: Write> Journal<W> {
     }
 
     fn append(&mut self, record: &impl Serialize) -> io::Result<()> {
+        // One write for the whole record. A crash may still tear it, but then it has no line break, and does not count.
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');
         self.output.write_all(&bytes)?;

@@ -36,7 +36,6 @@ pub trait Watcher {
 /// Sends the lines of one input to one queue.
 #[derive(Debug)]
 pub struct Sender<'a, Q, C, T> {
-    /// Where to.
     pub queue: &'a Q,
     pub clock: &'a C,
     /// Messages a second.
@@ -64,6 +63,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
             stop.await;
             end(&summary, Stopped::Interrupted);
         };
+        // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS confirms of them
+        // gets into the journal.
         let answers = batches.take_until(stop).map(|batch| self.deliver(batch));
         let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
         let mut record = Record { journal, failed: None, unknown: Vec::new() };
@@ -71,6 +72,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         while let Some((lines, outcomes)) = answers.next().await {
             let (confirmed, last_error) = self.settle(&lines, outcomes, &summary);
             fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
+            // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a copy with
+            // the same `message_id`. The other order would lose what was recorded and never sent.
             if !record.confirm(&confirmed) {
                 brake.abort();
             }
@@ -81,6 +84,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         }
         let mut summary = summary.borrow().clone();
         summary.stopped = record.failure().or(summary.stopped);
+        // The stream of lines may also end because its thread has died. Nobody must take that for the end of the input.
         if summary.stopped.is_none() && !*complete.borrow() {
             summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
         }
@@ -156,6 +160,7 @@ impl<W: Write> Record<'_, W> {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;
         };
+        // Once: a torn record may only be the last one. What is confirmed afterwards is named in the error instead.
         if self.failed.is_none() {
             self.failed = journal.confirm(lines).err();
         }

@@ -27,7 +27,6 @@ pub struct Summary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "details")]
 pub enum Stopped {
-    /// Ctrl-C.
     Interrupted,
     /// SQS confirms nothing any more; its last word.
     Refused(String),
@@ -49,7 +48,6 @@ impl fmt::Display for Stopped {
 }
 
 impl Summary {
-    /// The program's exit code.
     pub fn exit_code(&self) -> u8 {
         match self.stopped {
             Some(Stopped::Interrupted) => 130,

@@ -63,7 +63,6 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerMillion {
     pub sqs_requests: f64,
-    /// Invocations of the functions.
     pub invocations: f64,
     pub gb_seconds: f64,
     pub log_gb: f64,

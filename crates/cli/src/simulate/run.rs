@@ -74,13 +74,11 @@ pub struct Measured {
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
-    /// Calls of the target.
     pub calls: u64,
     pub wasted: Wasted,
     pub after_return: AfterReturn,
     /// From the target's return, or from the last message's sending if that is later, to the last message's end.
     pub drain_seconds: u64,
-    /// What hit the target.
     #[serde(skip)]
     pub load: Load,
     /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls and the
@@ -193,6 +191,7 @@ async fn measure(
                 + functions.final_dlq_annotator.invocations(),
         ),
     };
+    // Only what the function itself asks for: the engine looks at the queues, too, which no deployment does.
     let looks = functions.failed_message_processor.as_ref().map_or(0, Counted::looks);
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();

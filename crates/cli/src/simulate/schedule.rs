@@ -42,7 +42,6 @@ pub struct Schedule {
 /// Chances by time. What they have less than 1 together is the chance of no attempt at all.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Density {
-    /// Seconds of a step.
     pub(super) step: u64,
     /// The chance of each step from `first` on.
     pub(super) chances: Vec<f64>,

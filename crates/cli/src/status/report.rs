@@ -51,7 +51,6 @@ pub struct Redrive {
 }
 
 impl QueueStatus {
-    /// From the queue's attributes.
     pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {

@@ -79,7 +79,6 @@ pub enum FunctionName {
 }
 
 impl FunctionName {
-    /// The function's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MessageProcessor => redeliver_message_processor::NAME,

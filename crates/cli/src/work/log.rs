@@ -7,7 +7,6 @@ use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use serde_json::{Value, json};
 
-/// What happened.
 pub(super) fn info(event: &str, fields: Value) {
     write("INFO", event, fields);
 }
@@ -17,7 +16,6 @@ pub(super) fn warn(event: &str, remark: &str) {
     write("WARN", event, json!({ "remark": remark }));
 }
 
-/// Why the process ends.
 pub(super) fn error(event: &str, error: &str) {
     write("ERROR", event, json!({ "error": error }));
 }

@@ -14,7 +14,6 @@ use super::queue_name::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
     pub(super) strategy: Strategy,
-    /// Of the policy.
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
     pub(super) source_times: Option<QueueTimes>,

@@ -13,7 +13,6 @@ use crate::plain;
 /// A line of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedMessage {
-    /// SQS's id.
     pub sqs_message_id: String,
     /// The queue that it was read from.
     pub queue_arn: String,

@@ -66,6 +66,7 @@ fn compared(term: &Term<&str>, found: &mut BTreeMap<String, String>) {
         return;
     };
     match operator {
+        // Only the smaller side: `null < 3` is true, `null > 3` is not.
         BinaryOp::Cmp(Cmp::Lt | Cmp::Le) => found.extend(member(left)),
         BinaryOp::Cmp(Cmp::Gt | Cmp::Ge) => found.extend(member(right)),
         BinaryOp::And | BinaryOp::Or => {

@@ -55,6 +55,7 @@ impl Journal {
         // `--edit` puts whole messages into it.
         let file = for_its_owner(OpenOptions::new().read(true).append(true)).create(true).open(path);
         let file = file.map_err(|error| failed(error.to_string()))?;
+        // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
         let mut journal = Self {
@@ -70,6 +71,7 @@ impl Journal {
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match journal.replay()? {
             None => {
+                // The file's name must be on disk as well: without it a crash loses the whole journal, and everything is sent again.
                 journal.write(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
@@ -123,6 +125,7 @@ impl Journal {
         for entry in entries {
             lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");
             lines.push('\n');
+            // Before it is on disk, which does no harm: if the disk refuses, the run ends with that error.
             self.note(entry);
         }
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
@@ -156,6 +159,8 @@ impl Journal {
             first.get_or_insert_with(|| entry.clone());
             entries.push(entry);
         }
+        // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is appended would
+        // become one line with it, and nobody could read the journal any more.
         drop(reader);
         self.file.set_len(whole).map_err(|error| failed(error.to_string()))?;
         for entry in &entries {
@@ -168,10 +173,12 @@ impl Journal {
         match entry {
             Entry::Plan { .. } => {}
             Entry::Run { .. } => {
-                // Of a run that was killed.
+                // Intents that still stand are of a run that was killed: they were sent as often as one delivery may send, or
+                // never. The count assumes the worst.
                 for sqs_message_id in std::mem::take(&mut self.intents) {
                     self.note_sends(&sqs_message_id, SENDS_PERHAPS_DONE_MAX);
                 }
+                // What earlier runs sent and is in the DLQ again has failed since: a dead letter like any other.
                 self.generations.clear();
             }
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
@@ -193,6 +200,7 @@ impl Journal {
 
     fn note_sends(&mut self, sqs_message_id: &str, sends: u32) {
         self.intents.remove(sqs_message_id);
+        // One message in the queue is the one that was wanted; only what is beyond it is a copy.
         let there = self.perhaps_there.entry(sqs_message_id.to_owned()).or_default();
         let before = there.saturating_sub(1);
         *there += sends;

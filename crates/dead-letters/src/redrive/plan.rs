@@ -30,9 +30,7 @@ pub struct Plan {
 /// What becomes of one message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It is not selected.
     NotSelected,
-    /// It is sent back.
     Send(Box<SendBack>),
     /// It is selected but stays; a sentence says why.
     Stays(Reason),
@@ -41,14 +39,12 @@ pub enum Verdict {
 /// A message on its way back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendBack {
-    /// As it is sent.
     pub message: OutgoingMessage,
     /// Its own id; if it got a new one, that.
     pub message_id: String,
     /// The id that it had, if it got a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
-    /// Whether `--edit` changed it.
     pub edited: bool,
 }
 
@@ -61,7 +57,6 @@ pub enum Reason {
     Parked(u32),
     /// The edit must not be made.
     EditRefused(String),
-    /// SQS would refuse it.
     NotSendable(String),
 }
 
@@ -78,7 +73,6 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// `--edit`.
 #[derive(Debug)]
 pub struct Edit {
     change: Filter,
@@ -105,6 +99,7 @@ impl Plan {
         if !self.pick.picks(record)? {
             return Ok(Verdict::NotSelected);
         }
+        // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone.
         let generation = record.metadata.as_ref().map_or(0, |metadata| metadata.generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
@@ -116,6 +111,7 @@ impl Plan {
             Ok(body) => body,
             Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
         };
+        // An edit that changes nothing changes no id either: an API would do the same work a second time.
         if !self.new_id || body == record.message.body {
             return Ok(self.send_back(record, &body, None));
         }
@@ -166,6 +162,8 @@ const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; w
 
 /// The body with what the edit changed in it; the inner error says why the edit must not be made.
 fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
+    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has changed, and
+    // not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
     let read = |text: &str| value::read(text).unwrap_or_default();
     let before = read(&edit.identity.edit(id, record.document())?);
@@ -176,6 +174,8 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     if document.keys().any(|name| !changed.contains_key(name)) {
         return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
     }
+    // Three refusals, from the outside in: other members than the body, a body that is no object, and what is redeliver's own
+    // inside of it. To edit that would forge a message's history, or end its idempotency.
     let body = changed.remove("body").unwrap_or_default();
     if let Some(name) =
         document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))

@@ -54,7 +54,6 @@ pub struct Report {
 /// Why a redrive ended before it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Early {
-    /// Ctrl-C.
     Interrupted,
     /// Too much of what was sent has failed again.
     Stopped,
@@ -142,7 +141,6 @@ impl Report {
         self.came_back.len() as u64
     }
 
-    /// Selected messages that stay.
     #[must_use]
     pub fn staying_count(&self) -> u64 {
         self.staying.values().map(|(count, _)| count).sum()
@@ -162,7 +160,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let staying = self.staying.iter().map(

@@ -25,7 +25,6 @@ use round::Going;
 /// So many sends in a row without one that is confirmed: the next would not fare better.
 const SENDS_FAILED_MAX: u64 = 100;
 
-/// A run at work.
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
     journal: &'r mut Journal,
@@ -69,8 +68,11 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
+        // First of all this run's own line. What stands above it without an end is of a run that was killed: its intents
+        // may have been sent, so they count as possible copies from here on.
         let at = written(self.redrive.clock.now());
         self.journal.write(&[Entry::Run { at }])?;
+        // Before the first send, so that what waited anyway is not taken for failures of the pilot.
         self.delayed_before = watch::delayed(self.redrive.source).await;
         let worked = self.work().await;
         self.report.not_deleted = match self.phase {
@@ -88,6 +90,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
+        // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again: better
+        // twice than never.
         let Report { sent, not_deleted, .. } = self.report;
         let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
@@ -100,6 +104,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             let done_before = self.report.done();
             match self.pass().await? {
                 Pass::Ended => return Ok(()),
+                // The phase changes with it, or each later pass would end at once: the pilot is out only once.
                 Pass::PilotIsOut => {
                     self.phase = Phase::Rest;
                     self.report.early =
@@ -135,6 +140,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
         let outcome = self.go_through(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
+        // Only who has seen all of the DLQ may conclude from a message's absence that it is deleted.
         if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
             self.deletions.forget_what_is_gone(self.journal)?;
         }
@@ -149,6 +155,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             }
             let messages = reader.next().await?;
             let is_last = messages.is_none();
+            // What the journal has as sent is never sent again, whichever run sent it: it is only deleted. This is what makes a
+            // second run finish the first one's work.
             let mut sent_before = Vec::new();
             for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
                 if self.journal.was_sent(&record.message.sqs_message_id) {
@@ -158,6 +166,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
             self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
+            // Round by round, and not all that was received at once: a crash leaves at most one round of intents without an
+            // outcome, and an interrupt waits for one round.
             while going.len() >= self.round() || (is_last && !going.is_empty()) {
                 if let Some(over) = self.over() {
                     return Ok(over);
@@ -198,6 +208,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         self.comes_out_again |= !visible.is_empty();
         visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
 
+        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run sends
+        // these again, and reports them as possible copies.
         let count = going.len();
         let mut confirmed = Vec::with_capacity(count);
         for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
@@ -218,8 +230,10 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
         }
+        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run deletes it.
         self.deletions.delete(confirmed, reader, self.journal).await?;
         progress(Progress::Sent(self.report.sent));
+        // The pause for the rate comes last, so that nothing that was sent waits for it in both queues.
         if let Some(rate) = limits.rate {
             let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
             reader.during(clock.sleep(until(clock.now(), due))).await;

@@ -10,7 +10,6 @@ use crate::{FilterError, ReaderError};
 
 /// A redrive and all that it needs.
 pub struct Redrive<'a, D, S, C> {
-    /// Where dead letters are.
     pub dlq: &'a D,
     /// Where they are sent back to.
     pub source: &'a S,

@@ -29,6 +29,7 @@ impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
+        // Nobody knows how far it came. All are reported failed, so nothing is deleted and everything comes back.
         self.observer.observe(&Event::BatchBrokenOff(BatchBrokenOff { records: all.len(), reason }));
         BatchResponse { failed: all }
     }

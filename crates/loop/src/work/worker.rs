@@ -70,6 +70,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
                     self.report_failed(error, pause);
+                    // A pause may be broken off, unlike a receive: nothing is in anybody's hands.
                     let (slept, stopped) = (self.clock.sleep(pause), stop.requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;

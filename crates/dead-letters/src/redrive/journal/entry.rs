@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Entry {
     /// The first line: what this is the journal of.
     Plan {
-        /// [`plan_id`](super::plan_id)'s answer.
         id: String,
-        /// The DLQ's ARN.
         from: String,
         /// The ARN of the queue that messages are sent back to.
         to: String,
@@ -20,7 +18,6 @@ pub enum Entry {
         /// RFC 3339.
         at: String,
     },
-    /// About to be sent.
     Intent {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
@@ -48,7 +45,6 @@ pub enum Entry {
     NotSent {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
-        /// SQS's code.
         code: String,
         /// So many sends had no answer: each may have been accepted all the same. None: it was refused.
         #[serde(default, skip_serializing_if = "is_none")]
