@@ -37,7 +37,7 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
 
 /// Says what is about to be changed, and whose it is; STS is asked in the queue's region, since none may be set.
 pub(crate) async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
-    let account = match connection.sdk_config_in(region_in(queue_arn)).await {
+    let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => account_of(&config).await,
         Err(_) => in_words(None, None),
     };

@@ -54,7 +54,7 @@ pub struct DeadLetterQueue {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    connection: Connection,
+    pub(crate) connection: Connection,
 }
 
 /// A queue that exists, and what SQS says of it.
@@ -83,20 +83,11 @@ impl DeadLetterQueue {
     pub async fn source(&self) -> Result<QueueAddress, Failure> {
         self.which.address(&self.connection, Role::Source).await
     }
-
-    pub fn connection(&self) -> &Connection {
-        &self.connection
-    }
 }
 
 impl Connection {
-    /// Credentials, region and endpoint.
-    pub async fn sdk_config(&self) -> Result<SdkConfig, Failure> {
-        self.sdk_config_in(None).await
-    }
-
-    /// The same in the region of a queue, unless `--region` names one.
-    pub async fn sdk_config_in(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
+    /// Credentials, endpoint and region: that of a queue, unless `--region` names one.
+    pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
         let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);
         let mut loader = aws_config::defaults(BehaviorVersion::latest());
         if let Some(region) = &region {
@@ -131,7 +122,7 @@ impl Connection {
 
     /// A client of SQS, in this region unless `--region` names one.
     async fn sqs_client(&self, region: Option<&str>) -> Result<Client, Failure> {
-        let config = self.sdk_config_in(region).await?;
+        let config = self.sdk_config(region).await?;
         Ok(Client::from_conf(client_config(&config, Some(POLL_TIMEOUT)).interceptor(Requests).build()))
     }
 
@@ -156,11 +147,6 @@ impl Connection {
             )
             .into()),
         }
-    }
-
-    /// A queue by its URL.
-    pub async fn queue(&self, url: &str) -> Result<KnownQueue, Failure> {
-        self.find(&QueueAddress::Url(url.to_owned())).await
     }
 
     /// A queue to send messages to.

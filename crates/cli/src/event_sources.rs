@@ -68,7 +68,7 @@ impl LambdaError {
 impl EventSources {
     /// Those of a queue's region.
     pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
-        Ok(Self::new(&connection.sdk_config_in(region_in(queue_arn)).await?))
+        Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
     /// Those of an account and a region.

@@ -17,7 +17,7 @@ use crate::connection::{Connection, OpenQueue, Queues, name_in};
 use crate::event_sources::{EventSources, Mapping};
 use crate::output::Printing;
 use crate::{Failure, account, tell};
-pub use switch::{Outcome, Wanted, switch};
+pub use switch::{Wanted, switch};
 
 /// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
 ///
@@ -140,12 +140,18 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
             .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
         join_all(outcomes).await
     } else {
-        vec![Outcome::Already; readings.len()]
+        vec![Ok(()); readings.len()]
     };
     let mappings = readings.into_iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
-        let error = if let Outcome::Failed(word) = outcome { Some(word) } else { None };
         let Mapping { function, uuid, state: from, .. } = mapping;
-        Changed { queue: name_in(&queue).to_owned(), function, uuid, from, to: wanted.state(), error }
+        Changed {
+            queue: name_in(&queue).to_owned(),
+            function,
+            uuid,
+            from,
+            to: wanted.state(),
+            error: outcome.err(),
+        }
     });
     Ok(Report { applied, mappings: mappings.collect() })
 }

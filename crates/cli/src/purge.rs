@@ -72,7 +72,7 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     let mut backup = None;
     if arguments.applying.is_wanted() {
         let what = format_args!("deleting from {}", queue.arn()).to_string();
-        account::announce(arguments.queue.connection(), queue.arn(), what).await;
+        account::announce(&arguments.queue.connection, queue.arn(), what).await;
         backup = Some(Archive::create(&arguments.backup)?);
     }
     let max = arguments.picking.max();

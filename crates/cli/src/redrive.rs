@@ -36,7 +36,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     arguments.printing.check()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?;
-    let connection = arguments.from.connection();
+    let connection = &arguments.from.connection;
     let to = match &arguments.to {
         Some(address) => connection.source_queue(address).await?,
         None => connection.source_queue(&arguments.from.source().await?).await?,
@@ -95,8 +95,8 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
-    let sources = EventSources::near(arguments.from.connection(), source_arn).await?;
-    let why = match Consumer::of(&sources, source_arn, is_stack).await {
+    let sources = EventSources::near(&arguments.from.connection, source_arn).await?;
+    let why = match Consumer::of(sources.of(source_arn).await, is_stack) {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
             tell::warning(format_args!(

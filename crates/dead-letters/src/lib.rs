@@ -16,6 +16,10 @@ mod reader;
 mod record;
 pub mod redrive;
 
+/// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the backup or the
+/// journal.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use filter::{Absent, Filter, FilterError};

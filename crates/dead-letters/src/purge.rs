@@ -2,11 +2,9 @@
 
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
-use thiserror::Error;
 
-use crate::files::FileError;
 use crate::groups::{Group, GroupTable};
-use crate::{Archive, Coverage, DeadLetterRecord, FilterError, Pick, Reader, ReaderError};
+use crate::{Archive, Coverage, DeadLetterRecord, Failure, Pick, Reader};
 
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,17 +22,6 @@ pub struct Purged {
     pub interrupted: bool,
 }
 
-/// Why a purge ends early. What was deleted is in the backup.
-#[derive(Debug, Error)]
-pub enum PurgeError {
-    #[error(transparent)]
-    Reader(#[from] ReaderError),
-    #[error(transparent)]
-    Backup(#[from] FileError),
-    #[error(transparent)]
-    Filter(#[from] FilterError),
-}
-
 /// So many deletions in a row without one that is confirmed: the next would not fare better.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
@@ -49,7 +36,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     max: u64,
     mut backup: Option<&mut Archive>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Purged, PurgeError> {
+) -> Result<Purged, Failure> {
     let mut purged = Purged::default();
     let mut groups = GroupTable::default();
     let mut deletions_failed = 0;
@@ -96,7 +83,7 @@ pub async fn purge<Q: Queue, C: Clock>(
         }
         Ok(())
     };
-    let outcome: Result<(), PurgeError> = outcome.await;
+    let outcome: Result<(), Failure> = outcome.await;
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
     match outcome {

@@ -15,4 +15,4 @@ pub use ending::Ending;
 pub use journal::{Entry, Journal, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
 pub use report::{Early, Report, Watched};
-pub use task::{Limits, Progress, Redrive, RedriveError};
+pub use task::{Limits, Progress, Redrive};

@@ -16,7 +16,7 @@ use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoke
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::polling::poll;
+use crate::polling::{handle, receive};
 use crate::topology::INVOCATION_TIMEOUT;
 use crate::{FUNCTION_ARN, Ledger, Topology};
 
@@ -197,8 +197,9 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
         self.repeat(over, async || {
-            let polled = poll(queue, function, self.clock, self.wait, INVOCATION_TIMEOUT).await;
-            polled.map_err(LoopError::sqs("receiving messages"))
+            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("receiving messages"))?;
+            handle(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
+            Ok(())
         })
         .await
     }

@@ -7,22 +7,6 @@ use redeliver_core::deletion::delete;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 
-/// One poll: [`receive`] and [`handle`].
-///
-/// # Errors
-/// If the receive fails; nothing was taken then.
-pub async fn poll<Q: Queue>(
-    queue: &Q,
-    function: &impl Function,
-    clock: &impl Clock,
-    wait: Duration,
-    invocation: Duration,
-) -> Result<(), EntryError> {
-    let records = receive(queue, wait).await?;
-    handle(queue, function, clock, records, invocation).await;
-    Ok(())
-}
-
 /// Receives up to ten records; none if none came within `wait`.
 ///
 /// # Errors

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::metadata::HISTORY_MAX;
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use redeliver_dead_letters::DeadLetterRecord;
 
@@ -13,11 +12,12 @@ const ATTEMPTS_MAX: u32 = 1000;
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Attempts {
-    /// Dead letters by retries made.
+    #[serde(flatten)]
     pub known: BTreeMap<u32, u64>,
     /// Dead letters that do not say.
+    #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u64,
 }
 
@@ -30,17 +30,8 @@ impl Attempts {
     }
 }
 
-impl Serialize for Attempts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (attempts, count) in &self.known {
-            map.serialize_entry(attempts, count)?;
-        }
-        if self.unknown > 0 {
-            map.serialize_entry("unknown", &self.unknown)?;
-        }
-        map.end()
-    }
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Attempts that were counted, but of which `retry_history` has no failure.

@@ -66,7 +66,7 @@ impl Deployed {
     }
 
     async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
-        let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config().await?);
+        let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
         let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
         let failed = |reason: &str| {
             format!(

@@ -42,33 +42,17 @@ impl Wanted {
     }
 }
 
-/// What became of a mapping.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was in that state.
-    Already,
-    /// It is now; what it was before.
-    Changed(String),
-    /// It is not; what was tried and what came of it.
-    Failed(String),
-}
-
-/// Brings a mapping to the wanted state, within three minutes.
+/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of it.
 pub async fn switch(
     sources: &EventSources,
     clock: &impl Clock,
     mapping: &Mapping,
     wanted: Wanted,
-) -> Outcome {
-    if mapping.state == wanted.state() {
-        return Outcome::Already;
-    }
-    match bring(sources, clock, mapping, wanted).await {
-        Ok(state) if state == wanted.state() => Outcome::Changed(mapping.state.clone()),
-        Ok(state) => {
-            Outcome::Failed(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs()))
-        }
-        Err(error) => Outcome::Failed(error.to_string()),
+) -> Result<(), String> {
+    let state = bring(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
+    match state == wanted.state() {
+        true => Ok(()),
+        false => Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs())),
     }
 }
 
@@ -81,7 +65,7 @@ async fn bring(
 ) -> Result<String, LambdaError> {
     let deadline = clock.now() + PATIENCE;
     let mut state = mapping.state.clone();
-    loop {
+    while state != wanted.state() {
         // Anything else than the opposite is on its way somewhere: Lambda takes no change meanwhile.
         if state == wanted.opposite().state() {
             match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
@@ -93,7 +77,7 @@ async fn bring(
         // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only the state
         // itself is what was asked for.
         if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
-            return Ok(state);
+            break;
         }
         clock.sleep(BETWEEN_LOOKS).await;
         match sources.get(&mapping.uuid).await {
@@ -102,6 +86,7 @@ async fn bring(
             Err(error) => return Err(error),
         }
     }
+    Ok(state)
 }
 
 #[cfg(test)]

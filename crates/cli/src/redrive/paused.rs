@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use crate::event_sources::{EventSources, LambdaError, Mapping};
+use crate::event_sources::{LambdaError, Mapping};
 
 /// Who takes messages from the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,11 +16,8 @@ pub(super) enum Consumer {
 }
 
 impl Consumer {
-    pub(super) async fn of(sources: &EventSources, queue_arn: &str, is_stack: bool) -> Self {
-        Self::judged(sources.of(queue_arn).await, is_stack)
-    }
-
-    fn judged(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
+    /// By the mappings of the queue, or Lambda's refusal to say which these are.
+    pub(super) fn of(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
         match mappings {
             // A container or a program of somebody's own may read it.
             Ok(mappings) if mappings.is_empty() && is_stack => {
@@ -97,7 +94,7 @@ mod tests {
             (vec![], true, containers),
             (vec![], false, Consumer::There),
         ] {
-            assert_eq!(Consumer::judged(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");
+            assert_eq!(Consumer::of(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");
         }
     }
 }

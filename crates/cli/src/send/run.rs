@@ -11,9 +11,9 @@ use redeliver_core::strategy::Role;
 use redeliver_dead_letters::Backup;
 use tokio::sync::mpsc;
 
-use super::reader::{Checked, Form, Rules, Step};
+use super::reader::{Form, Rules, Step};
 use super::sender::{Sender, Watcher};
-use super::summary::{Stopped, Summary};
+use super::summary::Summary;
 use super::{Arguments, journal};
 use crate::connection::KnownQueue;
 use crate::files::read_schema;
@@ -87,17 +87,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
 fn preview(steps: impl Iterator<Item = Step>, watcher: &impl Watcher) -> Summary {
     let mut summary = Summary::default();
     for step in steps {
-        match step.checked {
-            Checked::Valid(_) => summary.planned += 1,
-            Checked::Confirmed => summary.sent_before += 1,
-            Checked::Invalid { number, findings } => {
-                summary.invalid += 1;
-                findings.iter().for_each(|finding| watcher.problem(number, finding));
-            }
-            Checked::Unreadable(word) => summary.stopped = Some(Stopped::Unreadable(word)),
-            Checked::End => {}
-        }
-        watcher.progress(step.bytes, &summary);
+        summary.planned += u64::from(summary.take(step, watcher).is_some());
     }
     summary
 }

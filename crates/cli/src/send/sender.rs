@@ -15,7 +15,7 @@ use super::batches::{Batch, batches};
 use super::confirmed::{Digest, ranges};
 use super::journal::Journal;
 use super::pace::Pace;
-use super::reader::{Checked, Numbered, Step};
+use super::reader::{Checked, Step};
 use super::summary::{Stopped, Summary};
 
 /// Batches on their way at the same time.
@@ -56,12 +56,12 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let complete = RefCell::new(false);
         let valid = steps.filter_map(|step| {
             *complete.borrow_mut() |= matches!(step.checked, Checked::End);
-            std::future::ready(self.sort(step, &summary))
+            std::future::ready(summary.borrow_mut().take(step, self.watcher))
         });
         let (batches, brake) = abortable(batches(valid.fuse(), self.clock, Pace::new(self.rate)));
         let stop = async {
             stop.await;
-            end(&summary, Stopped::Interrupted);
+            summary.borrow_mut().end(Stopped::Interrupted);
         };
         // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS confirms of them
         // gets into the journal.
@@ -78,7 +78,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
                 brake.abort();
             }
             if fruitless >= FRUITLESS_BATCHES {
-                end(&summary, Stopped::Refused(last_error.unwrap_or_default()));
+                summary.borrow_mut().end(Stopped::Refused(last_error.unwrap_or_default()));
                 brake.abort();
             }
         }
@@ -89,31 +89,6 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
             summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
         }
         summary
-    }
-
-    /// Counts a line; what is to be sent goes on.
-    fn sort(&self, step: Step, summary: &RefCell<Summary>) -> Option<Numbered> {
-        let valid = match step.checked {
-            Checked::Valid(line) => Some(line),
-            Checked::Invalid { number, findings } => {
-                summary.borrow_mut().invalid += 1;
-                for finding in findings {
-                    self.watcher.problem(number, &finding);
-                }
-                None
-            }
-            Checked::Confirmed => {
-                summary.borrow_mut().sent_before += 1;
-                None
-            }
-            Checked::Unreadable(word) => {
-                end(summary, Stopped::Unreadable(word));
-                None
-            }
-            Checked::End => None,
-        };
-        self.watcher.progress(step.bytes, &summary.borrow());
-        valid
     }
 
     async fn deliver(&self, batch: Batch) -> (Vec<(usize, Digest)>, Vec<EntryOutcome<String>>) {
@@ -180,9 +155,4 @@ impl<W: Write> Record<'_, W> {
             lines.join(", ")
         )))
     }
-}
-
-/// The first reason counts.
-fn end(summary: &RefCell<Summary>, why: Stopped) {
-    summary.borrow_mut().stopped.get_or_insert(why);
 }

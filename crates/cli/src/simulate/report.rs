@@ -91,7 +91,7 @@ impl Report {
         self.policies.push(PolicyReport {
             name,
             schedule: distribution.attempts.clone(),
-            survival: Survival::of_each(&distribution, lengths),
+            survival: lengths.into_iter().map(|seconds| Survival::of(&distribution, seconds)).collect(),
             span: Span::of(policy, distribution.longest_seconds, self.retention_seconds),
             per_million: PerMillion {
                 sqs_requests: usage.sqs_requests,

@@ -37,9 +37,4 @@ impl Survival {
             at_a_random_moment: (mean / float(outage_seconds.max(1))).min(1.0),
         }
     }
-
-    /// Of many lengths, in one pass each.
-    pub fn of_each(schedule: &Schedule, lengths: impl IntoIterator<Item = u64>) -> Vec<Self> {
-        lengths.into_iter().map(|seconds| Self::of(schedule, seconds)).collect()
-    }
 }

@@ -9,6 +9,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_core::value;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 use uuid::{Builder, Uuid};
 
 use crate::edit::splice;
@@ -49,28 +50,16 @@ pub struct SendBack {
 }
 
 /// Why a selected message stays.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Reason {
-    /// It would be dead-lettered again at once.
+    #[error("would be dead-lettered again at once: {0}")]
     NotAMessage(String),
-    /// It comes back again and again.
+    #[error("parked: was sent back {0} times already (--max-generation)")]
     Parked(u32),
-    /// The edit must not be made.
+    #[error("the edit is refused: {0}")]
     EditRefused(String),
+    #[error("SQS would refuse it: {0}")]
     NotSendable(String),
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotAMessage(why) => write!(formatter, "would be dead-lettered again at once: {why}"),
-            Self::Parked(generation) => {
-                write!(formatter, "parked: was sent back {generation} times already (--max-generation)")
-            }
-            Self::EditRefused(why) => write!(formatter, "the edit is refused: {why}"),
-            Self::NotSendable(why) => write!(formatter, "SQS would refuse it: {why}"),
-        }
-    }
 }
 
 #[derive(Debug)]

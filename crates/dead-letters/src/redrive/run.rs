@@ -15,9 +15,9 @@ use super::ending::Ending;
 use super::journal::{Entry, Journal};
 use super::plan::Verdict;
 use super::report::{Early, Report};
-use super::task::{Progress, Redrive, RedriveError};
+use super::task::{Progress, Redrive};
 use crate::groups::written;
-use crate::{DeadLetterRecord, Reader};
+use crate::{DeadLetterRecord, Failure, Reader};
 use deletions::Deletions;
 use phase::Phase;
 use round::Going;
@@ -67,7 +67,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         }
     }
 
-    pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
+    pub(super) async fn finish(mut self) -> Result<Report, Failure> {
         // First of all this run's own line. What stands above it without an end is of a run that was killed: its intents
         // may have been sent, so they count as possible copies from here on.
         let at = written(self.redrive.clock.now());
@@ -99,7 +99,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Passes, until there is nothing left to do.
-    async fn work(&mut self) -> Result<(), RedriveError> {
+    async fn work(&mut self) -> Result<(), Failure> {
         loop {
             let done_before = self.report.done();
             match self.pass().await? {
@@ -133,7 +133,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Once through the DLQ. What stays is counted by the last pass: it sees all of it again.
-    async fn pass(&mut self) -> Result<Pass, RedriveError> {
+    async fn pass(&mut self) -> Result<Pass, Failure> {
         self.deletions.start_pass();
         self.report.start_pass();
         self.no_longer_hidden = 0;
@@ -147,7 +147,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         outcome
     }
 
-    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, RedriveError> {
+    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, Failure> {
         let mut going = Vec::new();
         loop {
             if let Some(over) = self.over() {
@@ -182,7 +182,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// A dead letter that goes back; one that does not is counted.
-    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, RedriveError> {
+    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, Failure> {
         if let Some(metadata) = &record.metadata
             && self.journal.came_back(&metadata.message_id, metadata.generation)
         {
@@ -198,7 +198,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
-    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), RedriveError> {
+    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), Failure> {
         let Redrive { source, clock, limits, progress, .. } = self.redrive;
         let started = clock.now();
         // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.

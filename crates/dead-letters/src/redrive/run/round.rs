@@ -7,8 +7,7 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueSender};
 
 use crate::redrive::journal::{Entry, Journal};
 use crate::redrive::plan::SendBack;
-use crate::redrive::task::RedriveError;
-use crate::{DeadLetterRecord, Reader};
+use crate::{DeadLetterRecord, Failure, Reader};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -32,7 +31,7 @@ pub(super) async fn send<D: Queue, S: QueueSender, C: Clock>(
     clock: &C,
     reader: &mut Reader<'_, D, C>,
     journal: &mut Journal,
-) -> Result<Vec<(Going, EntryOutcome<String>)>, RedriveError> {
+) -> Result<Vec<(Going, EntryOutcome<String>)>, Failure> {
     // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
     journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
     // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by somebody

@@ -13,8 +13,8 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use crate::redrive::journal::Journal;
 use crate::redrive::report::{Early, Report, Watched};
-use crate::redrive::task::{Progress, Redrive, RedriveError};
-use crate::{DeadLetterRecord, HIDDEN, Reader};
+use crate::redrive::task::{Progress, Redrive};
+use crate::{DeadLetterRecord, Failure, HIDDEN, Reader};
 
 /// A permanent failure needs a few seconds.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
@@ -28,7 +28,7 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     journal: &Journal,
     report: &mut Report,
     delayed_before: Option<u64>,
-) -> Result<Option<Early>, RedriveError> {
+) -> Result<Option<Early>, Failure> {
     let Redrive { source, clock, limits, .. } = redrive;
     let (begun, span) = (clock.now(), limits.watch);
     let first = Some(FIRST_LOOK).filter(|first| *first < span);
@@ -90,7 +90,7 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
     report: &mut Report,
-) -> Result<(), RedriveError> {
+) -> Result<(), Failure> {
     let mut reader = Reader::new(redrive.dlq, redrive.clock).await?;
     let outcome = async {
         while let Some(messages) = reader.next().await? {
