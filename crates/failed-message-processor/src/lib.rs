@@ -17,7 +17,7 @@ use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
 
-pub use on_aws::NAME;
+pub use on_aws::{NAME, run};
 pub use pacer::Pacer;
 
 /// A message that failed once or twice here is nobody's concern.
