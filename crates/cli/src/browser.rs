@@ -16,8 +16,8 @@ pub(crate) struct Measured {
     pub(crate) smallest_letters: f64,
 }
 
-/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500 pixels at
-/// least, a frame as few as a phone.)
+/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500
+/// pixels at least, a frame as few as a phone.)
 const MEASURE: &str = "<script>onload = () => {
   const { contentWindow: window, contentDocument: page } = document.querySelector('iframe');
   page.querySelectorAll('details').forEach((one) => { one.open = true; });

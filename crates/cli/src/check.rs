@@ -85,8 +85,8 @@ fn check_policy(path: &Path, text: &str) -> Vec<String> {
     }
 }
 
-/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the AWS CLI
-/// sends it with `--message-body file://…`.
+/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the
+/// AWS CLI sends it with `--message-body file://…`.
 fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Vec<String>, FileError> {
     let mut bytes = Vec::new();
     lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;

@@ -33,8 +33,8 @@ use crate::Failure;
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Connection {
-    /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single sign-on,
-    /// export its credentials and leave this out
+    /// A profile of the AWS configuration files: it counts more than credentials in the environment. For single
+    /// sign-on, export its credentials and leave this out
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
     /// The AWS region; by default the profile's, or `AWS_REGION`
@@ -110,7 +110,8 @@ impl Connection {
                 config.into_builder().credentials_provider(credentials).build()
             }
         };
-        // Queues of the same name may be in all regions of AWS: one of them must be meant. An endpoint is wherever it is.
+        // Queues of the same name may be in all regions of AWS: one of them must be meant. An endpoint is wherever it
+        // is.
         if config.region().is_none() {
             if config.endpoint_url().is_none() {
                 return Err("no region is set: add --region, or set AWS_REGION".into());

@@ -1,5 +1,5 @@
-//! JSON Lines as messages: one body a line, and anything may be on a line. Lines are read one at a time, and of a line that
-//! is too long only its length is kept: memory does not grow with the input.
+//! JSON Lines as messages: one body a line, and anything may be on a line. Lines are read one at a time, and of a line
+//! that is too long only its length is kept: memory does not grow with the input.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _};

@@ -1,5 +1,5 @@
-//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage that
-//! should not spend attempts.
+//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage
+//! that should not spend attempts.
 
 mod switch;
 
@@ -133,8 +133,8 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
         if !is_there {
             tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
         }
-        // Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says nothing
-        // of the others.
+        // Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says
+        // nothing of the others.
         let outcomes = readings
             .iter()
             .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));

@@ -1,5 +1,5 @@
-//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and recorded in a
-//! [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
+//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and
+//! recorded in a [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
 
 mod arguments;
 mod batches;

@@ -1,5 +1,5 @@
-//! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a target
-//! that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
+//! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a
+//! target that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
 
 mod arguments;
 mod counted;

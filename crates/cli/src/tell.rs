@@ -1,4 +1,5 @@
-//! What the program says on standard error, apart from its result: as much as `-v` and `-q` want of it, in colour as `--color` says.
+//! What the program says on standard error, apart from its result: as much as `-v` and `-q` want of it, in colour as
+//! `--color` says.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,8 +1,8 @@
 //! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a [`Pick`]
-//! picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`], or away by a
-//! [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
+//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a
+//! [`Pick`] picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`],
+//! or away by a [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
 
 mod archive;
 mod backup;
@@ -16,8 +16,8 @@ mod reader;
 mod record;
 pub mod redrive;
 
-/// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the backup or the
-/// journal.
+/// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the
+/// backup or the journal.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};

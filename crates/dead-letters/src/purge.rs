@@ -54,8 +54,8 @@ pub async fn purge<Q: Queue, C: Clock>(
             }
             purged.picked += picked.len() as u64;
             if let Some(backup) = &mut backup {
-                // On disk first. If the process dies between the two, messages are in the backup and in the queue; never in
-                // neither.
+                // On disk first. If the process dies between the two, messages are in the backup and in the queue;
+                // never in neither.
                 backup.write(&picked)?;
                 for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
                     match outcome {

@@ -45,8 +45,8 @@ pub struct DeadLetterRecord {
 pub struct RecordMetadata {
     /// `message_id` as it is written.
     pub message_id: String,
-    /// The higher one of `redrive_generation` and what the final record says: a message that was given up without a re-send
-    /// does not say it in its body. 0 if there is none.
+    /// The higher one of `redrive_generation` and what the final record says: a message that was given up without a
+    /// re-send does not say it in its body. 0 if there is none.
     pub generation: u32,
     /// `retry_attempt`; 0 if there is none.
     pub retry_attempt: u32,
@@ -80,8 +80,8 @@ impl DeadLetterRecord {
     pub fn new(message: ReceivedMessage) -> Self {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has no `Failure`
-        // any more. A code that only a later version knows is one only together with its document.
+        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has
+        // no `Failure` any more. A code that only a later version knows is one only together with its document.
         let is_raw = message.attributes.contains_key(FAILURE);
         let is_code = |code: &str| match Code::read(code) {
             Some(Code::Known(_)) => true,
@@ -120,8 +120,9 @@ impl DeadLetterRecord {
         self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id)
     }
 
-    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
-    /// fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in earnest, is text.
+    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details,
+    /// attempts, fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in
+    /// earnest, is text.
     #[must_use]
     pub fn document(&self) -> String {
         let attributes = self.message.attributes.iter();

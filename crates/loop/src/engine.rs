@@ -12,13 +12,12 @@ use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::deletion::delete;
 use redeliver_core::delivery::deliver;
 use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
-use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoked, Queue, Receive};
+use redeliver_core::ports::{AsyncInvoker, Clock, Function, Queue, Receive};
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::polling::{handle, receive};
 use crate::topology::INVOCATION_TIMEOUT;
-use crate::{FUNCTION_ARN, Ledger, Topology};
+use crate::{FUNCTION_ARN, Ledger, LoopError, Topology};
 
 const FEED: usize = 1000;
 /// How long one feeding may take.
@@ -29,32 +28,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 /// Looks at empty queues before what has not come out is called lost.
 const EMPTY_LOOKS: u32 = 3;
-
-/// Why a run cannot go on.
-#[derive(Debug, Error)]
-pub enum LoopError {
-    #[error("{doing}: {error}")]
-    Sqs { doing: &'static str, error: EntryError },
-    /// Ctrl-C before the loop began.
-    #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
-    Interrupted {
-        /// Messages whose send is confirmed.
-        confirmed: usize,
-        total: usize,
-    },
-    /// The function could not be invoked.
-    #[error("invoking the function: {0}")]
-    Invoke(#[from] NotInvoked),
-    #[error("the final records cannot be written: {0}")]
-    Output(#[from] std::io::Error),
-}
-
-impl LoopError {
-    /// What was tried, for SQS's answer to it.
-    pub fn sqs(doing: &'static str) -> impl Fn(EntryError) -> Self {
-        move |error| Self::Sqs { doing, error }
-    }
-}
 
 /// The functions of the loop.
 #[derive(Debug)]
@@ -210,7 +183,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.repeat(over, async || {
             let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
             let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
-            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the queue.
+            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
+            // queue.
             for record in &records {
                 writeln!(output, "{}", final_record(record))?;
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
@@ -259,7 +233,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_LOOKS {
             self.clock.sleep(BETWEEN_LOOKS).await;
-            // One look is not enough: between two queues a message is in a function's hands, and SQS's counts lag behind.
+            // One look is not enough: between two queues a message is in a function's hands, and SQS's counts lag
+            // behind.
             let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }

@@ -1,5 +1,5 @@
-//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue, as
-//! Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
+//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue,
+//! as Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};

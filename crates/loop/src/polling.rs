@@ -15,10 +15,11 @@ pub async fn receive<Q: Queue>(queue: &Q, wait: Duration) -> Result<Vec<Received
     queue.receive(Receive { max_messages: 10, wait, visibility: None }).await
 }
 
-/// Invokes the function, which has the time `invocation` for it, and deletes the records that are not among its failures.
+/// Invokes the function, which has the time `invocation` for it, and deletes the records that are not among its
+/// failures.
 ///
-/// A record that is reported failed, or whose deletion fails, comes back when its visibility timeout ends, as behind an event
-/// source mapping. Answers with SQS's ids of those that are done and could not be deleted.
+/// A record that is reported failed, or whose deletion fails, comes back when its visibility timeout ends, as behind an
+/// event source mapping. Answers with SQS's ids of those that are done and could not be deleted.
 pub async fn handle<Q: Queue>(
     queue: &Q,
     function: &impl Function,
@@ -36,7 +37,8 @@ pub async fn handle<Q: Queue>(
         function.process(records, clock.now() + invocation).await.failed.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
-    // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else would.
+    // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else
+    // would.
     let deleted = delete(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }

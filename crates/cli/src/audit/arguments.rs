@@ -10,9 +10,9 @@ use crate::picking::Picking;
 
 /// Tell what died, why and when, by reading a DLQ without consuming it.
 ///
-/// Works on the final DLQ of a redeliver stack and on any other standard queue. Messages are hidden from other readers while
-/// they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program is killed).
-/// Reading counts as a receive, as with any reader.
+/// Works on the final DLQ of a redeliver stack and on any other standard queue. Messages are hidden from other readers
+/// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
+/// is killed). Reading counts as a receive, as with any reader.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -57,9 +57,9 @@ impl SkippedAttempts {
     }
 }
 
-/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of five
-/// begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the size limit a
-/// history is shortened too: then these are attempts that were made, but are no longer in it.)
+/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of
+/// five begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the
+/// size limit a history is shortened too: then these are attempts that were made, but are no longer in it.)
 pub(super) fn skipped(record: &DeadLetterRecord) -> Vec<u32> {
     let Some(metadata) = &record.metadata else {
         return Vec::new();

@@ -87,7 +87,8 @@ impl Auditor<'_> {
             progress(Progress::Read { seen, approximate: reader.approximate() });
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
-        // Whatever happened, first everything is given back, and what was archived is on disk; only then an error ends it.
+        // Whatever happened, first everything is given back, and what was archived is on disk; only then an error ends
+        // it.
         let coverage = reader.finish().await;
         let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
         if let Some(End::Failed(error)) = end {

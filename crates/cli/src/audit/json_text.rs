@@ -103,8 +103,8 @@ impl Printer {
             }
             ':' => self.out.push_str(if self.layout == Layout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
-                // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that an
-                // escape in it makes no difference.
+                // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that
+                // an escape in it makes no difference.
                 if self.open.len() == 1 {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");

@@ -1,4 +1,5 @@
-//! A deployment by its stack's name, or by the names of its queues: a construct in an app of one's own has no outputs to ask for.
+//! A deployment by its stack's name, or by the names of its queues: a construct in an app of one's own has no outputs
+//! to ask for.
 
 use std::collections::BTreeMap;
 

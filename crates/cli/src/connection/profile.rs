@@ -1,4 +1,5 @@
-//! `--profile`: as in the AWS CLI, a profile that is named must exist, and counts more than credentials in the environment.
+//! `--profile`: as in the AWS CLI, a profile that is named must exist, and counts more than credentials in the
+//! environment.
 
 use aws_config::Region;
 use aws_config::profile::{ProfileFileCredentialsProvider, load};

@@ -31,8 +31,8 @@ pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
-    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy async-retry:
-    /// for a day, each after up to twice as long as the one before)
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy
+    /// async-retry: for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// What becomes of a message that failed

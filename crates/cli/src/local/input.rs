@@ -1,5 +1,5 @@
-//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those messages take
-//! memory that are in a queue.
+//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those
+//! messages take memory that are in a queue.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -51,8 +51,8 @@ pub(super) struct Portions {
 }
 
 impl Portions {
-    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with a message
-    /// apart from what SQS would say.
+    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with
+    /// a message apart from what SQS would say.
     pub(super) fn open(
         path: &Path,
         check: fn(&OutgoingMessage) -> Result<(), String>,

@@ -56,7 +56,8 @@ const BUCKETS: u16 = 10;
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
-/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s` seconds.
+/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s`
+/// seconds.
 pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();

@@ -42,7 +42,8 @@ impl Wanted {
     }
 }
 
-/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of it.
+/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of
+/// it.
 pub async fn switch(
     sources: &EventSources,
     clock: &impl Clock,
@@ -74,8 +75,8 @@ async fn bring(
                 Err(error) => return Err(error),
             }
         }
-        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only the state
-        // itself is what was asked for.
+        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only
+        // the state itself is what was asked for.
         if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
             break;
         }

@@ -11,7 +11,8 @@ use crate::connection::{Connection, OneQueue};
 use crate::lines::is_standard_input;
 use crate::output::Printing;
 
-/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is left.
+/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
+/// left.
 ///
 /// Checks the lines and shows how many would be sent, and sends them only with --apply.
 #[derive(Debug, Args)]

@@ -52,7 +52,8 @@ pub(super) fn batches(
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
-        // One clock for the whole batch, from its first line on: a slow trickle of lines does not hold the first one back.
+        // One clock for the whole batch, from its first line on: a slow trickle of lines does not hold the first one
+        // back.
         let mut enough = pin!(clock.sleep(LINGER).fuse());
         while waiting.messages.len() < pace.batch() {
             select_biased! {

@@ -9,8 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lines::Lines;
 
-/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file has changed;
-/// it is no proof against somebody who means to deceive.
+/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file
+/// has changed; it is no proof against somebody who means to deceive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);

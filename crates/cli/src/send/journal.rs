@@ -1,5 +1,5 @@
-//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before the
-//! next batch is begun after it. What a crash leaves half-written at its end does not count.
+//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before
+//! the next batch is begun after it. What a crash leaves half-written at its end does not count.
 
 mod file;
 

@@ -63,8 +63,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
             stop.await;
             summary.borrow_mut().end(Stopped::Interrupted);
         };
-        // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS confirms of them
-        // gets into the journal.
+        // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS
+        // confirms of them gets into the journal.
         let answers = batches.take_until(stop).map(|batch| self.deliver(batch));
         let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
         let mut record = Record { journal, failed: None, unknown: Vec::new() };
@@ -72,8 +72,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         while let Some((lines, outcomes)) = answers.next().await {
             let (confirmed, last_error) = self.settle(&lines, outcomes, &summary);
             fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
-            // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a copy with
-            // the same `message_id`. The other order would lose what was recorded and never sent.
+            // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a
+            // copy with the same `message_id`. The other order would lose what was recorded and never sent.
             if !record.confirm(&confirmed) {
                 brake.abort();
             }
@@ -129,8 +129,8 @@ struct Record<'a, W> {
 }
 
 impl<W: Write> Record<'_, W> {
-    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that is
-    /// torn may only be the last.
+    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that
+    /// is torn may only be the last.
     fn confirm(&mut self, lines: &[(usize, Digest)]) -> bool {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;

@@ -11,10 +11,12 @@ use crate::local::probability;
 use crate::output::Printing;
 use crate::people::parse_span;
 
-/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what it costs.
+/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what
+/// it costs.
 ///
-/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three functions' own code
-/// runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails by chance.
+/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three
+/// functions' own code runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails
+/// by chance.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -67,7 +69,8 @@ pub struct Arguments {
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7 days
+    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7
+    /// days
     #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = retention)]
     pub retention: Duration,
     /// The functions' processor

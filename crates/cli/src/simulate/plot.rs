@@ -49,7 +49,8 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// An axis of seconds, marked in the unit in which the whole is a number of at most three digits, more or less; that unit.
+/// An axis of seconds, marked in the unit in which the whole is a number of at most three digits, more or less; that
+/// unit.
 fn time(end_seconds: u64) -> (Axis, &'static str) {
     let (unit, seconds) = match end_seconds {
         0..=180 => ("seconds", 1),

@@ -12,7 +12,8 @@ use super::{Attempt, Measured, Scenario, Schedule, Survival};
 use crate::cost::{Architecture, Bill, Prices};
 use crate::people::float;
 
-/// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the retention.
+/// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the
+/// retention.
 const RETENTION_SHARE: f64 = 0.8;
 /// The stack's default timeout of the message-processor, which a call takes at worst.
 const CALL_SECONDS_WORST: u64 = 60;
@@ -50,8 +51,8 @@ pub struct PolicyReport {
 /// The worst case against the retention, as the stack checks it when it is deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the function's
-    /// default timeout of 60 s; at most `max_age_seconds`.
+    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the
+    /// function's default timeout of 60 s; at most `max_age_seconds`.
     pub worst_case_seconds: u64,
     /// How long the source queue keeps a message.
     pub retention_seconds: u64,

@@ -81,8 +81,8 @@ pub struct Measured {
     pub drain_seconds: u64,
     #[serde(skip)]
     pub load: Load,
-    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls and the
-    /// reading of the final DLQ.
+    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls
+    /// and the reading of the final DLQ.
     #[serde(skip)]
     pub usage: Usage,
 }

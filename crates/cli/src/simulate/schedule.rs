@@ -1,8 +1,9 @@
 //! When one message's attempts come: the exact distribution of sums of delays, by the policy alone.
 //!
-//! A delay is each whole second between two bounds with the same chance (`core::backoff`), and delays of different attempts are
-//! independent. So the distribution of the n-th attempt's time is that of the one before, spread over the bounds of the n-th
-//! delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for itself.
+//! A delay is each whole second between two bounds with the same chance (`core::backoff`), and delays of different
+//! attempts are independent. So the distribution of the n-th attempt's time is that of the one before, spread over the
+//! bounds of the n-th delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for
+//! itself.
 
 use redeliver_core::backoff::bounds;
 use redeliver_core::policy::Policy;
@@ -98,8 +99,8 @@ impl Density {
         let width = float(high - low + 1);
         let mut chances = Vec::with_capacity(steps((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of those from which a delay leads to this step. Taken from the cumulated chances, whose rounding never makes
-        // a difference negative.
+        // The sum of those from which a delay leads to this step. Taken from the cumulated chances, whose rounding
+        // never makes a difference negative.
         let cumulated: Vec<f64> = self
             .chances
             .iter()

@@ -1,4 +1,5 @@
-//! Which outages a message survives: one that fails while the target is down survives if an attempt falls after the end.
+//! Which outages a message survives: one that fails while the target is down survives if an attempt falls after the
+//! end.
 
 use serde::Serialize;
 
@@ -23,8 +24,9 @@ impl Survival {
     /// By the schedule alone: a target that asks for delays of its own, or takes only so much, is not in it.
     pub fn of(schedule: &Schedule, outage_seconds: u64) -> Self {
         let last = &schedule.last;
-        // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in the very second of
-        // the end is after it. The mean of that over all R up to L is the mean of the smaller of the last attempt and L, over L.
+        // With R seconds left of the outage, the chance is that of a last attempt at R or later; an attempt in the very
+        // second of the end is after it. The mean of that over all R up to L is the mean of the smaller of the last
+        // attempt and L, over L.
         let (mut from_its_beginning, mut mean) = (0.0, 0.0);
         for (step, chance) in (0..).zip(&last.chances) {
             let at = step * last.step;

@@ -1,4 +1,5 @@
-//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard output.
+//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard
+//! output.
 
 use std::io::Write as _;
 

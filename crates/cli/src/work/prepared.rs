@@ -34,8 +34,9 @@ pub(super) struct Prepared {
 }
 
 pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
-    // From what costs nothing to what asks AWS: settings, queues by their names, queues by their attributes. A process that
-    // cannot work must not receive a single message, since each receive of the source queue is a message's only one.
+    // From what costs nothing to what asks AWS: settings, queues by their names, queues by their attributes. A process
+    // that cannot work must not receive a single message, since each receive of the source queue is a message's only
+    // one.
     let mut settings = Settings::of(&arguments.functions())?;
     let invocation = arguments.limits().invocation;
     if let Some((_, target, _)) = &mut settings.message_processor {

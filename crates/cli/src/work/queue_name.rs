@@ -1,7 +1,7 @@
 //! Whether two names are those of one queue.
 
-/// A queue's name, and its account if that is known. Both are in its URL and in its ARN; what else is in a URL (the host of a
-/// VPC endpoint, of a legacy endpoint, of an emulator) differs between names of one queue.
+/// A queue's name, and its account if that is known. Both are in its URL and in its ARN; what else is in a URL (the
+/// host of a VPC endpoint, of a legacy endpoint, of an emulator) differs between names of one queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     account: Option<&'a str>,

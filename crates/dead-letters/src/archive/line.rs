@@ -72,8 +72,8 @@ impl ArchivedMessage {
         }
     }
 
-    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a time or
-    /// an attribute cannot be read.
+    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a
+    /// time or an attribute cannot be read.
     #[must_use]
     pub fn restored(self) -> Option<ReceivedMessage> {
         let first_received_at = match &self.first_received_at {

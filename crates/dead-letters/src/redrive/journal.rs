@@ -71,7 +71,8 @@ impl Journal {
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match journal.replay()? {
             None => {
-                // The file's name must be on disk as well: without it a crash loses the whole journal, and everything is sent again.
+                // The file's name must be on disk as well: without it a crash loses the whole journal, and everything
+                // is sent again.
                 journal.write(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
@@ -103,8 +104,9 @@ impl Journal {
         self.not_deleted.iter().map(String::as_str)
     }
 
-    /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them was sent by a
-    /// run that came to its end, except this one. A run that was killed may have sent what it was about to send, and once more.
+    /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them
+    /// was sent by a run that came to its end, except this one. A run that was killed may have sent what it was about
+    /// to send, and once more.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
         self.copies_not_reported
@@ -132,8 +134,8 @@ impl Journal {
         written.map_err(|error| JournalError { path: self.path.clone(), reason: error.to_string() })
     }
 
-    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it must not
-    /// be somebody else's.
+    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it
+    /// must not be somebody else's.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
@@ -159,8 +161,8 @@ impl Journal {
             first.get_or_insert_with(|| entry.clone());
             entries.push(entry);
         }
-        // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is appended would
-        // become one line with it, and nobody could read the journal any more.
+        // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is
+        // appended would become one line with it, and nobody could read the journal any more.
         drop(reader);
         self.file.set_len(whole).map_err(|error| failed(error.to_string()))?;
         for entry in &entries {
@@ -173,8 +175,8 @@ impl Journal {
         match entry {
             Entry::Plan { .. } => {}
             Entry::Run { .. } => {
-                // Intents that still stand are of a run that was killed: they were sent as often as one delivery may send, or
-                // never. The count assumes the worst.
+                // Intents that still stand are of a run that was killed: they were sent as often as one delivery may
+                // send, or never. The count assumes the worst.
                 for sqs_message_id in std::mem::take(&mut self.intents) {
                     self.note_sends(&sqs_message_id, SENDS_PERHAPS_DONE_MAX);
                 }

@@ -134,8 +134,8 @@ impl Plan {
     }
 }
 
-/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off by
-/// their names.
+/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off
+/// by their names.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     let (mut producer, came_back) = producers_attributes(record.message.attributes.clone());
     if came_back.is_none() && record.error_type != UNANNOTATED {
@@ -151,8 +151,8 @@ const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; w
 
 /// The body with what the edit changed in it; the inner error says why the edit must not be made.
 fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
-    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has changed, and
-    // not how the tool writes a number or an escape.
+    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
+    // changed, and not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
     let read = |text: &str| value::read(text).unwrap_or_default();
     let before = read(&edit.identity.edit(id, record.document())?);
@@ -163,8 +163,8 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     if document.keys().any(|name| !changed.contains_key(name)) {
         return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
     }
-    // Three refusals, from the outside in: other members than the body, a body that is no object, and what is redeliver's own
-    // inside of it. To edit that would forge a message's history, or end its idempotency.
+    // Three refusals, from the outside in: other members than the body, a body that is no object, and what is
+    // redeliver's own inside of it. To edit that would forge a message's history, or end its idempotency.
     let body = changed.remove("body").unwrap_or_default();
     if let Some(name) =
         document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
@@ -184,8 +184,8 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
 
 /// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
 ///
-/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
-/// same: from the old id, the new generation and what the producer's part of the message is after the edit.
+/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
+/// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
 fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
     let before = value::read(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();

@@ -27,8 +27,8 @@ pub struct Report {
     pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
     pub deleted_only: u64,
-    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run and of
-    /// one before it that was killed.
+    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run
+    /// and of one before it that was killed.
     pub possible_copies: u64,
     /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
     pub not_deleted: u64,
@@ -70,8 +70,8 @@ pub struct Watched {
     pub sent: u64,
     /// Of these, in the DLQ again.
     pub came_back: u64,
-    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so many of
-    /// the pilot have failed and wait for a retry. `None`: SQS did not say.
+    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so
+    /// many of the pilot have failed and wait for a retry. `None`: SQS did not say.
     pub waiting: Option<u64>,
 }
 

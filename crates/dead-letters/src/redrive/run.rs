@@ -1,5 +1,5 @@
-//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send → journal →
-//! delete: nothing is deleted before its send is confirmed and on disk.
+//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send →
+//! journal → delete: nothing is deleted before its send is confirmed and on disk.
 
 mod deletions;
 mod phase;
@@ -68,8 +68,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     pub(super) async fn finish(mut self) -> Result<Report, Failure> {
-        // First of all this run's own line. What stands above it without an end is of a run that was killed: its intents
-        // may have been sent, so they count as possible copies from here on.
+        // First of all this run's own line. What stands above it without an end is of a run that was killed: its
+        // intents may have been sent, so they count as possible copies from here on.
         let at = written(self.redrive.clock.now());
         self.journal.write(&[Entry::Run { at }])?;
         // Before the first send, so that what waited anyway is not taken for failures of the pilot.
@@ -90,8 +90,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
-        // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again: better
-        // twice than never.
+        // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
+        // better twice than never.
         let Report { sent, not_deleted, .. } = self.report;
         let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
@@ -155,8 +155,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             }
             let messages = reader.next().await?;
             let is_last = messages.is_none();
-            // What the journal has as sent is never sent again, whichever run sent it: it is only deleted. This is what makes a
-            // second run finish the first one's work.
+            // What the journal has as sent is never sent again, whichever run sent it: it is only deleted. This is what
+            // makes a second run finish the first one's work.
             let mut sent_before = Vec::new();
             for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
                 if self.journal.was_sent(&record.message.sqs_message_id) {
@@ -166,8 +166,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
             self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
-            // Round by round, and not all that was received at once: a crash leaves at most one round of intents without an
-            // outcome, and an interrupt waits for one round.
+            // Round by round, and not all that was received at once: a crash leaves at most one round of intents
+            // without an outcome, and an interrupt waits for one round.
             while going.len() >= self.round() || (is_last && !going.is_empty()) {
                 if let Some(over) = self.over() {
                     return Ok(over);
@@ -208,8 +208,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         self.comes_out_again |= !visible.is_empty();
         visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
 
-        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run sends
-        // these again, and reports them as possible copies.
+        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run
+        // sends these again, and reports them as possible copies.
         let count = going.len();
         let mut confirmed = Vec::with_capacity(count);
         for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
@@ -230,7 +230,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
         }
-        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run deletes it.
+        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run
+        // deletes it.
         self.deletions.delete(confirmed, reader, self.journal).await?;
         progress(Progress::Sent(self.report.sent));
         // The pause for the rate comes last, so that nothing that was sent waits for it in both queues.

@@ -49,8 +49,8 @@ pub struct Limits {
 }
 
 impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
-    /// Polls until `stop` is requested, and ends when all that was received is handled. Dropping it loses nothing: what was
-    /// not deleted comes back.
+    /// Polls until `stop` is requested, and ends when all that was received is handled. Dropping it loses nothing: what
+    /// was not deleted comes back.
     pub async fn run(&self, stop: &Stop) {
         // Each poller has one batch at most, so nothing is received that nobody has time for.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;

@@ -46,7 +46,8 @@ impl Messages {
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what there is.
+    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what
+    /// there is.
     pub(super) fn section(mut self, report: &Report) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row

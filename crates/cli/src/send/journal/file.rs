@@ -1,4 +1,5 @@
-//! The journal's file: opened for one process at a time, and checked against the input and the queue before anything is sent.
+//! The journal's file: opened for one process at a time, and checked against the input and the queue before anything is
+//! sent.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
@@ -60,8 +61,8 @@ pub(in crate::send) fn open(
             .into());
         }
     }
-    // A crash may have left half of the last record. A record written behind that would be one line with it, which no run
-    // could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
+    // A crash may have left half of the last record. A record written behind that would be one line with it, which no
+    // run could read; so the half is cut off. Its batch is sent once more: delivery is at least once.
     let at_end = file.set_len(known.bytes).and_then(|()| file.seek(SeekFrom::End(0)));
     at_end.map_err(unusable)?;
     let journal = match known.queue {

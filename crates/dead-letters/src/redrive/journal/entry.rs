@@ -12,8 +12,8 @@ pub enum Entry {
         /// The ARN of the queue that messages are sent back to.
         to: String,
     },
-    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a dead
-    /// letter like any other for it.
+    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a
+    /// dead letter like any other for it.
     Run {
         /// RFC 3339.
         at: String,
