@@ -65,7 +65,7 @@ impl Auditor<'_> {
     ) -> Result<Audited, Failure> {
         let mut reader = Reader::new(queue, clock).await?;
         let begun = self.view.begin(self.output);
-        let (mut seen, mut end) = (0, begun.err().map(of_output));
+        let (mut seen, mut end) = (0, begun.err().as_ref().map(of_output));
         if self.max == 0 {
             end = Some(End::MaxReached);
         }
@@ -118,15 +118,15 @@ impl Auditor<'_> {
         if let Some(archive) = &mut self.archive {
             archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
         }
-        self.view.add(record, self.output).map_err(of_output)?;
+        self.view.add(record, self.output).map_err(|error| of_output(&error))?;
         if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
     }
 }
 
-fn of_output(error: io::Error) -> End {
+fn of_output(error: &io::Error) -> End {
     match error.kind() {
         io::ErrorKind::BrokenPipe => End::OutputClosed,
-        _ => End::Failed(not_written(&error)),
+        _ => End::Failed(not_written(error)),
     }
 }
 

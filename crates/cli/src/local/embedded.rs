@@ -38,5 +38,5 @@ pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, 
     };
     let stop =
         interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
-    Ok(clock.run(run::run(setup, world, output, stop.requested())).await??)
+    clock.run(run::run(setup, world, output, stop.requested())).await?
 }

@@ -45,7 +45,7 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         requests: &requests,
     };
     let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
-    Ok(run::run(setup, world, output, stop.requested()).await?)
+    run::run(setup, world, output, stop.requested()).await
 }
 
 /// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.
