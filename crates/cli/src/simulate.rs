@@ -58,7 +58,7 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
     };
     let files: Vec<_> = arguments.policies().collect();
     if files.len() > POLICIES_MAX {
-        return Err(format!("--compare: at most {} policies more than the first", POLICIES_MAX - 1).into());
+        return Err(format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1).into());
     }
     let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(*path, "{}")).collect();
     let scenario = arguments.scenario();

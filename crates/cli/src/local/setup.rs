@@ -13,8 +13,7 @@ use redeliver_loop::{Failing, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
-use crate::files::{FileError, read_policy, read_schema};
-use crate::output::create;
+use crate::files::{FileError, create_output, read_policy, read_schema};
 
 pub(super) struct Setup {
     pub(super) input: Portions,
@@ -51,7 +50,11 @@ impl Setup {
         let portion = if arguments.endpoint_url.is_some() { Portion::WHOLE } else { Portion::SMALL };
         let input = Portions::open(&arguments.file, check, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
-            Some(path) => Box::new(BufWriter::new(create(path)?)),
+            Some(path) => {
+                let file = create_output(path)
+                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                Box::new(BufWriter::new(file))
+            }
             None => Box::new(std::io::sink()),
         };
         Ok((Self { input, seed: arguments.seed, strategy, policy, schema, target }, output))
