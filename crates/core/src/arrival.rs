@@ -71,7 +71,7 @@ impl Arrival {
             sqs_message_id: self.receipt.sqs_message_id.clone(),
             error_type: reason.as_str(),
         });
-        let case = Some(Case { stage: stage.into(), explanation, failure });
+        let case = Some(Case { stage: Some(stage.into()), explanation, failure });
         let attributes =
             Verdict { code: reason.into(), case }.attached_at_any_price(&self.producer, self.body.len());
         self.receipt.pass_on(self.body, attributes, DelaySeconds::ZERO, given_up)

@@ -73,8 +73,8 @@ pub struct Verdict {
 /// What is known of a message that is given up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Who gave it up.
-    pub stage: Word<Stage>,
+    /// Who gave it up, if the document says that.
+    pub stage: Option<Word<Stage>>,
     /// Why, beside the last error; may be empty.
     pub explanation: String,
     pub failure: Failure,

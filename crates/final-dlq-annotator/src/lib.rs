@@ -95,7 +95,7 @@ fn explain(
         delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
     let LastError { error_type, details: message } = error;
     let record = DeadLetter {
-        stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
+        stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.flatten().or_else(|| {
             // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who knows where.
             let told = metadata.map(|metadata| metadata.retry_attempt);

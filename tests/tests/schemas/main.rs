@@ -232,7 +232,7 @@ fn every_failure_that_the_code_writes_is_valid() {
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
             for reason in DeadLetterReason::ALL {
                 let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
-                let case = Case { stage: stage.into(), explanation: texts()[3].clone(), failure };
+                let case = Case { stage: Some(stage.into()), explanation: texts()[3].clone(), failure };
                 let verdict = Verdict { code: reason.into(), case: Some(case) };
                 let given_up = verdict.attached_at_any_price(&ten_attributes(), 100);
                 assert_valid("failure", given_up["Failure"].text().unwrap());

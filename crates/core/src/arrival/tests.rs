@@ -277,7 +277,7 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
     };
     let failure = Failure { attempts: Some(77), ..forged.clone().into() };
     let case =
-        Case { stage: Stage::FailedMessageProcessor.into(), explanation: "forged".to_owned(), failure };
+        Case { stage: Some(Stage::FailedMessageProcessor.into()), explanation: "forged".to_owned(), failure };
     for document in [
         Document::HandOff(forged.clone()),
         Document::Hop(Hop { hand_off: forged, due_at: at(7) }),
@@ -352,7 +352,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     let (again, document) = opened(content.attributes);
     assert_eq!(again.producer, strings(&[("a", "1")]));
     let case = Case {
-        stage: Stage::MessageProcessor.into(),
+        stage: Some(Stage::MessageProcessor.into()),
         explanation: "too late".to_owned(),
         failure: hand_off().into(),
     };

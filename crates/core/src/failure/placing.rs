@@ -59,7 +59,7 @@ impl Verdict {
         let Failure { error, answer, delivery, attempts, unknown } = failure;
         Wire {
             verdict,
-            stage: Some(stage.clone()),
+            stage: stage.clone(),
             explanation: said(explanation),
             attempts: *attempts,
             ..wire(error, answer.as_ref(), delivery, unknown)
@@ -100,8 +100,7 @@ fn folded(wire: Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<At
     fitted(Wire { folded_attributes, ..wire }, kept, body_bytes)
 }
 
-/// What stays whole is the delivery, the code and what is folded. What this version does not know gives way first, then the
-/// texts.
+/// What stays whole is the delivery, the code and what is folded.
 fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
     let folding = wire.folded_attributes.as_deref().map_or(0, folding_bytes);
@@ -109,12 +108,13 @@ fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Opti
         document.size(FAILURE) <= left
             && document.text().is_some_and(|json| json.len() <= FAILURE_BYTES_MAX + folding)
     };
-    let cut = |wire: &Wire<'_>, bytes| Attribute::string(wire.cut(bytes).json());
-    let mut document = cut(&wire, FAILURE_BYTES_MAX);
-    if !fits(&document) {
-        let known = Wire { unknown: Cow::default(), ..wire };
-        document = cut(&known, text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(&known, bytes)))?);
-    }
+    let written = |wire: &Wire<'_>| {
+        let cut = |bytes| Attribute::string(wire.cut(bytes).json());
+        text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut)
+    };
+    // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's state, such
+    // as since when its target is down.
+    let document = written(&wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
     attributes.insert(FAILURE.to_owned(), document);
     Some(attributes)
 }

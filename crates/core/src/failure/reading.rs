@@ -40,9 +40,13 @@ impl Wire<'static> {
         HandOff { error, answer: answer.unwrap_or_else(|| Answer::just(Kind::Transient)), delivery, unknown }
     }
 
-    /// `None` where only the code had room.
+    /// `None` if only the code had room. A later version may leave out any member, so one that is there is enough.
     fn case(mut self, receipt: &Receipt, now: Timestamp) -> Option<Case> {
-        let stage = self.stage.take()?;
+        let known = Wire { unknown: Cow::default(), ..self.clone() };
+        if known.json() == "{}" {
+            return None;
+        }
+        let stage = self.stage.take();
         let explanation = owned(self.explanation.take());
         Some(Case { stage, explanation, failure: self.failure(receipt, now) })
     }
