@@ -61,7 +61,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                         .push(reinvocation.refused(DeadLetterReason::InvalidMessageFormat, explanation));
                 }
                 Err(NotInvoked::NotNow { code }) => {
-                    let sqs_message_id = reinvocation.arrival.receipt.sqs_message_id;
+                    let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
                     outcomes.not_done.push(sqs_message_id.clone());
                     let not_confirmed = NotConfirmed { sqs_message_id, send: "invocation", code };
                     self.observer.observe(&Event::NotConfirmed(not_confirmed));

@@ -10,7 +10,7 @@ use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::{ArrivedByRedrive, Event, Paced, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Hop, Stage};
 use redeliver_core::limits::DelaySeconds;
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::message::{ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
@@ -101,15 +101,15 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         }
     }
 
-    fn tell_arrival(&self, receipt: &Receipt, now: Timestamp) {
-        let sqs_message_id = receipt.sqs_message_id.clone();
-        let receive_count = receipt.receive_count;
+    fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
+        let sqs_message_id = record.sqs_message_id.clone();
+        let receive_count = record.receive_count;
         if receive_count > RECEIVES_UNTOLD {
-            let age_seconds = until(receipt.sent_at, now).as_secs_f64();
+            let age_seconds = until(record.sent_at, now).as_secs_f64();
             let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
             self.observer.observe(&Event::ReceivedAgain(again));
         }
-        if receipt.redriven_from.is_some() {
+        if record.redriven_from.is_some() {
             let arrived = ArrivedByRedrive { sqs_message_id, receive_count };
             self.observer.observe(&Event::ArrivedByRedrive(arrived));
         }
@@ -117,19 +117,19 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
 
     fn route(&self, record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Route {
         let (arrival, document) = Arrival::open(record, now);
-        self.tell_arrival(&arrival.receipt, now);
+        self.tell_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.handed_off(document, now);
         if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
             return hop(arrival, None, Hop { hand_off, due_at });
         }
-        let envelope = match self.schema.parse(&arrival.body) {
+        let envelope = match self.schema.parse(&arrival.record.body) {
             Ok(envelope) => envelope,
             Err(invalid) => {
                 let failure = Failure::from(hand_off).found_invalid(invalid.reason(), &invalid);
                 return give_up(arrival, None, failure, invalid.reason().into());
             }
         };
-        let attributes_bytes = attributes_size(&arrival.producer);
+        let attributes_bytes = attributes_size(&arrival.record.attributes);
         let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes };
         let decision = decide(&self.policy, failed, window, now);
         let message_id = envelope.metadata.message_id_text;
@@ -150,19 +150,20 @@ fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -
         age_seconds: until(retry.first_sent, now).as_secs_f64(),
         error_type: None,
     });
-    let outgoing = arrival.receipt.pass_on(retry.body, arrival.producer, retry.delay, scheduled);
+    let outgoing = ReceivedMessage { body: retry.body, ..arrival.record }.pass_on(retry.delay, scheduled);
     Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }
 }
 
 /// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: where that
 /// finds no place, it could hop for ever.
 fn hop(arrival: Arrival, message_id: Option<String>, hop: Hop) -> Route {
-    let Some(attributes) = hop.attached_or_folded(&arrival.producer, arrival.body.len()) else {
+    let ReceivedMessage { attributes: producer, body, .. } = &arrival.record;
+    let Some(attributes) = hop.attached_or_folded(producer, body.len()) else {
         let explanation = "It has no room for the due time of a delay above 900 seconds".to_owned();
         let given_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
         return give_up(arrival, message_id, hop.hand_off.into(), given_up);
     };
-    let outgoing = arrival.receipt.pass_on(arrival.body, attributes, DelaySeconds::MAX, None);
+    let outgoing = ReceivedMessage { attributes, ..arrival.record }.pass_on(DelaySeconds::MAX, None);
     Route::Hop(Box::new(outgoing))
 }
 

@@ -25,6 +25,7 @@ mod calls;
 mod on_aws;
 mod settle;
 
+use std::mem;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{GiveUp, QueueTimes, may_be_called};
 use redeliver_core::delivery::{Outbox, Outgoing, keep_free};
 use redeliver_core::failure::{CameBack, Delivery, Failure, HandOff, Stage, in_its_generation};
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender, VisibilityControl};
@@ -140,13 +141,13 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's: nobody believes it.
         let (arrival, _) = Arrival::open(record, now);
-        match self.schema.parse(&arrival.body) {
+        match self.schema.parse(&arrival.record.body) {
             Ok(envelope) => {
                 let metadata = in_its_generation(envelope.metadata, arrival.came_back);
                 self.check_receives(self.accepted(arrival, metadata), now)
             }
             Err(invalid) => {
-                let delivery = Delivery::of(&arrival.receipt, arrival.came_back, now);
+                let delivery = Delivery::of(&arrival.record, arrival.came_back, now);
                 let failure = Failure::invalid(invalid.reason(), &invalid, delivery);
                 let verdict =
                     arrival.give_up(None, Stage::MessageProcessor, failure, invalid.reason().into());
@@ -156,15 +157,16 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 
     fn accepted(&self, arrival: Arrival, metadata: Metadata) -> Accepted {
-        let Arrival { body, producer, came_back, receipt } = arrival;
+        let Arrival { mut record, came_back } = arrival;
         let message = Message {
-            retry_attempt: self.retries_made(&metadata, receipt.receive_count),
+            retry_attempt: self.retries_made(&metadata, record.receive_count),
             redrive_generation: metadata.generation(),
             message_id: metadata.message_id_text.clone(),
-            attributes: producer,
-            body,
+            // Not a copy, which may be of a mebibyte: `into_arrival` puts both back.
+            attributes: mem::take(&mut record.attributes),
+            body: mem::take(&mut record.body),
         };
-        Accepted { message, metadata, came_back, receipt }
+        Accepted { message, metadata, came_back, rest: record }
     }
 
     /// The body says how many, or the queue does.
@@ -180,7 +182,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         if matches!(self.strategy, Strategy::DelayedResend { .. }) {
             return Ok(accepted);
         }
-        match may_be_called(&self.policy, &accepted.metadata, accepted.receipt.receive_count) {
+        match may_be_called(&self.policy, &accepted.metadata, accepted.rest.receive_count) {
             Ok(()) => Ok(accepted),
             Err(give_up) => {
                 let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
@@ -196,23 +198,30 @@ struct Accepted {
     message: Message,
     metadata: Metadata,
     came_back: Option<CameBack>,
-    receipt: Receipt,
+    /// Without body and attributes, which the message has.
+    rest: ReceivedMessage,
 }
 
 impl Accepted {
     fn first_sent(&self) -> Timestamp {
-        self.metadata.first_sent(self.receipt.sent_at)
+        self.metadata.first_sent(self.rest.sent_at)
     }
 
     fn delivery(&self, failed_at: Timestamp) -> Delivery {
-        Delivery::of(&self.receipt, self.came_back, failed_at)
+        Delivery::of(&self.rest, self.came_back, failed_at)
     }
 
     fn give_up(self, hand_off: HandOff, give_up: GiveUp) -> Box<Outgoing> {
-        let Self { message, came_back, receipt, .. } = self;
-        let failure = Failure { attempts: Some(message.retry_attempt), ..hand_off.into() };
-        let arrival = Arrival { body: message.body, producer: message.attributes, came_back, receipt };
-        Box::new(arrival.give_up(Some(message.message_id), Stage::MessageProcessor, failure, give_up))
+        let failure = Failure { attempts: Some(self.message.retry_attempt), ..hand_off.into() };
+        let (message_id, arrival) = self.into_arrival();
+        Box::new(arrival.give_up(Some(message_id), Stage::MessageProcessor, failure, give_up))
+    }
+
+    /// With the message's id, which only its body says.
+    fn into_arrival(self) -> (String, Arrival) {
+        let Message { message_id, body, attributes, .. } = self.message;
+        let record = ReceivedMessage { body, attributes, ..self.rest };
+        (message_id, Arrival { record, came_back: self.came_back })
     }
 }
 

@@ -1,12 +1,13 @@
 //! What becomes of a message once its call is over.
 
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
 use redeliver_core::failure::HandOff;
 use redeliver_core::handler::Message;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
-use redeliver_core::message::{Receipt, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 
 use super::calls::Outcome;
@@ -53,9 +54,10 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         now: Timestamp,
     ) -> Settled {
         let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
-        let Accepted { message, receipt, .. } = accepted;
-        let Some(attributes) = hand_off.attached(&message.attributes, message.body.len()) else {
-            let record = receipt.sqs_message_id;
+        let retry_attempt = accepted.message.retry_attempt;
+        let (message_id, Arrival { record, .. }) = accepted.into_arrival();
+        let Some(attributes) = hand_off.attached(&record.attributes, record.body.len()) else {
+            let record = record.sqs_message_id;
             self.observer.observe(&Event::NotConfirmed(NotConfirmed {
                 sqs_message_id: record.clone(),
                 send: "hand-off",
@@ -64,13 +66,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             return Settled::NoPlaceForFailure { record };
         };
         let handed_off = Event::HandedOff(HandedOff {
-            message_id: message.message_id,
-            retry_attempt: message.retry_attempt,
+            message_id,
+            retry_attempt,
             error_type,
             kind: hand_off.answer.kind().as_str(),
             age_seconds,
         });
-        let outgoing = receipt.pass_on(message.body, attributes, DelaySeconds::ZERO, handed_off);
+        let outgoing = ReceivedMessage { attributes, ..record }.pass_on(DelaySeconds::ZERO, handed_off);
         Settled::HandOff(Box::new(outgoing))
     }
 
@@ -83,7 +85,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         now: Timestamp,
     ) -> Settled {
         let first_sent = accepted.first_sent();
-        let receive_count = accepted.receipt.receive_count;
+        let receive_count = accepted.rest.receive_count;
         let stayed =
             Stayed { metadata: &accepted.metadata, hand_off: &hand_off, receive_count, first_sent, queue };
         match decide_on_queue(&self.policy, stayed, now) {
@@ -97,7 +99,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                     age_seconds: until(first_sent, now).as_secs_f64(),
                     error_type: Some(error_type),
                 });
-                let Receipt { sqs_message_id: record, receipt_handle, .. } = accepted.receipt;
+                let ReceivedMessage { sqs_message_id: record, receipt_handle, .. } = accepted.rest;
                 Settled::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
             }
             Err(give_up) => Settled::Verdict(accepted.give_up(hand_off, give_up)),

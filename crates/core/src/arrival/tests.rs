@@ -41,10 +41,10 @@ fn a_producers_attributes_arrive_as_they_are() {
 fn failure_is_reserved_and_never_the_producers() {
     let with = strings(&[("a", "1"), ("Failure", r#"{"type":"T","kind":"transient"}"#)]);
     let (arrival, document) = opened(with);
-    assert_eq!(arrival.producer, strings(&[("a", "1")]));
+    assert_eq!(arrival.record.attributes, strings(&[("a", "1")]));
     assert_eq!(document.unwrap().into_error().unwrap().error_type, "T");
     let (arrival, document) = opened(strings(&[("a", "1"), ("Failure", "not JSON")]));
-    assert_eq!((arrival.producer, arrival.came_back), (strings(&[("a", "1")]), None));
+    assert_eq!((arrival.record.attributes, arrival.came_back), (strings(&[("a", "1")]), None));
     assert_eq!(document, None);
 }
 
@@ -350,7 +350,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     assert_eq!(content.message_group_id.as_deref(), Some("tenant"));
     assert_eq!(content.trace_header.as_deref(), Some("Root=1"));
     let (again, document) = opened(content.attributes);
-    assert_eq!(again.producer, strings(&[("a", "1")]));
+    assert_eq!(again.record.attributes, strings(&[("a", "1")]));
     let case = Case {
         stage: Some(Stage::MessageProcessor.into()),
         explanation: "too late".to_owned(),

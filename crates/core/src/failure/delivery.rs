@@ -1,6 +1,6 @@
 //! The delivery that failed, and whether it was the first of a new generation.
 
-use crate::message::{Receipt, Timestamp};
+use crate::message::{ReceivedMessage, Timestamp};
 use crate::metadata::Metadata;
 
 /// What is known of a delivery whatever happened to it.
@@ -27,12 +27,12 @@ pub struct CameBack {
 impl Delivery {
     /// The one that a record was received with.
     #[must_use]
-    pub fn of(receipt: &Receipt, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
+    pub fn of(record: &ReceivedMessage, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
         Self {
             failed_at,
-            source_message_id: receipt.sqs_message_id.clone(),
-            source_queue_arn: receipt.queue_arn.clone(),
-            sent_at: receipt.sent_at,
+            source_message_id: record.sqs_message_id.clone(),
+            source_queue_arn: record.queue_arn.clone(),
+            sent_at: record.sent_at,
             came_back,
         }
     }

@@ -233,7 +233,8 @@ fn details_give_way_to_members_of_a_later_version() {
     assert_eq!(text(&attributes), bare, "what a later version wrote is the last to give way");
     let attributes = hand_off.attached(&producer(0), MESSAGE_BYTES_MAX - left + 1).unwrap();
     let details = "d".repeat(since.len() - r#""details":"…","#.len());
-    let known = bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
+    let known =
+        bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
     assert_eq!(text(&attributes), known);
 }
 
