@@ -23,6 +23,7 @@ use redeliver_core::metadata::parse_rfc3339;
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{MESSAGE_SCHEMA, MessageSchema};
+use redeliver_testing::functions;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -40,19 +41,7 @@ fn json(text: &str) -> Value {
 /// What is read of these attributes.
 fn opened(attributes: Attributes) -> Option<Document> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    let record = ReceivedMessage {
-        sqs_message_id: "m".to_owned(),
-        receipt_handle: "r".to_owned(),
-        body: "{}".to_owned(),
-        attributes,
-        sent_at: moment,
-        first_received_at: None,
-        receive_count: 1,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: None,
-        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
-    };
+    let record = ReceivedMessage { attributes, ..functions::record(1, "{}") };
     Arrival::open(record, moment).1
 }
 

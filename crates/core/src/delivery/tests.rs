@@ -7,16 +7,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use chrono::TimeZone as _;
-
 use super::tries::no_answer;
 use super::*;
 use crate::message::Content;
 use crate::ports::{EntryError, Fault};
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
+use crate::testing::at;
 
 /// Time passes only for who sleeps, and only when nobody has anything else to do.
 #[derive(Clone)]

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use chrono::TimeZone;
 use proptest::prelude::*;
 
 use super::wire::Wire;
@@ -9,23 +8,7 @@ use crate::arrival::{Arrival, producers_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage, attributes_size};
-use crate::testing::{any_text, received, sent_message};
-
-const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
-
-fn delivery() -> Delivery {
-    Delivery {
-        failed_at: at(5),
-        source_message_id: "m".to_owned(),
-        source_queue_arn: ARN.to_owned(),
-        sent_at: at(0),
-        came_back: None,
-    }
-}
+use crate::testing::{any_text, at, delivery, received, sent_message};
 
 fn hand_off() -> HandOff {
     HandOff::of_handler(&HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
