@@ -40,12 +40,11 @@ const OF_LAMBDA: [&str; 4] = [
 /// # Errors
 /// The variables that are missing.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
-    let mut reader = Reader::of_environment();
-    for name in OF_LAMBDA {
-        let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
-        let _ = reader.required(name, remedy);
-    }
-    reader.finish(Some(()))
+    let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
+    Reader::of_environment().read(|reader| {
+        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, remedy)));
+        Some(())
+    })
 }
 
 /// The function's name in Lambda; `None` outside of it.
@@ -64,9 +63,7 @@ pub(crate) fn aws_variable(name: &str) -> Option<String> {
 /// # Errors
 /// If the variable `name` is missing, or not the URL of a standard queue.
 pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
-    let mut reader = Reader::of_environment();
-    let url = reader.queue_url(name);
-    reader.finish(url)
+    Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
 /// The same where the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
@@ -143,9 +140,7 @@ impl MessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        let mut reader = Reader::of_environment();
-        let settings = Self::read(&mut reader);
-        reader.finish(settings)
+        Reader::of_environment().read(Self::read)
     }
 
     /// Reads the settings of the message processor that calls `TARGET`.
@@ -153,13 +148,12 @@ impl MessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
-        Self::with_target(Reader::of_environment())
+        Reader::of_environment().read(Self::with_target)
     }
 
-    fn with_target(mut reader: Reader<'_>) -> Result<(Self, TargetSettings), SettingsError> {
-        let settings = Self::read(&mut reader);
-        let target = TargetSettings::read(&mut reader);
-        reader.finish(settings.zip(target))
+    fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
+        let settings = Self::read(reader);
+        settings.zip(TargetSettings::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
@@ -257,25 +251,22 @@ impl FailedMessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::read(Reader::of_environment())
+        Reader::of_environment().read(Self::read)
     }
 
-    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
         let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
-        let policy = policy(&mut reader);
-        let schema = schema(&mut reader);
-        let settings = (|| {
-            Some(Self {
-                source_queue_url: source_queue_url?,
-                intermediate_dlq_url: intermediate_dlq_url?,
-                annotation_queue_url: annotation_queue_url?,
-                policy: policy?,
-                schema: schema?,
-            })
-        })();
-        reader.finish(settings)
+        let policy = policy(reader);
+        let schema = schema(reader);
+        Some(Self {
+            source_queue_url: source_queue_url?,
+            intermediate_dlq_url: intermediate_dlq_url?,
+            annotation_queue_url: annotation_queue_url?,
+            policy: policy?,
+            schema: schema?,
+        })
     }
 }
 
@@ -285,9 +276,8 @@ impl FinalDlqAnnotatorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        let mut reader = Reader::of_environment();
-        let settings = reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url });
-        reader.finish(settings)
+        Reader::of_environment()
+            .read(|reader| reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url }))
     }
 }
 
@@ -297,10 +287,10 @@ impl AsyncRetryHandlerSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::read(Reader::of_environment())
+        Reader::of_environment().read(Self::read)
     }
 
-    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let retry_queue_url = reader.queue_url("RETRY_QUEUE_URL");
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         const FUNCTIONS: &str = "FUNCTION_ARNS";
@@ -318,16 +308,13 @@ impl AsyncRetryHandlerSettings {
             let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
             reader.check("RETRY_POLICY", checked)
         });
-        let policy = policy.and_then(|policy| unpaced(&mut reader, policy));
-        let settings = (|| {
-            Some(Self {
-                retry_queue_url: retry_queue_url?,
-                annotation_queue_url: annotation_queue_url?,
-                functions: functions?,
-                policy: policy?,
-            })
-        })();
-        reader.finish(settings)
+        let policy = policy.and_then(|policy| unpaced(reader, policy));
+        Some(Self {
+            retry_queue_url: retry_queue_url?,
+            annotation_queue_url: annotation_queue_url?,
+            functions: functions?,
+            policy: policy?,
+        })
     }
 }
 

@@ -19,10 +19,11 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
 };
 
-use crate::failed_request::{batch_entry_error, entry_error, no_answer};
+use crate::failed_request::{batch_entry_error, entry_error};
 pub use service::SqsService;
 
 /// Time for a connection.
@@ -126,7 +127,7 @@ impl QueueDepth for SqsQueue {
         match all {
             (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
             // Unknown is not empty.
-            _ => Err(no_answer("UnreadableAnswer")),
+            _ => Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer")),
         }
     }
 }
@@ -198,9 +199,8 @@ fn outcomes<T>(
     by_id.extend(
         failed.into_iter().map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
     );
-    (0..count)
-        .map(|index| by_id.remove(&index.to_string()).unwrap_or_else(|| Err(no_answer("EntryNotAnswered"))))
-        .collect()
+    let not_answered = || Err(EntryError::new(Fault::NoAnswer, "EntryNotAnswered"));
+    (0..count).map(|index| by_id.remove(&index.to_string()).unwrap_or_else(not_answered)).collect()
 }
 
 fn not_built<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {

@@ -37,10 +37,7 @@ pub enum Target {
 
 impl Handler for Target {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        match self {
-            Self::Http(target) => target.handle(message).await,
-            Self::Lambda(target) => target.handle(message).await,
-        }
+        self.handle_until(message, Timestamp::MAX_UTC).await
     }
 
     async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {

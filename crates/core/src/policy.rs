@@ -125,7 +125,7 @@ impl Policy {
     /// # Errors
     /// Not JSON, an unknown member, a wrong value, a contradiction: each with its JSON Pointer.
     pub fn from_json(text: &str) -> Result<Self, PolicyError> {
-        wire::parse(text)
+        wire::parse_over("{}", text)
     }
 
     /// The same where what is absent is not our default but that of another document. A `preset` stands for its own backoff.

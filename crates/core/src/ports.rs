@@ -43,6 +43,13 @@ pub struct EntryError {
     pub code: String,
 }
 
+impl EntryError {
+    #[must_use]
+    pub fn new(fault: Fault, code: impl Into<String>) -> Self {
+        Self { fault, code: code.into() }
+    }
+}
+
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Fault {

@@ -63,7 +63,7 @@ impl Injection {
             Self::Sender => (Fault::Sender, "InvalidParameterValue"),
             Self::LostRequest | Self::LostAnswer => (Fault::NoAnswer, "RequestTimeout"),
         };
-        EntryError { fault, code: code.to_owned() }
+        EntryError::new(fault, code)
     }
 }
 

@@ -147,7 +147,7 @@ impl QueueState {
     ) -> Result<Received, EntryError> {
         self.settle(now);
         if self.hidden.len() - self.delayed >= IN_FLIGHT_MAX {
-            return Err(EntryError { fault: Fault::Throttled, code: "OverLimit".to_owned() });
+            return Err(EntryError::new(Fault::Throttled, "OverLimit"));
         }
         let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };

@@ -71,5 +71,5 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
 }
 
 pub(super) fn not_built() -> EntryError {
-    EntryError { fault: Fault::Sender, code: "RequestNotBuilt".to_owned() }
+    EntryError::new(Fault::Sender, "RequestNotBuilt")
 }

@@ -143,7 +143,7 @@ impl QueueSender for FakeQueue {
 }
 
 fn error(fault: Fault) -> EntryError {
-    EntryError { fault, code: format!("{fault:?}Code") }
+    EntryError::new(fault, format!("{fault:?}Code"))
 }
 
 fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {

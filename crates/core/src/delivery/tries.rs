@@ -162,7 +162,7 @@ fn wait(longest: Duration, now: Timestamp) -> Duration {
 }
 
 pub(super) fn no_answer() -> EntryError {
-    EntryError { fault: Fault::NoAnswer, code: "NoAnswerBeforeDeadline".to_owned() }
+    EntryError::new(Fault::NoAnswer, "NoAnswerBeforeDeadline")
 }
 
 #[cfg(test)]

@@ -16,10 +16,6 @@ use super::{POLICY_SCHEMA, Policy, PolicyError};
 use crate::envelope::{Malformed, members};
 use crate::schema::Violation;
 
-pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
-    parse_over("{}", text)
-}
-
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
     let mut document: Value =
         serde_json::from_str(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
