@@ -31,7 +31,6 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
     pub invoker: I,
     /// Its own queue, where a record waits for the end of its backoff.
     pub retry_queue: Q,
-    /// Where verdicts go.
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
@@ -61,6 +60,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             outbox.hop(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
+        // Only after the invocations: what Lambda will never take is not known before.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
     }
@@ -76,6 +76,7 @@ enum NextStep {
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     /// Lambda sends no attributes, but whatever relays its records may.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
+        // A `Failure` here is believed no more than any attribute of a relay's.
         let (arrival, _) = Arrival::open(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,

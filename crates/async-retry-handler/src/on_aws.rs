@@ -1,4 +1,4 @@
-//! The async-retry handler as it runs: on SQS and Lambda, in real time, its events where they are wanted.
+//! The async-retry handler as it runs: on SQS and Lambda, in real time, with an observer of the caller's choice.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::AsyncRetryHandlerSettings;
@@ -9,7 +9,7 @@ use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "async-retry-handler";
 
 impl<O: Observer> AsyncRetryHandler<LambdaInvoker, SqsQueue, SystemClock, O> {

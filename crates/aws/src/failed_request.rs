@@ -58,7 +58,8 @@ fn by_status(status: u16, code: Option<&str>) -> EntryError {
         // "Currently unable to handle the request" (RFC 9110): the one 5xx that says that nothing was begun.
         503 => Fault::Throttled,
         500.. => Fault::Service,
-        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been done.
+        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been
+        // done.
         _ => return EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
     };
     EntryError { fault, code }

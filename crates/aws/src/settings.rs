@@ -18,7 +18,7 @@ use crate::targets::TargetAddress;
 use reader::Reader;
 pub use reader::SettingsError;
 
-/// Calls to the target at the same time, where `MAX_CONCURRENCY` is not set.
+/// Calls to the target at the same time, if `MAX_CONCURRENCY` is not set.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 /// A batch has at most 10,000 records.
 const CONCURRENCY_MAX: usize = 10_000;
@@ -58,7 +58,7 @@ pub(crate) fn aws_variable(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
 }
 
-/// The URL of the queue that a program polls itself, where no event source mapping does it.
+/// The URL of the queue that a program polls itself, if no event source mapping does it.
 ///
 /// # Errors
 /// If the variable `name` is missing, or not the URL of a standard queue.
@@ -66,7 +66,7 @@ pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
     Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
-/// The same where the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
+/// The same if the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
@@ -98,11 +98,11 @@ pub enum StrategySettings {
     },
 }
 
-/// What the message processor without a handler of its own needs besides.
+/// What the message processor without a handler of its own also needs.
 #[derive(Debug)]
 pub struct TargetSettings {
     pub address: TargetAddress,
-    /// `TARGET_TIMEOUT_SECONDS`, where it is set.
+    /// `TARGET_TIMEOUT_SECONDS`, if it is set.
     pub timeout: Option<Duration>,
     /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
     pub headers_secret_arn: Option<String>,
@@ -158,6 +158,7 @@ impl MessageProcessorSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = StrategySettings::read(reader);
+        // Without a strategy that can be read nothing is said of pacing: it may be the one that paces.
         let policy = policy(reader).and_then(|policy| match &strategy {
             Some(settings) if !settings.strategy().paces() => unpaced(reader, policy),
             _ => Some(policy),
@@ -325,7 +326,7 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
     }
 }
 
-/// Where nothing is sent to a source queue again, nothing can be paced.
+/// If nothing is sent to a source queue again, nothing can be paced.
 fn unpaced(reader: &mut Reader<'_>, policy: Policy) -> Option<Policy> {
     let checked = match policy.max_redelivery_per_second {
         Some(_) => Err("has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"),

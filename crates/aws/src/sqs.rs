@@ -1,4 +1,5 @@
-//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s business.
+//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s
+//! business.
 
 mod convert;
 mod service;
@@ -28,13 +29,13 @@ pub use service::SqsService;
 
 /// Time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for one request, where a long poll may take 20 s of it.
+/// Time for one request; a long poll may take 20 s of it.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The configuration of an SQS client that asks once, and not for ever where there is a `request_timeout`.
+/// The configuration of an SQS client that asks once, and not for ever if there is a `request_timeout`.
 ///
-/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is better than
-/// none, since a message that may have been accepted must be sent again.
+/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is
+/// better than none, since a message that may have been accepted must be sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
     let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
@@ -54,7 +55,8 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty: nothing received is understood then.
+    /// A queue by its URL and its ARN; if only sending matters, the ARN may be empty: nothing received is understood
+    /// then.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
@@ -91,6 +93,7 @@ impl VisibilityControl for SqsQueue {
                 .visibility_timeout(visibility.get().into())
                 .build()
         });
+        // The builder fails if a member is missing, which none is; but a panic here would cost the batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(count);
         };
@@ -149,6 +152,8 @@ impl Queue for SqsQueue {
             .map_err(|error| entry_error(&error))?;
         let mut received = Vec::new();
         for message in answer.messages.unwrap_or_default() {
+            // One that cannot be read must not cost the other nine of the answer. It is kept for who polls, to be
+            // reported: see `take_unreadable`.
             let unreadable = convert::unreadable(&message);
             match convert::received(message, &self.arn) {
                 Ok(message) => received.push(message),

@@ -21,12 +21,12 @@ pub use http::{HeaderSource, HttpTarget};
 pub use invoke::LambdaTarget;
 pub use url::{TargetAddress, TargetError, is_loopback};
 
-/// Time for a connection, where the whole call has as much: name, TCP and TLS together.
+/// Time for a connection (name, TCP and TLS together) if the whole call has as much.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile, while nobody
-/// looked at it, would spend an attempt.
+/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile,
+/// while nobody looked at it, would spend an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// `TARGET_TIMEOUT_SECONDS` where it is not set.
+/// `TARGET_TIMEOUT_SECONDS` if it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one piece.
+//! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
+//! piece.
 
 use crate::annotation::DeadLetter;
 use crate::decision::GiveUp;
@@ -20,8 +21,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Takes our attributes from the producer's, and reads what `Failure` says. Whether that is believed is the caller's
-    /// business: see [`Arrival::handed_off`].
+    /// Takes our attributes from the producer's, and reads what `Failure` says. Whether that is believed is the
+    /// caller's business: see [`Arrival::handed_off`].
     #[must_use]
     pub fn open(record: ReceivedMessage, now: Timestamp) -> (Self, Option<Document>) {
         let (attributes, came_back, failure) = taken_apart(record.attributes);
@@ -32,8 +33,8 @@ impl Arrival {
 
     /// The failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
     ///
-    /// A `Failure` counts only on a message that did not come by redrive: one that did still has the attributes that its
-    /// producer gave it, and so a forged one.
+    /// A `Failure` counts only on a message that did not come by redrive: one that did still has the attributes that
+    /// its producer gave it, and so a forged one.
     #[must_use]
     pub fn handed_off(&self, document: Option<Document>, now: Timestamp) -> (HandOff, Option<Timestamp>) {
         let (record, came_back) = (&self.record, self.came_back);
@@ -75,8 +76,8 @@ impl Arrival {
 }
 
 impl ReceivedMessage {
-    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed` says
-    /// what has happened then.
+    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
+    /// says what has happened then.
     #[must_use]
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
         let Self { sqs_message_id, body, attributes, message_group_id, trace_header, .. } = self;
@@ -92,14 +93,16 @@ pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameB
     (producer, came_back)
 }
 
-/// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only where
+/// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` is a document that we can have written.
 fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<Read>) {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(Read::attribute);
-    // On every queue: where the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
+    // On every queue: if the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
     let folded = failure.as_mut().map(Read::take_folded).unwrap_or_default();
+    // A document that folds what cannot be put back is forged or broken; what stands next to it is the producer's all
+    // the same.
     let whole = if folded.is_empty() { None } else { unfold(attributes.clone(), &folded) };
-    // Only now that it is whole: so a document of the producer's own is judged beside the same attributes on every queue.
+    // Only now that it is whole: so a document of the producer's own is judged with the same attributes on every queue.
     let whole = whole.unwrap_or(attributes);
     match unannotated(&whole) {
         Some((producer, came_back)) => (producer, Some(came_back), failure),
@@ -107,10 +110,12 @@ fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Opt
     }
 }
 
-/// The attributes that the annotator found; `None` where it did not write the `DeadLetter`.
+/// The attributes that the annotator found; `None` if it did not write the `DeadLetter`.
 fn unannotated(attributes: &Attributes) -> Option<(Attributes, CameBack)> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
+    // Only together with our document: a producer may have its own `ErrorType`, and the annotator folds that into
+    // `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let whole = unfold(others, &record.folded_attributes)?;
     // It annotates nothing that has an annotation still.

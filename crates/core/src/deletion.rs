@@ -22,6 +22,7 @@ pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]
                 outcomes[*place] = outcome;
             }
         }
+        // A deletion that is done twice is done once, so a lost answer is no reason not to ask again.
         waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
         if waiting.is_empty() {
             break;

@@ -21,7 +21,6 @@ pub type Attributes = BTreeMap<String, Attribute>;
 pub struct Attribute {
     /// `String`, `Number`, `Binary`, each with an optional `.label`.
     pub data_type: String,
-    /// The value, text or bytes as the type says.
     pub value: AttributeValue,
 }
 

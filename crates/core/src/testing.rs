@@ -1,5 +1,5 @@
-//! What several test modules share. `redeliver-testing` has more, but a unit test cannot use it: it is built on another copy
-//! of these types.
+//! What several test modules share. `redeliver-testing` has more, but a unit test cannot use it: it is built on another
+//! copy of these types.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -66,7 +66,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// A producer's attributes and the size of a body that SQS took beside them: small, any, almost full, exactly 1 MiB together.
+/// A producer's attributes and the size of a body that SQS took beside them: small, any, almost full, exactly 1 MiB
+/// together.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);

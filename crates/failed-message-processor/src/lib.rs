@@ -20,8 +20,10 @@ use redeliver_core::schema::MessageSchema;
 pub use on_aws::NAME;
 pub use pacer::Pacer;
 
-/// A message that failed once or twice here is nobody's concern.
-const RECEIVES_UNTOLD: u32 = 3;
+/// Receives that say nothing yet. A message that SQS moved brings the one of the source queue along (a redrive does not
+/// reset the count), and a throttle or a slow start makes one or two more here; from the fourth on something keeps
+/// failing.
+const RECEIVES_EXPECTED: u32 = 3;
 
 /// The failed-message processor and all that it needs of the world.
 #[derive(Debug)]
@@ -30,7 +32,6 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub source_queue: Q,
     /// Its own queue, where a message with a long delay waits in hops.
     pub intermediate_dlq: Q,
-    /// Where verdicts go.
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
@@ -47,6 +48,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let pace = self.pace().await;
         let window = pace.map(|(window, _)| window);
+        // After the count, which may have taken two seconds: delays are counted from here.
         let now = self.clock.now();
         let mut paced = Vec::new();
         let mut rate_is_held = true;
@@ -72,7 +74,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         if let Some((_, waiting)) = pace {
-            self.tell_paced(waiting, paced, &resends, rate_is_held);
+            self.report_paced(waiting, paced, &resends, rate_is_held);
         }
         BatchResponse { failed: [resends, hops, verdicts].concat() }
     }
@@ -93,7 +95,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
     }
 
     /// Only what is confirmed has been paced.
-    fn tell_paced(&self, waiting: u64, mut paced: Vec<String>, not_sent: &[String], rate_is_held: bool) {
+    fn report_paced(&self, waiting: u64, mut paced: Vec<String>, not_sent: &[String], rate_is_held: bool) {
         paced.retain(|record| !not_sent.contains(record));
         if !paced.is_empty() {
             let paced = u32::try_from(paced.len()).unwrap_or(u32::MAX);
@@ -101,10 +103,10 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         }
     }
 
-    fn tell_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
+    fn report_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
         let sqs_message_id = record.sqs_message_id.clone();
         let receive_count = record.receive_count;
-        if receive_count > RECEIVES_UNTOLD {
+        if receive_count > RECEIVES_EXPECTED {
             let age_seconds = until(record.sent_at, now).as_secs_f64();
             let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
             self.observer.observe(&Event::ReceivedAgain(again));
@@ -117,8 +119,9 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
 
     fn route(&self, record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Route {
         let (arrival, document) = Arrival::open(record, now);
-        self.tell_arrival(&arrival.record, now);
+        self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.handed_off(document, now);
+        // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
         if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
             return hop(arrival, None, Hop { hand_off, due_at });
         }
@@ -129,6 +132,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
                 return give_up(arrival, None, failure, invalid.reason().into());
             }
         };
+        // Without `Failure`, which a re-send leaves behind.
         let attributes_bytes = attributes_size(&arrival.record.attributes);
         let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes };
         let decision = decide(&self.policy, failed, window, now);
@@ -154,8 +158,8 @@ fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -
     Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }
 }
 
-/// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: where that
-/// finds no place, it could hop for ever.
+/// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: if
+/// that finds no place, it could hop for ever.
 fn hop(arrival: Arrival, message_id: Option<String>, hop: Hop) -> Route {
     let ReceivedMessage { attributes: producer, body, .. } = &arrival.record;
     let Some(attributes) = hop.attached_or_folded(producer, body.len()) else {

@@ -1,4 +1,4 @@
-//! The failed-message processor as it runs: on SQS, in real time, its events where they are wanted.
+//! The failed-message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::FailedMessageProcessorSettings;
@@ -8,7 +8,7 @@ use redeliver_core::ports::Observer;
 
 use crate::{FailedMessageProcessor, Pacer};
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
 
 impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {

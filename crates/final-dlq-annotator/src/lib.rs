@@ -16,7 +16,7 @@ use redeliver_core::schema::MessageSchema;
 
 pub use on_aws::NAME;
 
-/// `ErrorDetails` where nobody said why.
+/// `ErrorDetails` if nobody said why.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
@@ -46,9 +46,12 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let (Arrival { record, came_back }, document) = Arrival::open(record, now);
         // What SQS moved here says itself whether it came back; what was given up, its `Failure` too.
         let document_believed = document.as_ref().filter(|_| record.redriven_from.is_none());
-        let told = document_believed.and_then(Document::delivery).and_then(|delivery| delivery.came_back);
+        let by_failure =
+            document_believed.and_then(Document::delivery).and_then(|delivery| delivery.came_back);
+        // Also an invalid body gets its record: what cannot be read of it is left out.
         let envelope = self.schema.parse(&record.body).ok();
-        let metadata = envelope.map(|envelope| in_its_generation(envelope.metadata, came_back.max(told)));
+        let metadata =
+            envelope.map(|envelope| in_its_generation(envelope.metadata, came_back.max(by_failure)));
         let (annotation, first_sent) = explain(&record, document, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered(DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
@@ -64,7 +67,8 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
 
 /// What is known of a message that is given up, and when it was first sent.
 ///
-/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be anybody's.
+/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be
+/// anybody's.
 fn explain(
     received: &ReceivedMessage,
     document: Option<Document>,
@@ -85,6 +89,8 @@ fn explain(
             (DeadLetterReason::OrchestrationFailed.into(), None, error, details.to_owned())
         }
     };
+    // The error of a document that is not believed is shown all the same, with that mark: it may be right, and a person
+    // judges.
     let unverified = case.is_none();
     let (stage, failure) = case.flatten().map(|Case { stage, failure, .. }| (stage, failure)).unzip();
     let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
@@ -96,9 +102,10 @@ fn explain(
     let record = DeadLetter {
         stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.flatten().or_else(|| {
-            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who knows where.
-            let told = metadata.map(|metadata| metadata.retry_attempt);
-            told.filter(|attempts| !is_redriven || *attempts > 0)
+            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who
+            // knows where.
+            let made = metadata.map(|metadata| metadata.retry_attempt);
+            made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
         first_sent_time: Some(rfc3339(first_sent)),

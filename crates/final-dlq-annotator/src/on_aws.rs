@@ -1,4 +1,4 @@
-//! The final-DLQ annotator as it runs: on SQS, in real time, its events where they are wanted.
+//! The final-DLQ annotator as it runs: on SQS, in real time, with an observer of the caller's choice.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::FinalDlqAnnotatorSettings;
@@ -9,7 +9,7 @@ use redeliver_core::schema::MessageSchema;
 
 use crate::FinalDlqAnnotator;
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "final-dlq-annotator";
 
 impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O> {

@@ -22,8 +22,8 @@
 #![warn(missing_docs)] // a library for those who write a handler
 
 mod calls;
+mod next_step;
 mod on_aws;
-mod settle;
 
 use std::mem;
 use std::num::NonZeroUsize;
@@ -41,7 +41,7 @@ use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSende
 use redeliver_core::schema::MessageSchema;
 
 use calls::Call;
-use settle::Settled;
+use next_step::NextStep;
 
 pub use on_aws::{NAME, run, run_prepared};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
@@ -49,11 +49,11 @@ pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError,
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 
-/// With [`Strategy::Visibility`]: what is known where the receive before this one was not answered for.
+/// With [`Strategy::Visibility`]: what is known if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
-/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it on its
-/// queue → report.
+/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it
+/// on its queue → report.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
@@ -104,6 +104,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(verdict) => verdicts.push(*verdict),
             }
         }
+        // Fixed before the calls begin: a target that hangs must leave the time in which its messages are handed off.
         let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
         let calls = self.call_all(calls_end, &accepted).await;
 
@@ -112,14 +113,15 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let mut hand_offs = Vec::new();
         let mut hidings = Vec::new();
         for (message, Call { outcome, seconds }) in accepted.into_iter().zip(calls) {
-            match self.settle(message, &outcome, seconds) {
-                Settled::Done(processed) => done.push(processed),
-                Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
-                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
-                Settled::Hide(hiding) => hidings.push(*hiding),
-                Settled::NoPlaceForFailure { record } => failed.push(record),
+            match self.next_step(message, &outcome, seconds) {
+                NextStep::Done(processed) => done.push(processed),
+                NextStep::HandOff(outgoing) => hand_offs.push(*outgoing),
+                NextStep::Verdict(outgoing) => verdicts.push(*outgoing),
+                NextStep::Hide(hiding) => hidings.push(*hiding),
+                NextStep::NoPlaceForFailure { record } => failed.push(record),
             }
         }
+        // Before the sends: these are done whatever becomes of the others.
         self.observer.observe_all(&done);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let kept = async {
@@ -177,7 +179,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Where the queue counts the attempts, it also counts those for which nobody answered.
+    /// If the queue counts the attempts, it also counts those for which nobody answered.
     fn check_receives(&self, accepted: Accepted, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         if matches!(self.strategy, Strategy::DelayedResend { .. }) {
             return Ok(accepted);

@@ -17,7 +17,6 @@ use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 pub trait Alteration: Send + Sync {
     fn queue(&self) -> &EmbeddedQueue;
 
-    /// Makes any request.
     fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
         request
     }

@@ -83,7 +83,8 @@ enum Answer {
     After(u64, Box<Answer>),
 }
 
-/// Answers its requests by a script, and then always with its last line; remembers the bodies of each request, and when it came.
+/// Answers its requests by a script, and then always with its last line; remembers the bodies of each request, and when
+/// it came.
 struct FakeQueue {
     clock: FakeClock,
     script: Mutex<VecDeque<Answer>>,

@@ -20,7 +20,7 @@ pub struct Delivery {
 /// A message came back from the final DLQ as it was. The later generation is the greater one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CameBack {
-    /// The generation that its final record told, if it told one.
+    /// The generation in its final record, if there is one.
     pub generation_before: Option<u32>,
 }
 
@@ -44,7 +44,7 @@ impl Delivery {
     }
 }
 
-/// What a body says of its message: until its next re-send it still tells of the generation before.
+/// What a body says of its message: until its next re-send it still says the generation before.
 #[must_use]
 pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
     match came_back {

@@ -1,4 +1,5 @@
-//! A document among a producer's attributes: its texts cut to the room that is left, and attributes folded where there are ten.
+//! A document among a producer's attributes: its texts cut to the room that is left, and attributes folded if there are
+//! ten.
 
 use std::borrow::Cow;
 
@@ -15,8 +16,8 @@ use crate::tolerant::Unknown;
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
 impl HandOff {
-    /// The producer's attributes and this document; `None` where it has no place: ten attributes, or not even its bare bones
-    /// within the size limit.
+    /// The producer's attributes and this document; `None` if it has no place: ten attributes, or not even its bare
+    /// bones within the size limit.
     #[must_use]
     pub fn attached(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
         if producer.len() >= ATTRIBUTES_MAX {
@@ -32,7 +33,7 @@ impl HandOff {
 }
 
 impl Hop {
-    /// The same with attributes folded where there are ten; `None` where even that is too large, or none of the ten can be
+    /// The same with attributes folded if there are ten; `None` if even that is too large, or none of the ten can be
     /// folded.
     #[must_use]
     pub fn attached_or_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
@@ -42,7 +43,7 @@ impl Hop {
 }
 
 impl Verdict {
-    /// The same for what must not fail: where nothing fits only the code is kept, and at last nothing.
+    /// The same for what must not fail: if nothing fits only the code is kept, and at last nothing.
     #[must_use]
     pub fn attached_at_any_price(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
         let bare = || Wire { verdict: Some(self.code.clone()), ..Wire::default() };
@@ -112,8 +113,8 @@ fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Opti
         let cut = |bytes| Attribute::string(wire.cut(bytes).json());
         text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut)
     };
-    // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's state, such
-    // as since when its target is down.
+    // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's
+    // state, such as since when its target is down.
     let document = written(&wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
     attributes.insert(FAILURE.to_owned(), document);
     Some(attributes)
@@ -126,7 +127,8 @@ fn folding_bytes(folded: &FoldedAttributes) -> usize {
 }
 
 impl<'a> Wire<'a> {
-    /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give way.
+    /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give
+    /// way.
     fn cut(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
             let cut = text::clean(text.as_deref()?, bytes);

@@ -11,12 +11,13 @@ use crate::message::{Attribute, ReceivedMessage, Timestamp};
 pub(crate) struct Read(Wire<'static>);
 
 impl Read {
-    /// `None` where it is none of ours.
+    /// `None` if it is none of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
         Wire::read(attribute.text()?).map(Self)
     }
 
-    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has made up.
+    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has
+    /// made up.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
