@@ -5,7 +5,6 @@ import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
-import { join } from 'node:path';
 
 import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm.ts';
 import { type AsyncPlan, asyncPlanOf, type Retried } from './async-plan.ts';
@@ -89,7 +88,7 @@ function createHandler(
   const handler = createFunction(scope, 'AsyncRetryHandler', plan, {
     functionName: plan.names.asyncRetryHandler,
     description: 'Invokes functions again whose asynchronous invocation failed, after a delay, or gives up.',
-    bundle: join(plan.bundles, 'async-retry-handler'),
+    program: 'async-retry-handler',
     timeout: INNER_TIMEOUT,
     environment: {
       RETRY_QUEUE_URL: retryQueue.queueUrl,

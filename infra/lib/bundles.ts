@@ -3,6 +3,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
+import type { Commons } from './commons.ts';
 import { RedeliverPropsError } from './props-error.ts';
 
 /** The name of a user's schema in a bundle; the functions run in the bundle's directory. */
@@ -17,18 +18,30 @@ const MACHINES = new Map([
   [0xb7, lambda.Architecture.ARM_64],
 ]);
 
+/** Which of our functions, by the `Handler` that the program knows it by; or a user's bundle. */
+export type Program =
+  | 'message-processor'
+  | 'failed-message-processor'
+  | 'final-dlq-annotator'
+  | 'async-retry-handler'
+  | { readonly bundle: string };
+
+/** The bundle of all our functions. */
+const OUR_BUNDLE = 'redeliver-functions';
+
 /**
- * The deployment package in a directory, with the user's schema where there is one: of a function of `ours` the program
- * alone, of a handler all that lies beside it.
+ * A program's deployment package, and the user's schema if there is one. Of ours it is the program alone, of a user's all
+ * files of the bundle.
  *
  * @throws RedeliverPropsError if it is not there, was built for another architecture, or could not be started.
  */
-export function bundleCode(
-  directory: string,
-  architecture: lambda.Architecture,
+export function codeOf(
+  program: Program,
+  { architecture, bundles }: Pick<Commons, 'architecture' | 'bundles'>,
   dataSchema: string | undefined,
-  ours: boolean,
 ): lambda.Code {
+  const ours = typeof program === 'string';
+  const directory = ours ? join(bundles, OUR_BUNDLE) : program.bundle;
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
   if (!existsSync(bootstrap)) {

@@ -6,9 +6,8 @@ import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { join } from 'node:path';
 
-import { bundleCode } from './bundles.ts';
+import { type Program, codeOf } from './bundles.ts';
 import type { Commons } from './commons.ts';
 import { refuseTooLarge } from './environment.ts';
 import type { VpcPlacement } from './props.ts';
@@ -32,7 +31,7 @@ export function createAnnotator(
   const annotator = createFunction(scope, 'FinalDlqAnnotator', plan, {
     functionName,
     description: 'Puts each message that was given up into the final DLQ, with the reason.',
-    bundle: join(plan.bundles, 'final-dlq-annotator'),
+    program: 'final-dlq-annotator',
     timeout: INNER_TIMEOUT,
     environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
   });
@@ -45,9 +44,7 @@ export function createAnnotator(
 export interface FunctionPlan {
   readonly functionName: string;
   readonly description: string;
-  readonly bundle: string;
-  /** The bundle is a user's. */
-  readonly handler?: boolean;
+  readonly program: Program;
   readonly dataSchema?: string | undefined;
   readonly timeout: Duration;
   readonly reservedConcurrency?: number | undefined;
@@ -83,8 +80,8 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
-    handler: 'bootstrap',
-    code: bundleCode(wanted.bundle, plan.architecture, wanted.dataSchema, !wanted.handler),
+    handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
+    code: codeOf(wanted.program, plan, wanted.dataSchema),
     role,
     memorySize: MEMORY_MIB,
     timeout: wanted.timeout,

@@ -2,7 +2,6 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { join } from 'node:path';
 
 import { dataSchemaEnvironment } from './bundles.ts';
 import { allowSend, createFunction, eventSource } from './function.ts';
@@ -24,8 +23,7 @@ export function createMessageProcessor(scope: Construct, props: RedeliverProps, 
   const messageProcessor = createFunction(scope, 'MessageProcessor', plan, {
     functionName: plan.names.messageProcessor,
     description: role.description,
-    bundle: target.kind === 'handler' ? target.bundle : join(plan.bundles, 'message-processor'),
-    handler: target.kind === 'handler',
+    program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
     dataSchema: props.dataSchema,
     timeout: plan.timeout,
     reservedConcurrency: plan.reservedConcurrency,

@@ -84,9 +84,9 @@ export interface CommonProps {
   readonly encryptionKey?: kms.IKey;
   /** What happens to queues and logs when the stack is deleted. Default: they are kept. */
   readonly removalPolicy?: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
-  /** Must be what the bundles were built for. Default: arm64. */
+  /** Must be what the bundle was built for. Default: arm64. */
   readonly architecture?: lambda.Architecture;
-  /** Where `cargo xtask bundle` has put the bundles. Default: `target/lambda` of this repository. */
+  /** Where `cargo xtask bundle` has put `redeliver-functions`. Default: `target/lambda` of this repository. */
   readonly bundles?: string;
   /** How long logs are kept. Default: a month. */
   readonly logRetention?: RetentionDays;

@@ -63,6 +63,7 @@ describe('functions', () => {
       const { Properties } = functionNamed(template, name);
       assert.deepEqual(
         [
+          Properties['Handler'],
           Properties['Runtime'],
           Properties['Architectures'],
           Properties['MemorySize'],
@@ -73,7 +74,7 @@ describe('functions', () => {
           Properties['ReservedConcurrentExecutions'],
           Properties['VpcConfig'],
         ],
-        ['provided.al2023', ['arm64'], 256, name === 'message-processor' ? 60 : 30, 'JSON', 'Active', 'Allow', undefined, undefined],
+        [name, 'provided.al2023', ['arm64'], 256, name === 'message-processor' ? 60 : 30, 'JSON', 'Active', 'Allow', undefined, undefined],
         name,
       );
     }
@@ -225,13 +226,14 @@ describe('functions', () => {
   });
 
   test("a handler of one's own is deployed instead of the message-processor", () => {
-    const bundle = join(fakeBundles(), 'message-processor');
+    const bundle = join(fakeBundles(), 'redeliver-functions');
     const template = templateWith(() => ({ target: { kind: 'handler', bundle } }));
     assert.equal('TARGET' in variables(template, 'message-processor'), false);
+    assert.equal(functionNamed(template, 'message-processor').Properties['Handler'], 'bootstrap');
   });
 
   test('what lies beside a handler goes with it', () => {
-    const bundle = join(fakeBundles(), 'message-processor');
+    const bundle = join(fakeBundles(), 'redeliver-functions');
     writeFileSync(join(bundle, 'model.bin'), 'model');
     const { stack } = stackWith(() => ({ target: { kind: 'handler', bundle } }));
     const assembly = (stack.node.root as App).synth();

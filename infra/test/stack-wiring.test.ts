@@ -117,7 +117,7 @@ describe('functions', () => {
       target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(own, 'Orders', arn), timeout: Duration.seconds(20) },
     }));
     assert.deepEqual(variables(invoked, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '20' });
-    const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
+    const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
     const built = templateWith(() => ({
       target: { kind: 'handler', bundle },
       bundles: fakeBundles(lambda.Architecture.X86_64),

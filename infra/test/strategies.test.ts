@@ -99,7 +99,7 @@ describe('strategy visibility', () => {
       TARGET_TIMEOUT_SECONDS: '30',
     });
     const policy: RetryPolicy = { max_attempts: 3 };
-    const bundle = join(fakeBundles(), 'message-processor');
+    const bundle = join(fakeBundles(), 'redeliver-functions');
     const handler = templateWith(() => ({
       target: { kind: 'handler', bundle },
       strategy: 'visibility',

@@ -162,7 +162,7 @@ fn lambda_variables(name: &str) -> [(String, String); 11] {
         ("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/tests"),
         ("AWS_LAMBDA_LOG_STREAM_NAME", "tests"),
         ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
-        ("_HANDLER", "bootstrap"),
+        ("_HANDLER", name),
     ]
     .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }

@@ -40,7 +40,16 @@ pub fn venv_file(path: &str) -> PathBuf {
     existing(venv.join(path))
 }
 
-/// The program that Lambda is given for a function, e.g. `message-processor`.
+/// The program that Lambda is given for each function: which one it is, `_HANDLER` says.
+///
+/// # Panics
+/// If it has not been built.
+#[must_use]
+pub fn functions() -> PathBuf {
+    bundle("redeliver-functions")
+}
+
+/// A program as it is built for Lambda.
 ///
 /// # Panics
 /// If it has not been built.

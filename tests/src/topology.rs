@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::esm::EventSourceMapping;
 use crate::runtime_api::Function;
-use crate::settings::{bundle, tested_program};
+use crate::settings::{functions, tested_program};
 use crate::sqs::{Queue, client, unique};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
@@ -71,7 +71,7 @@ impl Setup {
     #[must_use]
     pub fn http(target: &str) -> Self {
         Self {
-            processor: bundle("message-processor"),
+            processor: functions(),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
             variables: Vec::new(),
@@ -197,7 +197,7 @@ impl Topology {
         name: &str,
         variables: Variables,
     ) -> Arc<EventSourceMapping> {
-        self.mapping(setup, queue, name, bundle(name), variables)
+        self.mapping(setup, queue, name, functions(), variables)
     }
 
     fn mapping(

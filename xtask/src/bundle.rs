@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: the functions' deployment packages.
+//! `cargo xtask bundle`: the functions' deployment package.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +13,15 @@ pub(crate) enum Architecture {
     X86_64,
 }
 
-/// What is bundled.
-pub(crate) const FUNCTIONS: [&str; 4] =
-    ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
+/// All four functions: which one it is, the `Handler` says.
+pub(crate) const FUNCTIONS: &str = "redeliver-functions";
 
-/// Builds `target/lambda/<name>/bootstrap` for each function.
+/// Builds `target/lambda/redeliver-functions/bootstrap`.
 ///
 /// # Errors
 /// The Rust target or Python is missing, or the build fails.
 pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
-    build(architecture, &FUNCTIONS, &FUNCTIONS)
+    build(architecture, &[FUNCTIONS], FUNCTIONS)
 }
 
 /// Builds the floor, which the benchmark compares the functions with, as they are built: from the same dependencies with the
@@ -31,31 +30,27 @@ pub(crate) fn bundle(architecture: Architecture) -> Result<(), Failure> {
 /// # Errors
 /// See [`bundle`].
 pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
-    let packages: Vec<_> = FUNCTIONS.into_iter().chain(["floor"]).collect();
-    build(architecture, &packages, &["floor"])
+    build(architecture, &[FUNCTIONS, "redeliver-floor"], "floor")
 }
 
 /// Only the packages' own features: all of the workspace's would be linked in.
-fn build(architecture: Architecture, packages: &[&str], programs: &[&str]) -> Result<(), Failure> {
+fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<(), Failure> {
     architecture.installed()?;
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
     build.args(["lambda", "build", "--profile", "bundle", "--locked", "--target", architecture.target()]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
-    build.args(packages.iter().map(|name| format!("--package=redeliver-{name}")));
-    build.args(programs.iter().flat_map(|name| ["--bin", name]));
-    build.arg("--lambda-dir").arg(directory());
+    build.args(packages.iter().map(|name| format!("--package={name}")));
+    build.args(["--bin", name, "--lambda-dir"]).arg(directory());
     // A third of the cryptography is tables and variants for much traffic, which a function does not have.
     build.env("AWS_LC_SYS_SMALL", "1");
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
-    for name in programs {
-        println!("{}", program(name).display());
-    }
+    println!("{}", program(name).display());
     Ok(())
 }
 
-/// What Lambda is given for a function.
+/// What Lambda is given.
 pub(crate) fn program(name: &str) -> PathBuf {
     directory().join(name).join("bootstrap")
 }

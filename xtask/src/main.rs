@@ -65,7 +65,7 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Build the four functions for Lambda, as `target/lambda/NAME/bootstrap`, with a pinned cargo-lambda.
+    /// Build the functions for Lambda, as `target/lambda/redeliver-functions/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
     Bundle {

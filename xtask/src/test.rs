@@ -17,7 +17,7 @@ use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
 
-/// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
+/// The tests, and all programs that they run except the bundle. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
 const SIMULATION_SECONDS: u32 = 300;
@@ -69,15 +69,15 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", stack::set_up)?;
     supply_chain::check(report, &python)?;
-    let bundles = start_bundles(report, &python, &this_program)?;
+    let bundle = start_bundle(report, &python, &this_program)?;
     report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
-    if let Some(bundles) = bundles {
-        report.finish("bundles (beside the steps before)", bundles)?;
-        report.step("sizes of the bundles", sizes::check)?;
+    if let Some(bundle) = bundle {
+        report.finish("bundle (beside the steps before)", bundle)?;
+        report.step("size of the bundle", sizes::check)?;
     }
     proof(report, &python, &node, &this_program)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
@@ -119,28 +119,28 @@ fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
     }
 }
 
-/// What Lambda runs is what the end-to-end tests run, so the bundles are the tests' build of the functions, too. The longest
+/// What Lambda runs is what the end-to-end tests run, so the bundle is the tests' build of the functions, too. The longest
 /// build, and Cargo builds nothing else in its folder: it runs beside the others.
-fn start_bundles(
+fn start_bundle(
     report: &mut Report,
     python: &Python,
     this_program: &Path,
 ) -> Result<Option<Beside>, Failure> {
     if let Python::Unavailable(remedy) = python {
-        report.skip("bundles", remedy)?;
+        report.skip("bundle", remedy)?;
         return Ok(None);
     }
     // Both land in the same place: what can be run here comes last.
     let other = Architecture::HOST.other();
     match other.installed() {
-        Ok(()) => report.step("bundles for the other architecture", || bundle(other))?,
-        Err(Failure(remedy)) => report.skip(&format!("{} bundles", other.name()), &remedy)?,
+        Ok(()) => report.step("bundle for the other architecture", || bundle(other))?,
+        Err(Failure(remedy)) => report.skip(&format!("{} bundle", other.name()), &remedy)?,
     }
     let host = match Architecture::HOST {
         Architecture::Arm64 => &["bundle"][..],
         Architecture::X86_64 => &["bundle", "--x86-64"],
     };
-    Beside::start("bundles", &task(this_program, host)).map(Some)
+    Beside::start("bundle", &task(this_program, host)).map(Some)
 }
 
 /// A copy of this program, for the tasks that run beside the steps: the build of the tests puts another file in its place.

@@ -20,7 +20,7 @@ use redeliver_core::reason::DeadLetterReason;
 
 use invocations::{Outcomes, Reinvocation};
 
-pub use on_aws::NAME;
+pub use on_aws::{NAME, run};
 
 /// Kept free at the end of an invocation, for the verdicts on what Lambda refused and for the answer.
 const VERDICT_RESERVE: Duration = Duration::from_secs(5);

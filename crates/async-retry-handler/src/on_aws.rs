@@ -1,16 +1,29 @@
 //! The async-retry handler as it runs: on SQS and Lambda, in real time, with an observer of the caller's choice.
 
+use std::process::ExitCode;
+
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::AsyncRetryHandlerSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::targets::LambdaInvoker;
+use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "async-retry-handler";
+
+/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
+/// not run.
+pub async fn run() -> ExitCode {
+    start::run(NAME, async {
+        let settings = AsyncRetryHandlerSettings::from_env()?;
+        Ok(AsyncRetryHandler::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+    })
+    .await
+}
 
 impl<O: Observer> AsyncRetryHandler<LambdaInvoker, SqsQueue, SystemClock, O> {
     /// An async-retry handler with these settings, in Lambda or anywhere else.

@@ -47,6 +47,12 @@ pub fn started_by_lambda() -> Result<(), SettingsError> {
     })
 }
 
+/// What Lambda has as the function's `Handler`; empty outside of Lambda.
+#[must_use]
+pub fn handler() -> String {
+    aws_variable("_HANDLER").unwrap_or_default()
+}
+
 /// The function's name in Lambda; `None` outside of it.
 #[must_use]
 pub fn function_name() -> Option<String> {

@@ -17,7 +17,7 @@ use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::MessageSchema;
 
-pub use on_aws::NAME;
+pub use on_aws::{NAME, run};
 pub use pacer::Pacer;
 
 /// Receives that say nothing yet. A message that SQS moved brings the one of the source queue along (a redrive does not

@@ -1,15 +1,28 @@
 //! The failed-message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
 
+use std::process::ExitCode;
+
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::FailedMessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::Observer;
 
 use crate::{FailedMessageProcessor, Pacer};
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
+
+/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
+/// not run.
+pub async fn run() -> ExitCode {
+    start::run(NAME, async {
+        let settings = FailedMessageProcessorSettings::from_env()?;
+        Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+    })
+    .await
+}
 
 impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
     /// A failed-message processor with these settings, in Lambda or anywhere else.

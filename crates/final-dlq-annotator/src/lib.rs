@@ -14,7 +14,7 @@ use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSende
 use redeliver_core::reason::{Code, DeadLetterReason};
 use redeliver_core::schema::MessageSchema;
 
-pub use on_aws::NAME;
+pub use on_aws::{NAME, run};
 
 /// `ErrorDetails` if nobody said why.
 const MOVED_BY_SQS: &str =

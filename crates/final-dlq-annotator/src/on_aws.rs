@@ -1,9 +1,12 @@
 //! The final-DLQ annotator as it runs: on SQS, in real time, with an observer of the caller's choice.
 
+use std::process::ExitCode;
+
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::FinalDlqAnnotatorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
+use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::Observer;
 use redeliver_core::schema::MessageSchema;
 
@@ -11,6 +14,16 @@ use crate::FinalDlqAnnotator;
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "final-dlq-annotator";
+
+/// Runs a final-DLQ annotator in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
+/// not run.
+pub async fn run() -> ExitCode {
+    start::run(NAME, async {
+        let settings = FinalDlqAnnotatorSettings::from_env()?;
+        Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+    })
+    .await
+}
 
 impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O> {
     /// A final-DLQ annotator with these settings, in Lambda or anywhere else.

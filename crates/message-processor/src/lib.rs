@@ -43,7 +43,7 @@ use redeliver_core::schema::MessageSchema;
 use calls::Call;
 use next_step::NextStep;
 
-pub use on_aws::{NAME, run, run_prepared};
+pub use on_aws::{NAME, run, run_with_target};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
 /// Kept free at the end of an invocation, for the hand-offs and the answer.

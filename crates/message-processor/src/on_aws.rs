@@ -1,11 +1,12 @@
 //! The message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
 use redeliver_aws::sqs::SqsQueue;
-use redeliver_aws::start::{self, SdkConfig, StartError};
+use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
@@ -20,20 +21,20 @@ pub const NAME: &str = "message-processor";
 /// The settings are those of the message-processor without its `TARGET`. If they are not right it says so, all in one
 /// message, and does not run.
 pub async fn run(handler: impl Handler) -> ExitCode {
-    run_prepared(async {
+    start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
-        Ok((settings, start::sdk_config().await, handler))
+        Ok(MessageProcessor::on_aws(handler, settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
     })
     .await
 }
 
-/// [`run`] for a handler that needs the SDK's configuration, or that can fail to be made.
-pub async fn run_prepared<H: Handler>(
-    prepare: impl Future<Output = Result<(MessageProcessorSettings, SdkConfig, H), StartError>>,
-) -> ExitCode {
+/// [`run`] with the handler that calls `TARGET`: an HTTP endpoint or a Lambda function.
+pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
-        let (settings, config, handler) = prepare.await?;
-        Ok(MessageProcessor::on_aws(handler, settings, &config, JsonLines::stdout(NAME)))
+        let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
+        let config = start::sdk_config().await;
+        let target = start::target(&config, target, Arc::new(JsonLines::stdout(NAME))).await?;
+        Ok(MessageProcessor::on_aws(target, settings, &config, JsonLines::stdout(NAME)))
     })
     .await
 }

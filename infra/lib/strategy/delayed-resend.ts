@@ -3,7 +3,6 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
-import { join } from 'node:path';
 
 import { type Alarm, waitsTooLong } from '../alarm.ts';
 import { dataSchemaEnvironment } from '../bundles.ts';
@@ -105,7 +104,7 @@ function createFailedMessageProcessor(
   const failedMessageProcessor = createFunction(scope, 'FailedMessageProcessor', plan, {
     functionName: plan.names.failedMessageProcessor,
     description: 'Sends failed messages again after a delay, or gives them up.',
-    bundle: join(plan.bundles, 'failed-message-processor'),
+    program: 'failed-message-processor',
     dataSchema,
     timeout: INNER_TIMEOUT,
     environment: {

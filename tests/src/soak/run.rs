@@ -21,7 +21,7 @@ use super::report::Report;
 use super::target::{Killer, TIMEOUT, Target};
 use crate::ministack::Ministack;
 use crate::runtime_api::Function;
-use crate::settings::bundle;
+use crate::settings::functions;
 use crate::topology::Topology;
 
 /// What a soak is asked for.
@@ -148,7 +148,7 @@ impl World {
             number,
             from,
             queue: queue.clone(),
-            function: Function::new(from.function(), bundle(from.function()), variables),
+            function: Function::new(from.function(), functions(), variables),
             timeout: if hurried { SHORT_TIMEOUT } else { FUNCTION_TIMEOUT },
             client: client.clone(),
             recorder: Arc::clone(&self.recorder),

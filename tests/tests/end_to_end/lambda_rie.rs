@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{bundle, epoch_millis, free_address, venv_file};
+use redeliver_tests::settings::{epoch_millis, free_address, functions, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -29,7 +29,8 @@ impl Emulator {
         let process = Command::new(emulator)
             .args(["--runtime-interface-emulator-address", &address.to_string()])
             .args(["--runtime-api-address", &runtime_api.to_string()])
-            .arg(bundle(program))
+            .arg(functions())
+            .arg(program)
             .env_clear()
             .env("AWS_REGION", REGION)
             .env("AWS_ACCESS_KEY_ID", "test")

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::bundle;
+use redeliver_tests::settings::functions;
 use redeliver_tests::sqs_stub::SqsStub;
 use redeliver_tests::wire::serve;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
         ("FINAL_DLQ_URL", stub.queue_url("final-dlq")),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
-    let function = Function::new(name, bundle(name), variables);
+    let function = Function::new(name, functions(), variables);
     let outcome = function.invoke(event, Duration::from_secs(20)).await;
     target_server.abort();
     let all_done = Outcome::Response(json!({ "batchItemFailures": [] }));

@@ -9,22 +9,16 @@ use crate::tools::{Failure, root};
 
 const PAGE: &str = "docs/dependencies.md";
 
-/// The programs and their packages.
-const PROGRAMS: [(&str, &str); 5] = [
-    ("message-processor", "redeliver-message-processor"),
-    ("failed-message-processor", "redeliver-failed-message-processor"),
-    ("final-dlq-annotator", "redeliver-final-dlq-annotator"),
-    ("async-retry-handler", "redeliver-async-retry-handler"),
-    ("redeliver", "redeliver"),
-];
+/// The programs; their packages have the same names.
+const PROGRAMS: [&str; 2] = ["redeliver-functions", "redeliver"];
 
 const TOP: &str = "# Dependencies
 
-What the five programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
+What the two programs are built from, and why. `cargo xtask dependencies` prints this page and fails if it is not what the
 repository says, as the tests do: another crate in a program is a decision, made with `cargo xtask dependencies --write`.
 
 `cargo xtask test` runs `cargo deny check bans licenses sources` by the rules of `deny.toml`: permissive licences, crates.io
-alone, no second version of a crate but those listed there with what keeps them. It does not look for known vulnerabilities,
+alone, no second version of a crate except those listed there with what keeps them. It does not look for known vulnerabilities,
 whose list comes from the network and changes while the tree does not: run `cargo deny check advisories` for those, every day
 where you deploy from.
 
@@ -57,16 +51,15 @@ fn page() -> Result<String, Failure> {
     let mut page = TOP.to_owned();
     page += "| program | crates that we name | crates in it | with derive macros and what they need |\n";
     page += "| --- | ---: | ---: | ---: |\n";
-    let mut graphs = Vec::new();
-    for (program, package) in PROGRAMS {
-        let graph = Graph::of(package)?;
+    let [functions, command_line] = PROGRAMS.map(Graph::of);
+    let graphs = [functions?, command_line?];
+    for (program, graph) in PROGRAMS.iter().zip(&graphs) {
         page += &format!("| {program} | {} | {} | {} |\n", graph.direct().len(), graph.linked(), graph.all());
-        graphs.push((program, graph));
     }
     page += "\nWhy each crate that we name is there, by the crate of ours that names it; and how many crates would go with it from a\n\
              program, itself among them: 0 where other crates need it too. What belongs together is counted together.\n\n";
     page += "| crate | functions | redeliver | why |\n| --- | ---: | ---: | --- |\n";
-    let named: BTreeSet<_> = graphs.iter().flat_map(|(_, graph)| graph.direct()).collect();
+    let named: BTreeSet<_> = graphs.iter().flat_map(Graph::direct).collect();
     let (reasons, mut families) = (reasons()?, BTreeSet::new());
     for name in named {
         let family = family(name);
@@ -75,8 +68,7 @@ fn page() -> Result<String, Failure> {
             true => graph.only_by(|other| self::family(other) == family).to_string(),
             false => String::new(),
         };
-        // The functions have the same, but for what one of them calls. The command line comes last.
-        let (functions, command_line) = (count(&graphs[0].1), count(&graphs[PROGRAMS.len() - 1].1));
+        let [functions, command_line] = [count(&graphs[0]), count(&graphs[1])];
         page += &format!("| `{name}` | {functions} | {command_line} | {} |\n", why(&reasons, name));
         families.insert(family);
     }

@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use redeliver_tests::figures::{cpu_time, median, peak_memory};
 use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::{bundle, root, target_dir, venv_file};
+use redeliver_tests::settings::{bundle, functions, root, target_dir, venv_file};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::{Value, json};
 
@@ -72,15 +72,18 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 5] {
     let of = |name, program, event, batches| Subject {
         name,
         program,
-        variables: variables.clone(),
+        variables: variables.iter().cloned().chain([variable("_HANDLER", name)]).collect(),
         event,
         batches,
     };
     [
         of("floor", bundle("floor"), hand_offs(), 1000),
-        of("failed-message-processor", bundle("failed-message-processor"), hand_offs(), 1000),
-        of("final-dlq-annotator", bundle("final-dlq-annotator"), verdicts(), 1000),
-        of("message-processor, 503", bundle("message-processor"), first_deliveries(), 300),
+        of("failed-message-processor", functions(), hand_offs(), 1000),
+        of("final-dlq-annotator", functions(), verdicts(), 1000),
+        Subject {
+            name: "message-processor, 503",
+            ..of("message-processor", functions(), first_deliveries(), 300)
+        },
         Subject {
             variables: variables.iter().cloned().chain(python).collect(),
             ..of("Python", python_program(), hand_offs(), 100)
