@@ -15,8 +15,8 @@ use crate::AsyncRetryHandler;
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "async-retry-handler";
 
-/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
-/// not run.
+/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in
+/// one message, and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;

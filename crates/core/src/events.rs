@@ -91,7 +91,6 @@ pub struct RetryScheduled {
     /// Whether it spends an attempt (a snooze does not).
     pub spends_attempt: bool,
     /// How long it waits, hops included.
-    #[serde(serialize_with = "delay_as_seconds")]
     pub delay_seconds: RetryDelay,
     /// From the first send to now.
     pub age_seconds: f64,
@@ -208,8 +207,4 @@ pub struct NotDeleted {
 pub struct HeadersNotRefreshed {
     /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.
     pub code: String,
-}
-
-fn delay_as_seconds<S: serde::Serializer>(delay: &RetryDelay, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u16(delay.get())
 }

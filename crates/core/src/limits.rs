@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// A message may hold 1 MiB: its body and its attributes' names, types and values together.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 /// The messages of one `SendMessageBatch` may hold 1 MiB together.
@@ -32,7 +34,7 @@ pub fn first_illegal(text: &str) -> Option<(usize, char)> {
 }
 
 /// Whole seconds, `0..=MAX`, by type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Seconds<const MAX: u16>(u16);
 
 /// `DelaySeconds` of a sent message.

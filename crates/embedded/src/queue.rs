@@ -1,4 +1,4 @@
-//! One queue's state: a pure machine: the moment comes in as a value.
+//! One queue's state: a pure machine, to which the moment comes in as a value.
 //!
 //! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a
 //! delay or a receive, is the same to the machine. All operations take O(log n).

@@ -14,8 +14,8 @@ use crate::{FailedMessageProcessor, Pacer};
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
 
-/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
-/// not run.
+/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so,
+/// all in one message, and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;
