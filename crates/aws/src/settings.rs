@@ -35,6 +35,9 @@ const OF_LAMBDA: [&str; 4] = [
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
+/// What to do where one is missing.
+const LAMBDA_SETS_IT: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
+
 /// Checks that Lambda, or something like it, has started the program.
 ///
 /// # Errors
@@ -42,16 +45,19 @@ const OF_LAMBDA: [&str; 4] = [
 pub fn started_by_lambda() -> Result<(), SettingsError> {
     let mut reader = Reader::of_environment();
     for name in OF_LAMBDA {
-        let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
-        let _ = reader.required(name, remedy);
+        let _ = reader.required(name, LAMBDA_SETS_IT);
     }
     reader.finish(Some(()))
 }
 
-/// What Lambda has as the function's `Handler`; empty outside of Lambda.
-#[must_use]
-pub fn handler() -> String {
-    aws_variable("_HANDLER").unwrap_or_default()
+/// What Lambda has as the function's `Handler`.
+///
+/// # Errors
+/// Lambda has not started the program.
+pub fn handler() -> Result<String, SettingsError> {
+    let mut reader = Reader::of_environment();
+    let handler = reader.required("_HANDLER", LAMBDA_SETS_IT);
+    reader.finish(handler)
 }
 
 /// The function's name in Lambda; `None` outside of it.
