@@ -35,22 +35,26 @@ const OF_LAMBDA: [&str; 4] = [
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
+/// What to do where one is missing.
+const LAMBDA_SETS_IT: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
+
 /// Checks that Lambda, or something like it, has started the program.
 ///
 /// # Errors
 /// The variables that are missing.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
-    let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
     Reader::of_environment().read(|reader| {
-        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, remedy)));
+        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, LAMBDA_SETS_IT)));
         Some(())
     })
 }
 
-/// What Lambda has as the function's `Handler`; empty outside of Lambda.
-#[must_use]
-pub fn handler() -> String {
-    aws_variable("_HANDLER").unwrap_or_default()
+/// What Lambda has as the function's `Handler`.
+///
+/// # Errors
+/// Lambda has not started the program.
+pub fn handler() -> Result<String, SettingsError> {
+    Reader::of_environment().read(|reader| reader.required("_HANDLER", LAMBDA_SETS_IT))
 }
 
 /// The function's name in Lambda; `None` outside of it.

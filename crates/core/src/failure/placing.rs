@@ -23,7 +23,7 @@ impl HandOff {
         if producer.len() >= ATTRIBUTES_MAX {
             return None;
         }
-        fitted(self.wire(), producer.clone(), body_bytes)
+        fitted(&self.wire(), producer.clone(), body_bytes)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -98,11 +98,11 @@ fn said(text: &str) -> Option<Cow<'_, str>> {
 fn folded(wire: Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let (kept, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folded_attributes = (!folded.is_empty()).then_some(Cow::Borrowed(&folded));
-    fitted(Wire { folded_attributes, ..wire }, kept, body_bytes)
+    fitted(&Wire { folded_attributes, ..wire }, kept, body_bytes)
 }
 
 /// What stays whole is the delivery, the code and what is folded.
-fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
+fn fitted(wire: &Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
     let folding = wire.folded_attributes.as_deref().map_or(0, folding_bytes);
     let fits = |document: &Attribute| {
@@ -111,11 +111,13 @@ fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Opti
     };
     let written = |wire: &Wire<'_>| {
         let cut = |bytes| Attribute::string(wire.cut(bytes).json());
-        text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut)
+        // Nearly every document has room for all it says, and is written once.
+        let whole = Some(cut(FAILURE_BYTES_MAX)).filter(&fits);
+        whole.or_else(|| text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut))
     };
     // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's
     // state, such as since when its target is down.
-    let document = written(&wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
+    let document = written(wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
     attributes.insert(FAILURE.to_owned(), document);
     Some(attributes)
 }
