@@ -120,7 +120,7 @@ export function readerFails(name: string, target: lambda.Function): Alarm[] {
     },
     {
       name: `${name}-throttles`,
-      description: `Lambda refused to run the ${name}: raise the account's concurrency or lower maxConcurrency.`,
+      description: `Lambda refused to run the ${name}: raise the account's concurrency, or let less run at the same time.`,
       metric: ofLambda('Throttles', target),
       threshold: 0,
     },

@@ -60,6 +60,9 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
   if (problems.length > 0) {
     return problems;
   }
+  if (policy.long_delays === false && policy.backoff === undefined && policy.preset === undefined) {
+    problems.push("policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.");
+  }
   if (policy.immediate !== undefined) {
     problems.push('policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.');
   }

@@ -64,12 +64,23 @@ export function codeOf(
   if (dataSchema === undefined) {
     return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
-  const staged = FileSystem.mkdtemp('redeliver-bundle-');
-  process.once('exit', () => rmSync(staged, { recursive: true, force: true }));
+  const staged = stagingDirectory();
   cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
   copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
   chmodSync(join(staged, DATA_SCHEMA_FILE), 0o644);
   return lambda.Code.fromAsset(staged);
+}
+
+const stagingDirectories: string[] = [];
+
+/** A new directory, gone when the program ends. */
+function stagingDirectory(): string {
+  if (stagingDirectories.length === 0) {
+    process.once('exit', () => stagingDirectories.forEach((each) => rmSync(each, { recursive: true, force: true })));
+  }
+  const directory = FileSystem.mkdtemp('redeliver-bundle-');
+  stagingDirectories.push(directory);
+  return directory;
 }
 
 /** Where a function finds the user's schema, if there is one. */

@@ -270,6 +270,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       'policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.',
     ],
     [
+      'short delays without a backoff of its own',
+      () => ({ policy: { long_delays: false, max_attempts: 3 } }),
+      "policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.",
+    ],
+    [
       'more than the environment holds',
       (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: {} }),
       "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",

@@ -1,4 +1,4 @@
-//! The soak: thousands of messages through the three real programs, under fire, and a ledger that must balance.
+//! The soak: thousands of messages through the three real functions, under fire, and a ledger that must balance.
 //!
 //! The functions reach SQS through a proxy that loses, breaks and falsifies answers ([`proxy`]); the target fails in every way that a
 //! target can ([`target`]); processes are killed in the middle of their work and event source mappings forget what they did

@@ -38,7 +38,7 @@ struct Arguments {
 enum Task {
     /// Run all tests: format, lints, unit, property, conformance, end to end, documentation, README.
     ///
-    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundles. With the variable CI
+    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundle. With the variable CI
     /// set, only what tests/known-skips.toml lists may be skipped.
     Test {
         /// Only what needs no bundle, no emulator and no browser, for the time between two commits.
@@ -57,7 +57,7 @@ enum Task {
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
-    /// Send thousands of messages through the three real programs while requests fail and processes are killed, and check that nothing is lost.
+    /// Send thousands of messages through the three real functions while requests fail and processes are killed, and check that nothing is lost.
     ///
     /// Example, with what a failed run printed: `cargo xtask soak --messages 5000 --seed 17`
     Soak {

@@ -61,7 +61,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                         .push(reinvocation.refused(DeadLetterReason::InvalidMessageFormat, explanation));
                 }
                 Err(NotInvoked::NotNow { code }) => {
-                    let sqs_message_id = reinvocation.arrival.receipt.sqs_message_id;
+                    let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
                     outcomes.not_done.push(sqs_message_id.clone());
                     let not_confirmed = NotConfirmed { sqs_message_id, send: "invocation", code };
                     self.observer.observe(&Event::NotConfirmed(not_confirmed));
@@ -75,6 +75,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     async fn answers(&self, end: Timestamp, reinvocations: &[Reinvocation]) -> Vec<Result<(), NotInvoked>> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
+            // An event that is queued after the end would be queued again with the next receive.
             let in_time = self.clock.now() < end;
             let answer = if in_time {
                 self.invoker.invoke(&reinvocation.function_arn, &reinvocation.payload).await
@@ -84,6 +85,8 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
             (index, answer)
         });
         let requests: Vec<_> = requests.collect();
+        // What was not started and what has no answer come to the same here, since the record is received again either
+        // way: so the stream need not say which is which.
         let mut answers: Vec<_> = reinvocations.iter().map(|_| no_answer()).collect();
         let answering = stream::iter(requests).buffer_unordered(CONCURRENCY).fuse();
         let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();

@@ -13,7 +13,7 @@ use redeliver_core::delivery::{Outbox, Outgoing, keep_free, until};
 use redeliver_core::events::RetryScheduled;
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{AsyncInvoker, BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::reason::DeadLetterReason;
@@ -31,7 +31,6 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
     pub invoker: I,
     /// Its own queue, where a record waits for the end of its backoff.
     pub retry_queue: Q,
-    /// Where verdicts go.
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
@@ -61,6 +60,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             outbox.hop(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
+        // Only after the invocations: what Lambda will never take is not known before.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
     }
@@ -76,17 +76,18 @@ enum NextStep {
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     /// Lambda sends no attributes, but whatever relays its records may.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
+        // A `Failure` here is believed no more than any attribute of a relay's.
         let (arrival, _) = Arrival::open(record, now);
-        let failed = match FailedInvocation::parse(&arrival.body) {
+        let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
             Err(wrong) => {
                 let reason = DeadLetterReason::InvalidMessageFormat;
-                let failure = Failure::invalid(reason, &wrong, Delivery::of(&arrival.receipt, None, now));
+                let failure = Failure::invalid(reason, &wrong, Delivery::of(&arrival.record, None, now));
                 return NextStep::Verdict(verdict(arrival, None, failure, reason.into()));
             }
         };
         let request_id = failed.request_id.to_string();
-        let failure = last_failure(&arrival.receipt, &failed);
+        let failure = last_failure(&arrival.record, &failed);
         match decide(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
             Decision::Invoke(Invocation { payload, retry, waited }) => {
                 let scheduled = RetryScheduled {
@@ -108,8 +109,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
             }
             Decision::Hop(hop) => {
                 // As it is: all that its due time follows from is in it.
-                let Arrival { body, producer, receipt, .. } = arrival;
-                NextStep::Hop(Box::new(receipt.pass_on(body, producer, hop.delay, None)))
+                NextStep::Hop(Box::new(arrival.record.pass_on(hop.delay, None)))
             }
             Decision::GiveUp(give_up) => {
                 NextStep::Verdict(verdict(arrival, Some(request_id), failure, give_up))
@@ -119,9 +119,9 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
 }
 
 /// The last error of the invocation that failed, and the retries made, should it be given up.
-fn last_failure(receipt: &Receipt, failed: &FailedInvocation<'_>) -> Failure {
+fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Failure {
     let delivery =
-        Delivery { sent_at: failed.first_failed_at, ..Delivery::of(receipt, None, failed.failed_at) };
+        Delivery { sent_at: failed.first_failed_at, ..Delivery::of(record, None, failed.failed_at) };
     Failure { attempts: Some(failed.retries_made), ..HandOff::of_handler(&failed.error, delivery).into() }
 }
 

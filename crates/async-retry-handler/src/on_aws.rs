@@ -1,4 +1,4 @@
-//! The async-retry handler as it runs: on SQS and Lambda, in real time, its events where they are wanted.
+//! The async-retry handler as it runs: on SQS and Lambda, in real time, with an observer of the caller's choice.
 
 use std::process::ExitCode;
 
@@ -12,11 +12,11 @@ use redeliver_core::ports::Observer;
 
 use crate::AsyncRetryHandler;
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "async-retry-handler";
 
-/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
-/// not run.
+/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are not right it says so, all in
+/// one message, and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;

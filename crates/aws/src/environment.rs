@@ -15,9 +15,9 @@ use crate::settings::aws_variable;
 
 /// Credentials, region, endpoints, FIPS and the rest, by the names that all of AWS's SDKs know.
 ///
-/// Credentials and region are variables that Lambda sets and reserves ("Defined runtime environment variables", AWS Lambda
-/// Developer Guide), and what the SDK's default chain asks first. The rest of that chain (profiles, STS, ECS, instance
-/// metadata) is never asked in Lambda, and would be 0.7 MB of the program.
+/// Credentials and region are variables that Lambda sets and reserves ("Defined runtime environment variables", AWS
+/// Lambda Developer Guide), and what the SDK's default chain asks first. The rest of that chain (profiles, STS, ECS,
+/// instance metadata) is never asked in Lambda, and would be 0.7 MB of the program.
 pub async fn sdk_config() -> SdkConfig {
     let environment = ProviderConfig::without_region();
     let mut config = SdkConfig::builder()

@@ -20,17 +20,20 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
             by_status(status, answer.err().code())
         }
         // There was an answer, and it was not understood: the request may have been done.
-        SdkError::ResponseError(_) => no_answer("UnreadableAnswer"),
-        SdkError::TimeoutError(_) => no_answer("Timeout"),
+        SdkError::ResponseError(_) => EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
+        SdkError::TimeoutError(_) => EntryError::new(Fault::NoAnswer, "Timeout"),
         SdkError::DispatchFailure(failure) => match failure.as_connector_error() {
-            Some(error) if caused_by::<CredentialsError>(error).is_some() => sender("NoCredentials"),
-            Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
-                not_sent("Connect")
+            Some(error) if caused_by::<CredentialsError>(error).is_some() => {
+                EntryError::new(Fault::Sender, "NoCredentials")
             }
-            Some(error) if error.is_timeout() => no_answer("Timeout"),
-            _ => no_answer("Connection"),
+            // No connection, so not one byte of the request is anywhere.
+            Some(error) if caused_by::<HttpError>(error).is_some_and(HttpError::is_connect) => {
+                EntryError::new(Fault::NotSent, "Connect")
+            }
+            Some(error) if error.is_timeout() => EntryError::new(Fault::NoAnswer, "Timeout"),
+            _ => EntryError::new(Fault::NoAnswer, "Connection"),
         },
-        _ => sender("RequestNotBuilt"),
+        _ => EntryError::new(Fault::Sender, "RequestNotBuilt"),
     }
 }
 
@@ -41,12 +44,7 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
         () if sender_fault => Fault::Sender,
         () => Fault::Service,
     };
-    EntryError { fault, code: code.to_owned() }
-}
-
-/// There was no answer, or none for this entry: it may or may not have been done.
-pub(crate) fn no_answer(code: &str) -> EntryError {
-    EntryError { fault: Fault::NoAnswer, code: code.to_owned() }
+    EntryError::new(fault, code)
 }
 
 fn by_status(status: u16, code: Option<&str>) -> EntryError {
@@ -60,8 +58,9 @@ fn by_status(status: u16, code: Option<&str>) -> EntryError {
         // "Currently unable to handle the request" (RFC 9110): the one 5xx that says that nothing was begun.
         503 => Fault::Throttled,
         500.. => Fault::Service,
-        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been done.
-        _ => return no_answer("UnreadableAnswer"),
+        // The SDK makes an "unhandled error" of a successful answer that it cannot read: the request may have been
+        // done.
+        _ => return EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
     };
     EntryError { fault, code }
 }
@@ -82,15 +81,6 @@ pub(crate) fn is_throttle(code: &str) -> bool {
     ];
     let name = code.rsplit(['.', '#']).next().unwrap_or(code);
     THROTTLES.contains(&name)
-}
-
-fn sender(code: &str) -> EntryError {
-    EntryError { fault: Fault::Sender, code: code.to_owned() }
-}
-
-/// No connection, so not one byte of the request is anywhere.
-fn not_sent(code: &str) -> EntryError {
-    EntryError { fault: Fault::NotSent, code: code.to_owned() }
 }
 
 fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {

@@ -34,6 +34,7 @@ async fn invoke(
     event: &str,
     deadline: u64,
 ) -> Result<Response, Error> {
+    // An error here fails the invocation, and SQS delivers all of the batch again: nothing of it is known to be done.
     let Records { readable, unreadable } = records(event)?;
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();

@@ -14,8 +14,8 @@ pub mod telemetry;
 mod clock;
 mod environment;
 mod failed_request;
-#[cfg(test)]
-mod loopback;
 mod received;
+#[cfg(test)]
+mod tests;
 
 pub use clock::SystemClock;

@@ -19,7 +19,7 @@ pub(crate) enum NotUnderstood {
 #[derive(Debug, Default)]
 pub(crate) struct RawMessage {
     pub(crate) message_id: Option<String>,
-    /// Empty where deleting is not ours to do.
+    /// Empty if deleting is not ours to do.
     pub(crate) receipt_handle: String,
     pub(crate) body: Option<String>,
     pub(crate) attributes: Attributes,
@@ -29,8 +29,8 @@ pub(crate) struct RawMessage {
 impl RawMessage {
     /// With its system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
     ///
-    /// No message is without id, body and queue. Of the system attributes only `SentTimestamp` must be there: the message's age
-    /// depends on it.
+    /// No message is without id, body and queue. Of the system attributes only `SentTimestamp` must be there: the
+    /// message's age depends on it.
     pub(crate) fn received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
@@ -44,6 +44,8 @@ impl RawMessage {
             attributes: self.attributes,
             sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
+            // Queues that are not AWS's may leave it out. 1 is the count that starts nothing: no alarm, and no attempt
+            // too many.
             receive_count: system("ApproximateReceiveCount")
                 .map_or(Ok(1), str::parse)
                 .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
@@ -75,7 +77,8 @@ fn present(text: Option<String>, name: &'static str) -> Result<String, NotUnders
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-/// Milliseconds since the epoch, a moment that RFC 3339 can say: it is written into the message, and must be read again.
+/// Milliseconds since the epoch, a moment that RFC 3339 can say: it is written into the message, and must be read
+/// again.
 fn milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
     moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))

@@ -18,7 +18,7 @@ use crate::targets::TargetAddress;
 use reader::Reader;
 pub use reader::SettingsError;
 
-/// Calls to the target at the same time, where `MAX_CONCURRENCY` is not set.
+/// Calls to the target at the same time, if `MAX_CONCURRENCY` is not set.
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 /// A batch has at most 10,000 records.
 const CONCURRENCY_MAX: usize = 10_000;
@@ -35,23 +35,26 @@ const OF_LAMBDA: [&str; 4] = [
     "AWS_LAMBDA_FUNCTION_VERSION",
 ];
 
+/// What to do where one is missing.
+const LAMBDA_SETS_IT: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
+
 /// Checks that Lambda, or something like it, has started the program.
 ///
 /// # Errors
 /// The variables that are missing.
 pub fn started_by_lambda() -> Result<(), SettingsError> {
-    let mut reader = Reader::of_environment();
-    for name in OF_LAMBDA {
-        let remedy = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
-        let _ = reader.required(name, remedy);
-    }
-    reader.finish(Some(()))
+    Reader::of_environment().read(|reader| {
+        OF_LAMBDA.into_iter().for_each(|name| drop(reader.required(name, LAMBDA_SETS_IT)));
+        Some(())
+    })
 }
 
-/// What Lambda has as the function's `Handler`; empty outside of Lambda.
-#[must_use]
-pub fn handler() -> String {
-    aws_variable("_HANDLER").unwrap_or_default()
+/// What Lambda has as the function's `Handler`.
+///
+/// # Errors
+/// Lambda has not started the program.
+pub fn handler() -> Result<String, SettingsError> {
+    Reader::of_environment().read(|reader| reader.required("_HANDLER", LAMBDA_SETS_IT))
 }
 
 /// The function's name in Lambda; `None` outside of it.
@@ -65,17 +68,15 @@ pub(crate) fn aws_variable(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
 }
 
-/// The URL of the queue that a program polls itself, where no event source mapping does it.
+/// The URL of the queue that a program polls itself, if no event source mapping does it.
 ///
 /// # Errors
 /// If the variable `name` is missing, or not the URL of a standard queue.
 pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
-    let mut reader = Reader::of_environment();
-    let url = reader.queue_url(name);
-    reader.finish(url)
+    Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
-/// The same where the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
+/// The same if the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
@@ -107,11 +108,11 @@ pub enum StrategySettings {
     },
 }
 
-/// What the message processor without a handler of its own needs besides.
+/// What the message processor without a handler of its own also needs.
 #[derive(Debug)]
 pub struct TargetSettings {
     pub address: TargetAddress,
-    /// `TARGET_TIMEOUT_SECONDS`, where it is set.
+    /// `TARGET_TIMEOUT_SECONDS`, if it is set.
     pub timeout: Option<Duration>,
     /// `TARGET_HEADERS_SECRET_ARN`; only a URL has headers.
     pub headers_secret_arn: Option<String>,
@@ -149,9 +150,7 @@ impl MessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        let mut reader = Reader::of_environment();
-        let settings = Self::read(&mut reader);
-        reader.finish(settings)
+        Reader::of_environment().read(Self::read)
     }
 
     /// Reads the settings of the message processor that calls `TARGET`.
@@ -159,17 +158,17 @@ impl MessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn with_target_from_env() -> Result<(Self, TargetSettings), SettingsError> {
-        Self::with_target(Reader::of_environment())
+        Reader::of_environment().read(Self::with_target)
     }
 
-    fn with_target(mut reader: Reader<'_>) -> Result<(Self, TargetSettings), SettingsError> {
-        let settings = Self::read(&mut reader);
-        let target = TargetSettings::read(&mut reader);
-        reader.finish(settings.zip(target))
+    fn with_target(reader: &mut Reader<'_>) -> Option<(Self, TargetSettings)> {
+        let settings = Self::read(reader);
+        settings.zip(TargetSettings::read(reader))
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = StrategySettings::read(reader);
+        // Without a strategy that can be read nothing is said of pacing: it may be the one that paces.
         let policy = policy(reader).and_then(|policy| match &strategy {
             Some(settings) if !settings.strategy().paces() => unpaced(reader, policy),
             _ => Some(policy),
@@ -263,25 +262,22 @@ impl FailedMessageProcessorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::read(Reader::of_environment())
+        Reader::of_environment().read(Self::read)
     }
 
-    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
         let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
-        let policy = policy(&mut reader);
-        let schema = schema(&mut reader);
-        let settings = (|| {
-            Some(Self {
-                source_queue_url: source_queue_url?,
-                intermediate_dlq_url: intermediate_dlq_url?,
-                annotation_queue_url: annotation_queue_url?,
-                policy: policy?,
-                schema: schema?,
-            })
-        })();
-        reader.finish(settings)
+        let policy = policy(reader);
+        let schema = schema(reader);
+        Some(Self {
+            source_queue_url: source_queue_url?,
+            intermediate_dlq_url: intermediate_dlq_url?,
+            annotation_queue_url: annotation_queue_url?,
+            policy: policy?,
+            schema: schema?,
+        })
     }
 }
 
@@ -291,9 +287,8 @@ impl FinalDlqAnnotatorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        let mut reader = Reader::of_environment();
-        let settings = reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url });
-        reader.finish(settings)
+        Reader::of_environment()
+            .read(|reader| reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url }))
     }
 }
 
@@ -303,10 +298,10 @@ impl AsyncRetryHandlerSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::read(Reader::of_environment())
+        Reader::of_environment().read(Self::read)
     }
 
-    fn read(mut reader: Reader<'_>) -> Result<Self, SettingsError> {
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let retry_queue_url = reader.queue_url("RETRY_QUEUE_URL");
         let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
         const FUNCTIONS: &str = "FUNCTION_ARNS";
@@ -324,16 +319,13 @@ impl AsyncRetryHandlerSettings {
             let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
             reader.check("RETRY_POLICY", checked)
         });
-        let policy = policy.and_then(|policy| unpaced(&mut reader, policy));
-        let settings = (|| {
-            Some(Self {
-                retry_queue_url: retry_queue_url?,
-                annotation_queue_url: annotation_queue_url?,
-                functions: functions?,
-                policy: policy?,
-            })
-        })();
-        reader.finish(settings)
+        let policy = policy.and_then(|policy| unpaced(reader, policy));
+        Some(Self {
+            retry_queue_url: retry_queue_url?,
+            annotation_queue_url: annotation_queue_url?,
+            functions: functions?,
+            policy: policy?,
+        })
     }
 }
 
@@ -344,7 +336,7 @@ fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
     }
 }
 
-/// Where nothing is sent to a source queue again, nothing can be paced.
+/// If nothing is sent to a source queue again, nothing can be paced.
 fn unpaced(reader: &mut Reader<'_>, policy: Policy) -> Option<Policy> {
     let checked = match policy.max_redelivery_per_second {
         Some(_) => Err("has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"),

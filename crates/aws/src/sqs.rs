@@ -1,4 +1,5 @@
-//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s business.
+//! SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is `redeliver_core::delivery`'s
+//! business.
 
 mod convert;
 mod service;
@@ -19,21 +20,22 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, Unreadable, VisibilityControl,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, Unreadable,
+    VisibilityControl,
 };
 
-use crate::failed_request::{batch_entry_error, entry_error, no_answer};
+use crate::failed_request::{batch_entry_error, entry_error};
 pub use service::SqsService;
 
 /// Time for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Time for one request, where a long poll may take 20 s of it.
+/// Time for one request; a long poll may take 20 s of it.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The configuration of an SQS client that asks once, and not for ever where there is a `request_timeout`.
+/// The configuration of an SQS client that asks once, and not for ever if there is a `request_timeout`.
 ///
-/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is better than
-/// none, since a message that may have been accepted must be sent again.
+/// Whoever only sends needs none: `redeliver_core::delivery` ends at its deadline, and until then a late answer is
+/// better than none, since a message that may have been accepted must be sent again.
 #[must_use]
 pub fn client_config(config: &SdkConfig, request_timeout: Option<Duration>) -> aws_sdk_sqs::config::Builder {
     let mut timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT);
@@ -53,7 +55,8 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue by its URL and its ARN; where only sending matters, the ARN may be empty: nothing received is understood then.
+    /// A queue by its URL and its ARN; if only sending matters, the ARN may be empty: nothing received is understood
+    /// then.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
@@ -90,6 +93,7 @@ impl VisibilityControl for SqsQueue {
                 .visibility_timeout(visibility.get().into())
                 .build()
         });
+        // The builder fails if a member is missing, which none is; but a panic here would cost the batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
             return not_built(count);
         };
@@ -126,7 +130,7 @@ impl QueueDepth for SqsQueue {
         match all {
             (Some(visible), Some(in_flight), Some(delayed)) => Ok(Depth { visible, in_flight, delayed }),
             // Unknown is not empty.
-            _ => Err(no_answer("UnreadableAnswer")),
+            _ => Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer")),
         }
     }
 }
@@ -148,6 +152,8 @@ impl Queue for SqsQueue {
             .map_err(|error| entry_error(&error))?;
         let mut received = Vec::new();
         for message in answer.messages.unwrap_or_default() {
+            // One that cannot be read must not cost the other nine of the answer. It is kept for who polls, to be
+            // reported: see `take_unreadable`.
             let unreadable = convert::unreadable(&message);
             match convert::received(message, &self.arn) {
                 Ok(message) => received.push(message),
@@ -198,9 +204,8 @@ fn outcomes<T>(
     by_id.extend(
         failed.into_iter().map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
     );
-    (0..count)
-        .map(|index| by_id.remove(&index.to_string()).unwrap_or_else(|| Err(no_answer("EntryNotAnswered"))))
-        .collect()
+    let not_answered = || Err(EntryError::new(Fault::NoAnswer, "EntryNotAnswered"));
+    (0..count).map(|index| by_id.remove(&index.to_string()).unwrap_or_else(not_answered)).collect()
 }
 
 fn not_built<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {

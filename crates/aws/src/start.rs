@@ -31,8 +31,8 @@ pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// The message-processor's target; a URL's headers are read from their secret. `observer` is told when they cannot be read
-/// again later.
+/// The message-processor's target; a URL's headers are read from their secret. `observer` learns it if they cannot be
+/// read again later.
 ///
 /// # Errors
 /// If the secret cannot be used.

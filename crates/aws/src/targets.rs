@@ -21,12 +21,12 @@ pub use http::{HeaderSource, HttpTarget};
 pub use invoke::LambdaTarget;
 pub use url::{TargetAddress, TargetError, is_loopback};
 
-/// Time for a connection, where the whole call has as much: name, TCP and TLS together.
+/// Time for a connection (name, TCP and TLS together) if the whole call has as much.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile, while nobody
-/// looked at it, would spend an attempt.
+/// Of a connection. Shorter than any usual load balancer's own (60 s): a request on one that was closed meanwhile,
+/// while nobody looked at it, would spend an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// `TARGET_TIMEOUT_SECONDS` where it is not set.
+/// `TARGET_TIMEOUT_SECONDS` if it is not set.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -37,10 +37,7 @@ pub enum Target {
 
 impl Handler for Target {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
-        match self {
-            Self::Http(target) => target.handle(message).await,
-            Self::Lambda(target) => target.handle(message).await,
-        }
+        self.handle_until(message, Timestamp::MAX_UTC).await
     }
 
     async fn handle_until(&self, message: &Message, end: Timestamp) -> Result<(), HandlerError> {

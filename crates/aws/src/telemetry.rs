@@ -26,8 +26,8 @@ pub struct JsonLines<C, W> {
 }
 
 impl JsonLines<SystemClock, std::io::Stdout> {
-    /// To standard output, which Lambda brings to CloudWatch, under the name that the function has in Lambda, so that two
-    /// deployments in one account have metrics of their own; outside of Lambda `otherwise`.
+    /// To standard output, which Lambda brings to CloudWatch, under the name that the function has in Lambda, so that
+    /// two deployments in one account have metrics of their own; outside of Lambda `otherwise`.
     #[must_use]
     pub fn stdout(otherwise: &str) -> Self {
         let function = function_name().unwrap_or_else(|| otherwise.to_owned());

@@ -1,4 +1,4 @@
-//! The final record: what is written beside a message that is given up. Annotation never makes dead-lettering fail.
+//! The final record: what is written to a message that is given up. Annotation never makes dead-lettering fail.
 
 mod fingerprint;
 
@@ -15,7 +15,6 @@ pub use fingerprint::fingerprint;
 
 pub use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 
-/// Bytes of `ErrorDetails`.
 pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
 /// Bytes of `DeadLetter` before folding.
 pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
@@ -34,17 +33,17 @@ pub struct Annotation {
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`. It is ours if it has the members that each of them has; a later version may
-/// have written more.
+/// The document in the attribute `DeadLetter`. It is ours if it has the members that each of them has; a later version
+/// may have written more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// Who gave the message up.
     pub stage: Word<Stage>,
     pub cause: Cause,
-    /// Retries made, where the body can be read.
+    /// Retries made, if the body can be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// How often it was sent back, where it was.
+    /// How often it was sent back, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_generation: Option<u32>,
     /// When it was first sent, RFC 3339.
@@ -75,7 +74,7 @@ pub struct Cause {
 }
 
 impl DeadLetter {
-    /// Reads the document; `None` where it is not one of ours.
+    /// Reads the document; `None` if it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
         // Serde would read a struct from an array too.
@@ -89,7 +88,7 @@ impl DeadLetter {
 
     fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
-            // Where the cause is unverified, this too may have been written by anybody.
+            // If the cause is unverified, this too may have been written by anybody.
             error_type: text::clean(&self.cause.error_type, text::ERROR_TYPE_BYTES_MAX),
             message: text::clean(&self.cause.message, bytes),
             ..self.cause
@@ -98,10 +97,10 @@ impl DeadLetter {
     }
 }
 
-/// The attributes of a final record: the producer's and as much of the annotation as fits beside them and a body of
-/// `body_bytes`. The producer's are never cut and never lost: where ten are not enough, some are folded into
-/// `DeadLetter`; where that does not fit, the annotation gives way, down to nothing. Without the document, only the names say
-/// what is ours: a producer that has one of them itself gets no annotation then, so that its own is not taken for ours.
+/// The attributes of a final record: the producer's and as much of the annotation as fits with them and a body of
+/// `body_bytes`. The producer's are never cut and never lost: if ten are not enough, some are folded into `DeadLetter`;
+/// if that does not fit, the annotation gives way, down to nothing. Without the document, only the names say what is
+/// ours: a producer that has one of them itself gets no annotation then, so that its own is not taken for ours.
 #[must_use]
 pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     whole(producer, body_bytes, annotation)
@@ -115,9 +114,11 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let bare = DeadLetter { folded_attributes: FoldedAttributes::new(), ..annotation.record.clone() };
     let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
+    // What is folded is the producer's and comes on top of our own limit.
     let folding = record.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len();
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
+        // SQS refuses an empty attribute, so at least one byte.
         let details = text::clean(&annotation.details, bytes.clamp(1, ERROR_DETAILS_BYTES_MAX));
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.json()));

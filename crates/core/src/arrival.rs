@@ -1,4 +1,5 @@
-//! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one piece.
+//! A record as it arrives, and the ways on: the producer's attributes taken from ours, and the message sent on in one
+//! piece.
 
 use crate::annotation::DeadLetter;
 use crate::decision::GiveUp;
@@ -7,53 +8,49 @@ use crate::events::{Event, GivenUp};
 use crate::failure::{CameBack, Case, Delivery, Document, Failure, HandOff, Read, Stage, Verdict};
 use crate::folding::unfold;
 use crate::limits::DelaySeconds;
-use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
+use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 
-/// A message that was received, and what answers for it.
+/// A message that was received, without our attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
-    /// The bytes as they came.
-    pub body: String,
-    /// The producer's attributes, whole again.
-    pub producer: Attributes,
+    /// As it came, except that its attributes are the producer's, whole again.
+    pub record: ReceivedMessage,
     /// It came back from the final DLQ: it still had a `DeadLetter`.
     pub came_back: Option<CameBack>,
-    /// All else of the record.
-    pub receipt: Receipt,
 }
 
 impl Arrival {
-    /// Takes our attributes from the producer's, and reads what `Failure` says. Whether that is believed is the caller's
-    /// business: see [`Arrival::handed_off`].
+    /// Takes our attributes from the producer's, and reads what `Failure` says. Whether that is believed is the
+    /// caller's business: see [`Arrival::handed_off`].
     #[must_use]
     pub fn open(record: ReceivedMessage, now: Timestamp) -> (Self, Option<Document>) {
-        let (body, attributes, receipt) = record.into_parts();
-        let (producer, came_back, failure) = taken_apart(attributes);
-        let document = failure.map(|failure| failure.document(&receipt, now));
-        (Self { body, producer, came_back, receipt }, document)
+        let (attributes, came_back, failure) = taken_apart(record.attributes);
+        let record = ReceivedMessage { attributes, ..record };
+        let document = failure.map(|failure| failure.document(&record, now));
+        (Self { record, came_back }, document)
     }
 
     /// The failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
     ///
-    /// A `Failure` counts only on a message that did not come by redrive: one that did still has the attributes that its
-    /// producer gave it, and so a forged one.
+    /// A `Failure` counts only on a message that did not come by redrive: one that did still has the attributes that
+    /// its producer gave it, and so a forged one.
     #[must_use]
     pub fn handed_off(&self, document: Option<Document>, now: Timestamp) -> (HandOff, Option<Timestamp>) {
-        let (receipt, came_back) = (&self.receipt, self.came_back);
-        let Some(queue) = &receipt.redriven_from else {
+        let (record, came_back) = (&self.record, self.came_back);
+        let Some(queue) = &record.redriven_from else {
             let (mut hand_off, due_at) = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
                 let details = "the message has no readable Failure attribute";
-                (HandOff::unanswered(details, Delivery::of(receipt, came_back, now)), None)
+                (HandOff::unanswered(details, Delivery::of(record, came_back, now)), None)
             });
             hand_off.delivery.came_back = hand_off.delivery.came_back.max(came_back);
             return (hand_off, due_at);
         };
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not hand it off";
         // All copies and all receives of it must say the same, since delays are counted from it.
-        let failed_at = receipt.first_received_at.unwrap_or(now);
+        let failed_at = record.first_received_at.unwrap_or(now);
         let delivery =
-            Delivery { source_queue_arn: queue.clone(), ..Delivery::of(receipt, came_back, failed_at) };
+            Delivery { source_queue_arn: queue.clone(), ..Delivery::of(record, came_back, failed_at) };
         (HandOff::unanswered(details, delivery), None)
     }
 
@@ -68,27 +65,22 @@ impl Arrival {
     ) -> Outgoing {
         let given_up = Event::GivenUp(GivenUp {
             message_id,
-            sqs_message_id: self.receipt.sqs_message_id.clone(),
+            sqs_message_id: self.record.sqs_message_id.clone(),
             error_type: reason.as_str(),
         });
-        let case = Some(Case { stage: stage.into(), explanation, failure });
-        let attributes =
-            Verdict { code: reason.into(), case }.attached_at_any_price(&self.producer, self.body.len());
-        self.receipt.pass_on(self.body, attributes, DelaySeconds::ZERO, given_up)
+        let case = Some(Case { stage: Some(stage.into()), explanation, failure });
+        let ReceivedMessage { attributes: producer, body, .. } = &self.record;
+        let attributes = Verdict { code: reason.into(), case }.attached_at_any_price(producer, body.len());
+        ReceivedMessage { attributes, ..self.record }.pass_on(DelaySeconds::ZERO, given_up)
     }
 }
 
-impl Receipt {
-    /// A message that answers for the record: `confirmed` tells what has happened then.
+impl ReceivedMessage {
+    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
+    /// says what has happened then.
     #[must_use]
-    pub fn pass_on(
-        self,
-        body: String,
-        attributes: Attributes,
-        delay: DelaySeconds,
-        confirmed: impl Into<Option<Event>>,
-    ) -> Outgoing {
-        let Self { sqs_message_id, message_group_id, trace_header, .. } = self;
+    pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
+        let Self { sqs_message_id, body, attributes, message_group_id, trace_header, .. } = self;
         let content = Content { body, attributes, message_group_id, trace_header, delay };
         Outgoing::new(sqs_message_id, content, confirmed)
     }
@@ -101,14 +93,16 @@ pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameB
     (producer, came_back)
 }
 
-/// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only where
+/// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` is a document that we can have written.
 fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<Read>) {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(Read::attribute);
-    // On every queue: where the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
+    // On every queue: if the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
     let folded = failure.as_mut().map(Read::take_folded).unwrap_or_default();
+    // A document that folds what cannot be put back is forged or broken; what stands next to it is the producer's all
+    // the same.
     let whole = if folded.is_empty() { None } else { unfold(attributes.clone(), &folded) };
-    // Only now that it is whole: so a document of the producer's own is judged beside the same attributes on every queue.
+    // Only now that it is whole: so a document of the producer's own is judged with the same attributes on every queue.
     let whole = whole.unwrap_or(attributes);
     match unannotated(&whole) {
         Some((producer, came_back)) => (producer, Some(came_back), failure),
@@ -116,10 +110,12 @@ fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Opt
     }
 }
 
-/// The attributes that the annotator found; `None` where it did not write the `DeadLetter`.
+/// The attributes that the annotator found; `None` if it did not write the `DeadLetter`.
 fn unannotated(attributes: &Attributes) -> Option<(Attributes, CameBack)> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
+    // Only together with our document: a producer may have its own `ErrorType`, and the annotator folds that into
+    // `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let whole = unfold(others, &record.folded_attributes)?;
     // It annotates nothing that has an annotation still.

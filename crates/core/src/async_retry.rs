@@ -1,8 +1,8 @@
-//! Failed asynchronous Lambda invocations: what Lambda tells of one, whether and when the function is invoked again, and
-//! the envelope that tells the function so.
+//! Failed asynchronous Lambda invocations: what Lambda says of one, whether and when the function is invoked again, and
+//! the envelope that says so to the function.
 //!
-//! Nothing is kept anywhere: the envelope carries the attempts and the first failure's time from one failure to the next,
-//! and the due time follows from the record alone, so each copy and each receive of it comes to the same moment.
+//! Nothing is kept anywhere: the envelope carries the attempts and the first failure's time from one failure to the
+//! next, and the due time follows from the record alone, so each copy and each receive of it comes to the same moment.
 
 mod envelope;
 mod record;
@@ -23,7 +23,8 @@ pub use record::{FailedInvocation, NotADestinationRecord};
 /// What is absent from the policy: full jitter from 1 s, doubling up to 12 h, for a day.
 pub const DEFAULT_POLICY: &str = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
-/// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for it.
+/// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for
+/// it.
 const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
 /// What is to be done with a failed invocation.
@@ -75,6 +76,7 @@ pub fn decide(
             explanation: explanation.to_owned(),
         });
     }
+    // A new start, so neither its attempts nor its age count, and nobody who sends it back wants to wait for a backoff.
     if came_back {
         let retry = Retry { attempt: 1, initial_timestamp: now.timestamp() };
         return Decision::Invoke(failed.invocation(retry, RetryDelay::ZERO));
@@ -95,8 +97,10 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
     }
     check_attempts(policy, None, failed.retries_made)?;
     let attempt = failed.retries_made + 1;
+    // Each invocation has a request id of its own, so no two failures of an event share a key.
     let delay = delay(policy, Key { message_id: failed.request_id, generation: 0, attempt });
     let due = Due::from_now(delay, failed.failed_at);
+    // What waited in a long queue may be past its due time: what counts is when it would run.
     check_age(AgeLimit::of(policy, None, failed.first_failed_at), due.at.max(now))?;
     Ok(match due.delay_from(now) {
         Some(DelaySeconds::ZERO) => {

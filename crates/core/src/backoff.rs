@@ -3,8 +3,8 @@
 //! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
 //! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
 //! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
-//! first 64-bit word `x` (little-endian) spreads the backoff and its pacing, its second one the target's own delay. A word becomes a
-//! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
+//! first 64-bit word `x` (little-endian) spreads the backoff and its pacing, its second one the target's own delay. A
+//! word becomes a number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
 use std::ops::RangeInclusive;
 
@@ -52,6 +52,7 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
         Jitter::Full => (0, base),
         Jitter::Additive { max } => {
             let max = u64::from(max.get());
+            // The spread stays whole and the delay gives way: messages at the cap would come back together otherwise.
             let low = base.min(cap.saturating_sub(max));
             (low, low + max)
         }
@@ -65,8 +66,8 @@ pub(crate) fn spread(key: Key, low: u64, high: u64) -> u64 {
     within(word, low, high)
 }
 
-/// A delay that the target asked for: never less (except for `limit`, see [`Policy::delay_limit`]), and up to 10 % more, since
-/// one date shared by many messages must not bring them all back at once.
+/// A delay that the target asked for: never less (except for `limit`, see [`Policy::delay_limit`]), and up to 10 %
+/// more, since one date shared by many messages must not bring them all back at once.
 #[must_use]
 pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: Key) -> RetryDelay {
     let [_, word] = words(key);
@@ -86,6 +87,7 @@ fn exponential(
     let cap = f64::from(max.get());
     let mut base = f64::from(initial.get());
     for _ in 1..attempt {
+        // It cannot change any more: a thousand attempts must not be a thousand multiplications, or end in infinity.
         if base >= cap || rate <= 1.0 {
             break;
         }

@@ -23,7 +23,7 @@ pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
 pub struct Failed<'a> {
     pub envelope: &'a Envelope<'a>,
     pub hand_off: &'a HandOff,
-    /// Where it has hopped: when its retry is due.
+    /// If it has hopped: when its retry is due.
     pub due_at: Option<Timestamp>,
     /// Bytes that the producer's attributes take of the message's limit.
     pub attributes_bytes: usize,
@@ -45,7 +45,7 @@ pub struct Resend {
     pub body: String,
     /// How long the queue holds it back.
     pub delay: DelaySeconds,
-    /// The whole delay: more than the queue's where the message has hopped.
+    /// The whole delay: more than the queue's if the message has hopped.
     pub waited: RetryDelay,
     /// Whether it is longer than the policy's backoff, or the target, has asked for: too many wait.
     pub pace: Pace,
@@ -62,7 +62,7 @@ pub struct Resend {
 pub struct GiveUp {
     /// The code of the final record.
     pub reason: DeadLetterReason,
-    /// Why, beside the last error; may be empty.
+    /// Why, in addition to the last error; may be empty.
     pub explanation: String,
 }
 
@@ -86,18 +86,19 @@ pub fn decide(policy: &Policy, failed: Failed<'_>, window: Option<Window>, now: 
     decided.unwrap_or_else(Decision::GiveUp)
 }
 
-/// How the target is called again at once, if it is: what it answered is a blip by the policy's lists, and it asked for no
-/// delay of its own.
+/// How the target is called again at once, if it is: what it answered is a blip by the policy's lists, and it asked for
+/// no delay of its own.
 #[must_use]
 pub fn retries_at_once(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
     let immediate = policy.immediate?;
     let answer = Answer::of(error.kind);
     let kind = classify(policy, &LastError::of(error).error_type, answer.kind());
+    // A delay of the target's own is a floor, and to call before it is over is what the target asked not to be done.
     let blip = answer.retry_after_seconds.is_none() && kind == Kind::Transient;
     blip.then_some(immediate)
 }
 
-/// When a hopping message is due, where that is more than one hop away: it hops again, and nothing else need be looked at.
+/// When a hopping message is due, if that is more than one hop away: it hops again, and nothing else need be looked at.
 #[must_use]
 pub fn hops_on(
     policy: &Policy,
@@ -128,6 +129,7 @@ fn next_retry(
     // What came back from the final DLQ starts afresh, whatever its body says.
     let before = in_its_generation(envelope.metadata.clone(), delivery.came_back);
     let first_sent = before.first_sent(delivery.sent_at);
+    // Before the limits: of two reasons the final record says the one that more attempts would not have changed.
     let kind = classify(policy, &error.error_type, answer.kind());
     if kind == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
@@ -137,26 +139,31 @@ fn next_retry(
     if spends_attempt {
         check_attempts(policy, before.max_attempts, before.retry_attempt)?;
     }
+    // A snooze has the key of the attempt that it puts off: its delay is the target's own, and the next real retry
+    // draws anew from the key's other word.
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
         attempt: before.retry_attempt + 1,
     };
-    // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait anew.
+    // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
+    // anew.
     let hopped = Due::of_hop(policy, hand_off, due_at, now);
     let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, answer, key), policy, delivery, now));
-    // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the limit.
+    // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
+    // limit.
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     check_age(limit, own.at)?;
     let pace = window.map_or(Pace::Own, |window| {
-        // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a policy that is
-        // slow enough on the whole would be stretched. What is fixed already is judged as it is.
+        // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a
+        // policy that is slow enough on the whole would be stretched. What is fixed already is judged as it is.
         if hopped.is_none() && answer.retry_after_seconds.is_none() {
             return window.pace(&bounds(policy, key.attempt));
         }
         let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
         window.pace(&(left..=left))
     });
+    // Pacing only adds: what is due later by its own delay stays so.
     let due = match window {
         Some(window) if pace != Pace::Own => own.stretched(window, key, limit.map(|limit| limit.at), now),
         _ => own,
@@ -203,6 +210,7 @@ pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
 fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timestamp) -> Vec<PastFailure> {
     let HandOff { error, delivery, .. } = hand_off;
     let newest = PastFailure::new(attempt, delivery.failed_at(now), &error.error_type, &error.details);
+    // The newest ones: why it fails now says more than why it began to.
     let mut all: Vec<_> = before.iter().cloned().chain([newest]).collect();
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
@@ -218,6 +226,7 @@ fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Rese
             let waited = due.delay;
             return Ok(Resend { body, delay, waited, pace, retry_attempt, spends_attempt, first_sent });
         }
+        // A history is for people, so it gives way, the oldest first, before the message is given up for its size.
         if retry.metadata.retry_history.is_empty() {
             return Err(GiveUp {
                 reason: DeadLetterReason::MessageTooLarge,

@@ -11,7 +11,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Deletes receives by handle; SQS's last word on each, in order. What fails for a while is tried again.
 pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]) -> Vec<EntryOutcome<()>> {
-    let no_answer = || Err(EntryError { fault: Fault::NoAnswer, code: "NoAnswer".to_owned() });
+    let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     let mut outcomes: Vec<_> = handles.iter().map(|_| no_answer()).collect();
     let mut waiting: Vec<usize> = (0..handles.len()).collect();
     let mut pause = FIRST_PAUSE;
@@ -22,6 +22,7 @@ pub async fn delete<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: &[String]
                 outcomes[*place] = outcome;
             }
         }
+        // A deletion that is done twice is done once, so a lost answer is no reason not to ask again.
         waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
         if waiting.is_empty() {
             break;

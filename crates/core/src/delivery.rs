@@ -21,10 +21,10 @@ pub const SENDS_PERHAPS_DONE_MAX: u32 = 2;
 
 /// Sends all messages before `deadline`. One outcome per message, in order: the SQS message id of each confirmed one.
 ///
-/// What was refused for a while, or did not get to SQS, is sent again while time remains. What *may* have been accepted (see
-/// [`Fault::may_be_done`](crate::ports::Fault::may_be_done)) is sent once more and no further: each such send may make a copy, and
-/// a service that accepts everything and answers nothing must not make a storm of them. Sender faults are final. What has no answer
-/// at the deadline is not confirmed.
+/// What was refused for a while, or did not get to SQS, is sent again while time remains. What *may* have been accepted
+/// (see [`Fault::may_be_done`](crate::ports::Fault::may_be_done)) is sent once more and no further: each such send may
+/// make a copy, and a service that accepts everything and answers nothing must not make a storm of them. Sender faults
+/// are final. What has no answer at the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -40,11 +40,12 @@ pub async fn deliver(
 pub struct Delivered<R> {
     /// Whether it is confirmed.
     pub outcome: EntryOutcome<R>,
-    /// The requests of which no answer says that they were not done, the confirmed one among them: so many messages there may be.
+    /// The requests of which no answer says that they were not done, the confirmed one among them: so many messages
+    /// there may be.
     pub perhaps_done: u32,
 }
 
-/// [`deliver`], for who tells people how many copies there may be.
+/// [`deliver`], for callers that show people how many copies there may be.
 pub async fn deliver_counted(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -59,8 +60,8 @@ pub async fn deliver_counted(
     all_of(batches).await
 }
 
-/// Changes the visibility of receives, by receipt handle, before `deadline`: like [`deliver`], one outcome each, in order. A
-/// change that is done twice is done once, so it is tried while time remains.
+/// Changes the visibility of receives, by receipt handle, before `deadline`: like [`deliver`], one outcome each, in
+/// order. A change that is done twice is done once, so it is tried while time remains.
 pub async fn change_visibility(
     queue: &impl VisibilityControl,
     clock: &impl Clock,
@@ -94,12 +95,13 @@ async fn all_of<R>(
 ) -> Vec<Delivered<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
+    // `buffered` would keep the order by itself, but it starts no ninth batch while the first one waits.
     let mut outcomes: Vec<_> = stream::iter(numbered).buffer_unordered(CONCURRENT_BATCHES).collect().await;
     outcomes.sort_unstable_by_key(|(number, _)| *number);
     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-/// From `now` to `then`; zero where that is past.
+/// From `now` to `then`; zero if that is past.
 #[must_use]
 pub fn until(now: Timestamp, then: Timestamp) -> Duration {
     (then - now).to_std().unwrap_or(Duration::ZERO)

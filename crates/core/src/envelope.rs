@@ -45,11 +45,11 @@ impl<'a> Envelope<'a> {
         self.with_ours(retry.members())
     }
 
-    /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that its
-    /// final record has `told`, and every other byte as it came.
+    /// The body as it is sent back from the final DLQ: a fresh start in the generation after its own and the one that
+    /// its final record has, and every other byte as it came.
     #[must_use]
-    pub fn with_next_generation(&self, told: Option<u32>) -> String {
-        let generation = self.metadata.clone().into_next_generation(told).generation();
+    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> String {
+        let generation = self.metadata.clone().into_next_generation(of_final_record).generation();
         self.with_ours(fresh_members(generation))
     }
 
@@ -102,7 +102,6 @@ pub enum Malformed {
     /// At the top level or in `metadata`, names compared unescaped. Which of the two counts is anyone's guess.
     #[error("duplicate member {0}")]
     DuplicateMember(String),
-    /// Deeper than [`NESTING_MAX`].
     #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
     TooDeep(usize),
 }
@@ -110,7 +109,7 @@ pub enum Malformed {
 /// A body taken apart, not yet validated.
 pub(crate) struct Skimmed<'a> {
     pub(crate) body: &'a str,
-    /// The members of `metadata`, where that is an object.
+    /// The members of `metadata`, if that is an object.
     pub(crate) metadata: Vec<Member<'a>>,
     pub(crate) inside: Range<usize>,
     /// The text of `metadata`.

@@ -16,8 +16,8 @@ pub enum Event {
     NotConfirmed(NotConfirmed),
     /// It will come back to the source queue; of an asynchronous invocation: the function is invoked again.
     RetryScheduled(RetryScheduled),
-    /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next hop. A failed
-    /// asynchronous invocation waits so on the retry queue, however long.
+    /// The retries of these messages are more than 900 s away: they are on the intermediate DLQ again, for the next
+    /// hop. A failed asynchronous invocation waits so on the retry queue, however long.
     Hopped(Hopped),
     /// Re-sends of a batch are stretched, since too many messages wait; or the rate cannot be held even so.
     Paced(Paced),
@@ -35,13 +35,14 @@ pub enum Event {
     ReceivedAgain(ReceivedAgain),
     /// A record of the event, or a received message, could not be read at all; it stays in its queue.
     UnreadableRecord(UnreadableRecord),
-    /// Where no event source mapping polls: the queue could not be read; it is tried again after a pause.
+    /// If no event source mapping polls: the queue could not be read; it is tried again after a pause.
     ReceiveFailed(ReceiveFailed),
-    /// Where no event source mapping invokes: a batch panicked or outlived its deadline. All of it comes back.
+    /// If no event source mapping invokes: a batch panicked or outlived its deadline. All of it comes back.
     BatchBrokenOff(BatchBrokenOff),
-    /// Where no event source mapping deletes: a record that is done could not be deleted, so a copy of it comes back.
+    /// If no event source mapping deletes: a record that is done could not be deleted, so a copy of it comes back.
     NotDeleted(NotDeleted),
-    /// The secret of the target's headers cannot be read again, or is none any more: the headers that are known stay in use.
+    /// The secret of the target's headers cannot be read again, or is none any more: the headers that are known stay in
+    /// use.
     HeadersNotRefreshed(HeadersNotRefreshed),
 }
 
@@ -90,11 +91,10 @@ pub struct RetryScheduled {
     /// Whether it spends an attempt (a snooze does not).
     pub spends_attempt: bool,
     /// How long it waits, hops included.
-    #[serde(serialize_with = "delay_as_seconds")]
     pub delay_seconds: RetryDelay,
     /// From the first send to now.
     pub age_seconds: f64,
-    /// Our name of the error, or `FromTarget`, where the message was not handed off before (strategy `visibility`,
+    /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategy `visibility`,
     /// asynchronous invocations).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
@@ -118,7 +118,7 @@ pub struct Paced {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotCounted {
-    /// SQS's error code, or ours where it did not answer.
+    /// SQS's error code, or ours if it did not answer.
     pub code: String,
 }
 
@@ -134,7 +134,7 @@ pub struct RetriedImmediately {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GivenUp {
-    /// `metadata.message_id`, where the message has one, or the request id of an asynchronous invocation.
+    /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// SQS's id of the record.
@@ -145,7 +145,7 @@ pub struct GivenUp {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DeadLettered {
-    /// `metadata.message_id`, where the message has one.
+    /// `metadata.message_id`, if the message has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
     /// SQS's id of the record.
@@ -153,7 +153,7 @@ pub struct DeadLettered {
     /// `RETRY_ATTEMPT_EXCEEDED` and so on.
     pub error_type: &'static str,
     pub retry_attempt: u32,
-    /// From the first send to now, where that is known.
+    /// From the first send to now, if that is known.
     pub age_seconds: f64,
 }
 
@@ -183,7 +183,7 @@ pub struct UnreadableRecord {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceiveFailed {
-    /// SQS's error code, or ours where it did not answer.
+    /// SQS's error code, or ours if it did not answer.
     pub code: String,
     /// Until the next try.
     pub pause_seconds: f64,
@@ -207,8 +207,4 @@ pub struct NotDeleted {
 pub struct HeadersNotRefreshed {
     /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.
     pub code: String,
-}
-
-fn delay_as_seconds<S: serde::Serializer>(delay: &RetryDelay, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u16(delay.get())
 }

@@ -26,7 +26,7 @@ pub use words::{Kind, Stage};
 
 pub use crate::reserved::FAILURE;
 
-/// The error's name where a message came by redrive and nobody could say why.
+/// The error's name of a message that came by redrive: nobody could say why.
 pub const REDRIVE: &str = "Redrive";
 
 /// The schema of the documents, JSON Schema 2020-12.
@@ -66,16 +66,16 @@ pub struct Hop {
 pub struct Verdict {
     /// Why, in one word.
     pub code: Code,
-    /// All else; `None` where only the code had room.
+    /// All else; `None` if only the code had room.
     pub case: Option<Case>,
 }
 
 /// What is known of a message that is given up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// Who gave it up.
-    pub stage: Word<Stage>,
-    /// Why, beside the last error; may be empty.
+    /// Who gave it up, if the document says that.
+    pub stage: Option<Word<Stage>>,
+    /// Why, in addition to the last error; may be empty.
     pub explanation: String,
     pub failure: Failure,
 }
@@ -84,11 +84,11 @@ pub struct Case {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub error: LastError,
-    /// `None` where nobody was asked: the message was found invalid.
+    /// `None` if nobody was asked: the message was found invalid.
     pub answer: Option<Answer>,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// Retries made, where the body does not say them (strategy `visibility`, asynchronous invocations).
+    /// Retries made, if the body does not say them (strategy `visibility`, asynchronous invocations).
     pub attempts: Option<u32>,
     /// Kept as they are.
     pub unknown: Unknown,
@@ -179,7 +179,7 @@ impl Failure {
         Self { error, answer: None, delivery, attempts: None, unknown: Unknown::default() }
     }
 
-    /// The same of a message that was handed off, where what was answered then stays on record.
+    /// The same of a message that was handed off; what was answered then stays on record.
     #[must_use]
     pub fn found_invalid(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { answer, delivery, unknown, .. } = self;
@@ -194,7 +194,7 @@ impl From<HandOff> for Failure {
 }
 
 impl Verdict {
-    /// Where nothing else has room.
+    /// If nothing else has room.
     #[must_use]
     pub fn bare(code: impl Into<Code>) -> Self {
         Self { code: code.into(), case: None }
@@ -202,7 +202,7 @@ impl Verdict {
 }
 
 impl Document {
-    /// The last error, where it says one.
+    /// The last error, if it says one.
     #[must_use]
     pub fn into_error(self) -> Option<LastError> {
         match self {
@@ -211,7 +211,7 @@ impl Document {
         }
     }
 
-    /// The delivery that failed, where it says one.
+    /// The delivery that failed, if it says one.
     #[must_use]
     pub fn delivery(&self) -> Option<&Delivery> {
         match self {

@@ -1,4 +1,5 @@
-//! A producer's attributes inside one of our documents: where ten are not enough, some are folded, and put back on arrival.
+//! A producer's attributes inside one of our documents: if ten are not enough, some are folded, and put back on
+//! arrival.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use crate::limits::ATTRIBUTES_MAX;
 use crate::message::{Attribute, AttributeValue, Attributes, is_surely_taken};
 use crate::reserved::FAILURE;
 
-/// An attribute that found no place beside ours, inside one of our JSON documents.
+/// An attribute that found no place next to ours, inside one of our JSON documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Folded {
     data_type: String,
@@ -23,11 +24,12 @@ pub struct Folded {
 /// Folded attributes by name.
 pub type FoldedAttributes = BTreeMap<String, Folded>;
 
-/// The attributes beside one of our documents with those that it folds; `None` where we cannot have folded them: SQS would not
-/// surely take them, one of them has the name of another, or they are more than ten.
+/// The attributes next to one of our documents, together with those that it folds; `None` if we cannot have folded
+/// them: SQS would not surely take them, one of them has the name of another, or they are more than ten.
 #[must_use]
-pub(crate) fn unfold(beside: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
-    let mut whole = beside;
+pub(crate) fn unfold(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
+    let mut whole = others;
+    // Looked at before anything is put back: a forged document must not make a message that SQS refuses.
     if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
         return None;
     }
@@ -40,8 +42,8 @@ pub(crate) fn unfold(beside: Attributes, folded: &FoldedAttributes) -> Option<At
     Some(whole)
 }
 
-/// Folds attributes until at most `places` remain: those with one of the `taken` names, then the smallest. Folded is only what
-/// [`unfold`] puts back; `None` where that is not enough.
+/// Folds attributes until at most `places` remain: those with one of the `taken` names, then the smallest. Folded is
+/// only what [`unfold`] puts back; `None` if that is not enough.
 pub(crate) fn fold(
     attributes: &Attributes,
     taken: &[&str],
@@ -52,9 +54,12 @@ pub(crate) fn fold(
     if collisions.iter().any(|(name, attribute)| !is_surely_taken(name, attribute)) {
         return None;
     }
+    // The smallest: what is folded is written as JSON, and bytes grow by a third. Among equals the name decides, so
+    // that each copy folds the same.
     let mut foldable: Vec<_> =
         others.into_iter().filter(|(name, attribute)| is_surely_taken(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
+    // Collisions are folded in any case, and make room by that.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
     let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
     let mut kept = attributes.clone();
@@ -75,7 +80,7 @@ impl Folded {
         Self { data_type: data_type.clone(), text, base64 }
     }
 
-    /// `None` where it has not exactly one value, or one that cannot be decoded.
+    /// `None` if it has not exactly one value, or one that cannot be decoded.
     fn attribute(&self) -> Option<Attribute> {
         let value = match (&self.text, &self.base64) {
             (Some(text), None) => AttributeValue::Text(text.clone()),

@@ -26,25 +26,22 @@ pub fn is_function_arn(text: &str) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FunctionArns(Vec<String>);
 
-/// Why a list of functions is refused.
+/// Why a list of functions is refused: the first place, counted from 1, of what is no function's ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NotFunctionArns {
-    /// One of them is no function's ARN.
-    #[error(
-        "names at place {0} what is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)"
-    )]
-    NotAnArn(usize),
-}
+#[error(
+    "names at place {0} what is not the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)"
+)]
+pub struct NotAFunctionArn(pub usize);
 
 impl FunctionArns {
     /// Reads ARNs with commas between them; white space around each is ignored.
     ///
     /// # Errors
-    /// The first place, counted from 1, that is not a function's ARN.
-    pub fn parse(text: &str) -> Result<Self, NotFunctionArns> {
+    /// One of them is no ARN of a function.
+    pub fn parse(text: &str) -> Result<Self, NotAFunctionArn> {
         let arns: Vec<_> = text.split(',').map(|arn| arn.trim().to_owned()).collect();
         match arns.iter().position(|arn| !is_function_arn(arn)) {
-            Some(index) => Err(NotFunctionArns::NotAnArn(index + 1)),
+            Some(index) => Err(NotAFunctionArn(index + 1)),
             None => Ok(Self(arns)),
         }
     }
@@ -105,7 +102,7 @@ mod tests {
         for (text, place) in
             [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
         {
-            assert_eq!(FunctionArns::parse(text), Err(NotFunctionArns::NotAnArn(place)), "{text}");
+            assert_eq!(FunctionArns::parse(text), Err(NotAFunctionArn(place)), "{text}");
         }
     }
 }

@@ -15,19 +15,22 @@ use crate::message::{Attributes, Timestamp};
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
 /// The same message may come more than once: use [`Message::message_id`] alone as an idempotency key. A copy may be of
-/// another attempt, since a process that dies spends one. A handler must not block its thread; one that hangs is cut off
-/// near the function's deadline and retried. A panic fails this message only.
+/// another attempt, since a process that dies spends one. A handler must not block its thread; one that hangs is cut
+/// off near the function's deadline and retried. A panic fails this message only.
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.
     fn handle(&self, message: &Message) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
-    /// [`Self::handle`], as the message processor calls it: for a handler that calls its target more than once for a message.
-    /// What it knows at `end` it must answer then: soon afterwards it is cut off, and that is forgotten.
+    /// [`Self::handle`], as the message processor calls it: for a handler that calls its target more than once for a
+    /// message. What it knows at `end` it must answer then: soon afterwards it is cut off, and that is forgotten.
     fn handle_until(
         &self,
         message: &Message,
         end: Timestamp,
     ) -> impl Future<Output = Result<(), HandlerError>> + Send {
+        // Whoever calls once has nothing to decide at the end: the message processor cuts the call off itself. The HTTP
+        // target may call twice for a message, if its key was rotated, and must not lose the first answer for the
+        // second.
         let _ = end;
         self.handle(message)
     }

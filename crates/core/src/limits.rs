@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serialize;
+
 /// A message may hold 1 MiB: its body and its attributes' names, types and values together.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 /// The messages of one `SendMessageBatch` may hold 1 MiB together.
@@ -22,8 +24,8 @@ pub const fn is_legal(character: char) -> bool {
 /// The first character of a text that is not legal, and its place.
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
-    // Most texts have no byte that an illegal character could begin with (U+FFFE and U+FFFF begin with 0xEF). All bytes are
-    // looked at, without a branch: the compiler makes vector instructions of that.
+    // Most texts have no byte that an illegal character could begin with (U+FFFE and U+FFFF begin with 0xEF). All bytes
+    // are looked at, without a branch: the compiler makes vector instructions of that.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
     if !text.bytes().fold(false, |found, byte| found | may_be_illegal(byte)) {
         return None;
@@ -32,13 +34,13 @@ pub fn first_illegal(text: &str) -> Option<(usize, char)> {
 }
 
 /// Whole seconds, `0..=MAX`, by type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Seconds<const MAX: u16>(u16);
 
 /// `DelaySeconds` of a sent message.
 pub type DelaySeconds = Seconds<900>;
-/// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout"). What
-/// is longer than [`DelaySeconds`] takes hops, or the message's own visibility.
+/// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
+/// What is longer than [`DelaySeconds`] takes hops, or the message's own visibility.
 pub type RetryDelay = Seconds<43_200>;
 pub type VisibilitySeconds = Seconds<43_200>;
 
@@ -53,7 +55,7 @@ impl<const MAX: u16> Seconds<MAX> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
     }
 
-    /// The longest where `seconds` is more.
+    /// The longest if `seconds` is more.
     #[must_use]
     pub fn saturating(seconds: u64) -> Self {
         Self::new(seconds).unwrap_or(Self::MAX)

@@ -21,7 +21,6 @@ pub type Attributes = BTreeMap<String, Attribute>;
 pub struct Attribute {
     /// `String`, `Number`, `Binary`, each with an optional `.label`.
     pub data_type: String,
-    /// The value, text or bytes as the type says.
     pub value: AttributeValue,
 }
 
@@ -92,37 +91,4 @@ pub struct ReceivedMessage {
     pub redriven_from: Option<String>,
     /// The ARN of the queue it was received from.
     pub queue_arn: String,
-}
-
-/// A received message without its content: what answers for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    pub sqs_message_id: String,
-    pub receipt_handle: String,
-    pub sent_at: Timestamp,
-    pub first_received_at: Option<Timestamp>,
-    pub receive_count: u32,
-    pub message_group_id: Option<String>,
-    pub trace_header: Option<String>,
-    pub redriven_from: Option<String>,
-    pub queue_arn: String,
-}
-
-impl ReceivedMessage {
-    /// Body, attributes, and what answers for them.
-    #[must_use]
-    pub fn into_parts(self) -> (String, Attributes, Receipt) {
-        let receipt = Receipt {
-            sqs_message_id: self.sqs_message_id,
-            receipt_handle: self.receipt_handle,
-            sent_at: self.sent_at,
-            first_received_at: self.first_received_at,
-            receive_count: self.receive_count,
-            message_group_id: self.message_group_id,
-            trace_header: self.trace_header,
-            redriven_from: self.redriven_from,
-            queue_arn: self.queue_arn,
-        };
-        (self.body, self.attributes, receipt)
-    }
 }

@@ -18,13 +18,15 @@ pub const OUR_MEMBERS: [&str; 6] = [
     "redrive_generation",
 ];
 
-/// Failures kept in `retry_history`.
+/// Failures kept in `retry_history`: all of them together are less than 5 KB of the 1 MiB of a message.
 pub const HISTORY_MAX: usize = 5;
 /// Bytes of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Re-sends that spend no attempt.
+/// Re-sends that spend no attempt. A handler that says "not yet" for ever must come to an end too: 100 snoozes of 900 s
+/// are 25 hours.
 pub const SNOOZES_MAX: u32 = 100;
-/// The highest `redrive_generation`.
+/// The highest `redrive_generation`, which is also the message schema's. Here it stays: a script that sends the same
+/// message back again and again must not write a body that is refused as invalid.
 pub const GENERATION_MAX: u32 = 100;
 
 /// `metadata` as it was read from a valid message.
@@ -42,33 +44,39 @@ pub struct Metadata {
     pub retry_history: Vec<PastFailure>,
     /// Re-sends that spent no attempt.
     pub snooze_count: u32,
-    /// How often it was sent back from the final DLQ; `None` where the member is absent.
+    /// How often it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
     /// The producer's own limit in time.
     pub expires_at: Option<Timestamp>,
-    /// The producer's own limit of retries: it counts where the policy allows more.
+    /// The producer's own limit of retries: it counts if the policy allows more.
     pub max_attempts: Option<u32>,
 }
 
 impl Metadata {
-    /// When the message was first sent: `metadata.first_sent_time` where it is believed (after a retry, and never later
+    /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later
     /// than the delivery itself), else the `SentTimestamp` of this delivery.
     #[must_use]
     pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
         match self.first_sent_time {
+            // Before the first re-send the member is the producer's own: an old date there would let the message expire
+            // at once. A date after the delivery would give it more time than the policy does.
             Some(first) if self.retry_attempt + self.snooze_count >= 1 && first <= sent_at => first,
             _ => sent_at,
         }
     }
 
-    /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message that was
-    /// given up without a re-send does not tell of that generation in its body: then `told` by its final record counts.
+    /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message
+    /// that was given up without a re-send does not have that generation in its body: then the one in its final record
+    /// counts.
     #[must_use]
-    pub fn into_next_generation(self, told: Option<u32>) -> Self {
-        let before = self.generation().max(told.unwrap_or(0));
+    pub fn into_next_generation(self, of_final_record: Option<u32>) -> Self {
+        // Copies of a message may come back with different bodies: the greater number is the newer one, and a
+        // generation that is used twice would repeat the delays of its first use.
+        let before = self.generation().max(of_final_record.unwrap_or(0));
         Self {
             redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
             retry_attempt: 0,
+            // The age counts from the new start, or `max_age_seconds` would end it at once.
             first_sent_time: None,
             retry_history: Vec::new(),
             snooze_count: 0,
@@ -76,7 +84,7 @@ impl Metadata {
         }
     }
 
-    /// 0 where the member is absent.
+    /// 0 if the member is absent.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.redrive_generation.unwrap_or(0)
@@ -132,9 +140,9 @@ pub struct RetryMetadata {
     pub first_sent_time: Timestamp,
     /// Newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Written where it is not 0.
+    /// Written if it is not 0.
     pub snooze_count: u32,
-    /// Written where the message has had one, or has one now.
+    /// Written if the message has had one, or has one now.
     pub redrive_generation: Option<u32>,
 }
 

@@ -1,10 +1,11 @@
-//! Paced re-sends: how far the delays of many waiting messages are stretched, so that they do not all come back at once.
+//! Paced re-sends: how far the delays of many waiting messages are stretched, so that they do not all come back at
+//! once.
 //!
-//! By Little's law (waiting = rate × mean delay) the messages that wait with a delay come back at `rate` a second if their
-//! mean delay is `waiting / rate` seconds. The window is centred there, as wide as it can be from 0 to the longest
-//! `DelaySeconds`: width is what keeps a burst from coming back as a burst, also where the count is a minute old. It never
-//! starts above half of that longest delay, so its longest mean is 675 s: more than 675 messages waiting for each message a
-//! second cannot be held. A delay whose own mean is long enough is left as it is.
+//! By Little's law (waiting = rate × mean delay) the messages that wait with a delay come back at `rate` a second if
+//! their mean delay is `waiting / rate` seconds. The window is centred there, as wide as it can be from 0 to the
+//! longest `DelaySeconds`: width is what keeps a burst from coming back as a burst, also if the count is a minute old.
+//! It never starts above half of that longest delay, so its longest mean is 675 s: more than 675 messages waiting for
+//! each message a second cannot be held. A delay whose own mean is long enough is left as it is.
 
 use std::ops::RangeInclusive;
 
@@ -44,6 +45,8 @@ impl Window {
             reason = "what is lost of a count above 2^53 is nothing to a delay"
         )]
         let twice_mean = 2.0 * waiting as f64 / rate.per_second();
+        // Centred on the mean it would be 0..=2·mean. What would reach above 900 s is cut off there, so its start rises
+        // by as much: the mean stays. Above half of 900 s it stops: a narrow window would send a burst back as a burst.
         let low = rounded_up((twice_mean - Self::LONGEST).clamp(0.0, Self::LOW_MAX));
         Self { twice_mean, low, high: rounded_up(twice_mean) }
     }
@@ -51,6 +54,7 @@ impl Window {
     /// What is to become of a delay that is drawn from these two bounds, or is both of them.
     #[must_use]
     pub fn pace(self, bounds: &RangeInclusive<RetryDelay>) -> Pace {
+        // Sums instead of means: both sides are twice their mean.
         let own = f64::from(bounds.start().get()) + f64::from(bounds.end().get());
         if own >= self.twice_mean {
             Pace::Own
@@ -61,11 +65,13 @@ impl Window {
         }
     }
 
-    /// The stretched delay: its own, or where the window has a longer one for this message, that one. Pure, and keyed as the
-    /// delay itself is.
+    /// The stretched delay: its own, or if the window has a longer one for this message, that one. Pure, and keyed as
+    /// the delay itself is.
     #[must_use]
     pub fn stretched(self, delay: DelaySeconds, key: Key) -> DelaySeconds {
         let in_window = spread(key, u64::from(self.low.get()), u64::from(self.high.get()));
+        // By the key's first word, which the delay is drawn with too: a message late in its own range is late in the
+        // window, so their order stays.
         delay.max(DelaySeconds::saturating(in_window))
     }
 }

@@ -41,6 +41,7 @@ fn fitting(messages: &[OutgoingMessage]) -> usize {
             bytes <= BATCH_BYTES_MAX
         })
         .count();
+    // A single message fits by its type, and without progress the caller would never end.
     count.max(1)
 }
 
@@ -84,7 +85,7 @@ mod tests {
                 0..40,
             ),
         ) {
-            // Told apart by their group, not by their bodies.
+            // Their groups number them, not their bodies.
             let messages: Vec<_> = bytes
                 .iter()
                 .enumerate()

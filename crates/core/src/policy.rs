@@ -33,7 +33,7 @@ pub struct Policy {
     pub backoff: Backoff,
     /// Delays above 900 s: the message hops on the intermediate DLQ until at most 900 s remain.
     pub long_delays: bool,
-    /// About how many messages come back to the source queue a second, at most, where `DelaySeconds` can hold them.
+    /// About how many messages come back to the source queue a second, at most, if `DelaySeconds` can hold them.
     #[serde(deserialize_with = "given")]
     pub max_redelivery_per_second: Option<RedeliveryRate>,
     /// Give up when the next retry would come later than this after the message was first sent.
@@ -111,7 +111,6 @@ impl TryFrom<Vec<String>> for Globs {
 /// Why a policy is refused: every culprit with its JSON Pointer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
-    /// The JSON parser's own words.
     #[error("the retry policy is not JSON: {0}")]
     NotJson(String),
     /// Broken rules and contradictions.
@@ -125,13 +124,13 @@ impl Policy {
     /// # Errors
     /// Not JSON, an unknown member, a wrong value, a contradiction: each with its JSON Pointer.
     pub fn from_json(text: &str) -> Result<Self, PolicyError> {
-        wire::parse(text)
+        wire::parse_over("{}", text)
     }
 
-    /// The same where what is absent is not our default but that of another document. A `preset` stands for its own backoff.
+    /// The same, but what is absent is taken from another document instead of our default. A `preset` stands for its
+    /// own backoff.
     ///
-    /// # Errors
-    /// As [`Policy::from_json`].
+    /// # Errors As [`Policy::from_json`].
     pub fn from_json_over(defaults: &str, text: &str) -> Result<Self, PolicyError> {
         wire::parse_over(defaults, text)
     }

@@ -14,7 +14,6 @@ use crate::packing::Batch;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
-    /// The moment it is.
     fn now(&self) -> Timestamp;
     /// Completes when `duration` has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
@@ -24,7 +23,7 @@ pub trait Clock: Send + Sync {
 pub trait Observer: Send + Sync {
     /// Must not fail and must not block.
     fn observe(&self, event: &Event);
-    /// Several at once, where that costs less.
+    /// Several at once, if that costs less.
     fn observe_all(&self, events: &[Event]) {
         events.iter().for_each(|event| self.observe(event));
     }
@@ -41,6 +40,13 @@ pub struct EntryError {
     pub fault: Fault,
     /// SQS's code, e.g. `InvalidMessageContents`; never a payload.
     pub code: String,
+}
+
+impl EntryError {
+    #[must_use]
+    pub fn new(fault: Fault, code: impl Into<String>) -> Self {
+        Self { fault, code: code.into() }
+    }
 }
 
 /// Whose fault it is.
@@ -72,8 +78,8 @@ impl Fault {
 
     /// Whether the request may have been done all the same, so that another one may do it twice.
     ///
-    /// A 5xx may have been, also that of a single entry: a service that is slow behind its own front end, or behind a gateway, has
-    /// stored the message when they lose patience. It tells that something went wrong, not how far it got.
+    /// A 5xx may have been, also that of a single entry: a service that is slow behind its own front end, or behind a
+    /// gateway, has stored the message when they lose patience. It says that something went wrong, not how far it got.
     #[must_use]
     pub const fn may_be_done(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)
@@ -113,13 +119,14 @@ pub trait QueueDepth: Send + Sync {
 
 /// A whole queue: what an event source mapping, an auditor or a test needs.
 pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
-    /// Up to 10 messages; empty when none came within the wait. One that cannot be understood is left out, and told by
+    /// Up to 10 messages; empty when none came within the wait. One that cannot be understood is left out: see
     /// [`Queue::take_unreadable`].
     fn receive(
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// What the receives until now have left out, each once.
+    /// What the receives until now have left out, each once. Not part of their answer, since only who polls for a
+    /// function has a use for it: to report them, as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<Unreadable>;
     /// Deletes receives by receipt handle, at most 10 (one request). One outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
@@ -127,12 +134,13 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     fn url(&self) -> &str;
 }
 
-/// A received message that could not be understood. It stays in its queue, and is seen again when its visibility timeout ends.
+/// A received message that could not be understood. It stays in its queue, and is seen again when its visibility
+/// timeout ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// SQS's id; empty where the answer has none.
+    /// SQS's id; empty if the answer has none.
     pub sqs_message_id: String,
-    /// Of this receive; empty where the answer has none.
+    /// Of this receive; empty if the answer has none.
     pub receipt_handle: String,
 }
 
@@ -237,7 +245,8 @@ pub trait Function: Send + Sync {
     ) -> impl Future<Output = BatchResponse> + Send;
 }
 
-/// What an event source mapping is told: `batchItemFailures`. All other records are done and will be deleted.
+/// What an event source mapping gets as its answer: `batchItemFailures`. All other records are done and will be
+/// deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchResponse {
     /// SQS message ids of the records that are not done.

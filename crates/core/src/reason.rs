@@ -59,7 +59,7 @@ impl DeadLetterReason {
 }
 
 impl Code {
-    /// As it may stand in logs and metrics, where each code is known before the first message.
+    /// As it may stand in logs and metrics, in which each code is known before the first message.
     #[must_use]
     pub fn loggable(&self) -> &'static str {
         self.known().map_or("OTHER", DeadLetterReason::as_str)

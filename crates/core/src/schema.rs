@@ -43,10 +43,8 @@ const DIGITS_MEMBERS: [&str; 4] = ["max_attempts", "retry_attempt", "snooze_coun
 /// Why a body is refused. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
-    /// `INVALID_MESSAGE_FORMAT`.
     #[error(transparent)]
     Format(#[from] Malformed),
-    /// `INVALID_MESSAGE_SCHEMA`.
     #[error("{}", list(.0))]
     Schema(Vec<Violation>),
 }
@@ -62,12 +60,13 @@ impl Invalid {
     }
 }
 
-/// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to start.
+/// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to
+/// start.
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
     Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
 
-/// The message schema, and the user's schema for `data` where there is one, compiled.
+/// The message schema, and the user's schema for `data` if there is one, compiled.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,
@@ -96,7 +95,7 @@ impl MessageSchema {
         Ok(Envelope::new(skimmed, metadata))
     }
 
-    /// What the user's schema says of `data`; nothing where that is no object.
+    /// What the user's schema says of `data`; nothing if that is no object.
     fn violations_of_data(&self, skimmed: &Skimmed<'_>) -> Vec<Violation> {
         match (&self.data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
             (Some(schema), Some(text)) => schema.violations(text),
@@ -213,7 +212,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
                 .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
             time_of(&failed_at, || pointer("failed_at"))?;
             let unknown =
-                Unknown::beside(&["attempt", "failed_at", "error_type", "error_details"], text.get());
+                Unknown::except(&["attempt", "failed_at", "error_type", "error_details"], text.get());
             Ok(PastFailure { attempt, failed_at, error_type, error_details, unknown }.cleaned())
         })
         .collect()

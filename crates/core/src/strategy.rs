@@ -13,7 +13,8 @@ pub enum Strategy {
     DelayedResend,
     /// It stays on the source queue, hidden for the delay; each retry is a receive.
     Visibility,
-    /// What failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the retry queue.
+    /// What failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the retry
+    /// queue.
     AsyncRetry,
 }
 
@@ -82,12 +83,13 @@ pub struct Redrive {
 pub const SOURCE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Receives of a queue whose function does not count them: a deployment that is broken for an hour must neither end all retries
-/// nor dead-letter everything.
+/// Receives of a queue whose function does not count them: a deployment that is broken for an hour must neither end all
+/// retries nor dead-letter everything.
 const RECEIVES: u16 = 100;
 /// Beyond the attempts of a policy, and beyond the receives that a moved message brings along: for what goes wrong.
 const SPARE_RECEIVES: u16 = 10;
-/// `maxReceiveCount` is 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation queue's is ten more than this.
+/// `maxReceiveCount` is 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation queue's is ten more than
+/// this.
 const RECEIVES_MAX: u16 = 990;
 
 impl Strategy {

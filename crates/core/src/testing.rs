@@ -1,10 +1,12 @@
-//! What several test modules share.
+//! What several test modules share. `redeliver-testing` has more, but a unit test cannot use it: it is built on another
+//! copy of these types.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
+use crate::failure::Delivery;
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, attributes_size};
+use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
 /// Texts as targets and attackers write them: illegal characters, what JSON escapes, wide characters, nothing, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
@@ -64,7 +66,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// A producer's attributes and the size of a body that SQS took beside them: small, any, almost full, exactly 1 MiB together.
+/// A producer's attributes and the size of a body that SQS took beside them: small, any, almost full, exactly 1 MiB
+/// together.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);
@@ -79,14 +82,32 @@ pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     })
 }
 
-/// A message on the intermediate DLQ, sent a minute before 2026-07-25T17:20:00Z; moved from this queue, if there is one.
+pub(crate) const SOURCE_ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
+
+/// So many seconds after 2026-07-25T17:20:00Z.
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_timestamp(1_785_000_000 + second, 0).unwrap()
+}
+
+/// A first delivery, sent at second 0, that failed at second 5.
+pub(crate) fn delivery() -> Delivery {
+    Delivery {
+        failed_at: at(5),
+        source_message_id: "m".to_owned(),
+        source_queue_arn: SOURCE_ARN.to_owned(),
+        sent_at: at(0),
+        came_back: None,
+    }
+}
+
+/// A message on the intermediate DLQ, sent a minute before second 0; moved from this queue, if there is one.
 pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "n".to_owned(),
         receipt_handle: "r".to_owned(),
         body: "{}".to_owned(),
         attributes: Attributes::new(),
-        sent_at: chrono::DateTime::from_timestamp(1_785_000_000 - 60, 0).unwrap(),
+        sent_at: at(-60),
         first_received_at: None,
         receive_count: 1,
         message_group_id: None,

@@ -7,7 +7,7 @@ pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
 const ELLIPSIS: &str = "…";
 
-/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis where it was cut.
+/// `text` in at most `bytes_max` bytes, characters that SQS refuses replaced by U+FFFD, an ellipsis if it was cut.
 #[must_use]
 pub fn clean(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
@@ -34,7 +34,7 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
     cleaned
 }
 
-/// The largest `bytes <= wanted` for which `fits` holds, found by halving the distance; `None` where not even 0 does.
+/// The largest `bytes <= wanted` for which `fits` holds, found by halving the distance; `None` if not even 0 does.
 /// `fits` must hold for every smaller number once it holds for one.
 pub(crate) fn largest_fitting(wanted: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
     if fits(wanted) {

@@ -1,5 +1,6 @@
-//! What a later version may have written. Versions run side by side: an update replaces writers and readers in any order, a
-//! message hops for hours, and a rollback goes the other way. So a reader takes what it knows, and passes on the rest.
+//! What a later version may have written. Versions run side by side: an update replaces writers and readers in any
+//! order, a message hops for hours, and a rollback goes the other way. So a reader takes what it knows, and passes on
+//! the rest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,15 +20,16 @@ const WORD_BYTES_MAX: usize = 64;
 pub struct Unknown(Vec<(String, Box<RawValue>)>);
 
 impl Unknown {
-    /// The value stays as it came. The name is written anew, so one with an escaped character that SQS refuses is left out.
+    /// The value stays as it came. The name is written anew, so one with an escaped character that SQS refuses is left
+    /// out.
     pub(crate) fn push(&mut self, name: &str, value: &RawValue) {
         if first_illegal(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
         }
     }
 
-    /// The members of an object but those that are `known`.
-    pub(crate) fn beside(known: &[&str], object: &str) -> Self {
+    /// The members of an object, except those that are `known`.
+    pub(crate) fn except(known: &[&str], object: &str) -> Self {
         let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(object).unwrap_or_default();
         let mut unknown = Self::default();
         members
@@ -61,7 +63,7 @@ impl Serialize for Unknown {
     }
 }
 
-/// A text that is only looked at: copied where it has an escape, and not else.
+/// A text that is only looked at: copied if it has an escape, and not else.
 #[derive(Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);

@@ -6,11 +6,12 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// How the member names begin that `serde_json` keeps for itself: an object with one of them becomes a number, or the text inside.
+/// How the member names begin that `serde_json` keeps for itself: an object with one of them becomes a number, or the
+/// text inside.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// Reads a text. `serde_json` alone reads the two objects wrongly that it uses to pass on numbers and raw text; such names
-/// are looked for, and then the text is read another way. Of a member that stands twice the last one counts.
+/// Reads a text. `serde_json` alone reads the two objects wrongly that it uses to pass on numbers and raw text; such
+/// names are looked for, and then the text is read another way. Of a member that stands twice the last one counts.
 ///
 /// # Errors
 /// It is not JSON, is nested too deep, or has a lone surrogate, which no text can hold.
@@ -29,14 +30,14 @@ pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> 
     T::deserialize(from).map(Some)
 }
 
-/// Also where it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII. Other
-/// escapes are no reason to read slowly: many encoders write `\u003c`.
+/// Also if it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII.
+/// Other escapes are no reason to read slowly: many encoders write `\u003c`.
 fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
-/// A value whose objects have the names that stand there. The two objects that `serde_json` makes up have a name that is given
-/// as text; one that stands in a document can be asked for as bytes.
+/// A value whose objects have the names that stand there. The two objects that `serde_json` makes up have a name that
+/// is given as text; one that stands in a document can be asked for as bytes.
 struct Plain(Value);
 
 impl<'de> Deserialize<'de> for Plain {

@@ -34,7 +34,6 @@ impl Arrivals {
         ticket
     }
 
-    /// Waits no more.
     pub(crate) fn leave(&mut self, ticket: u64) {
         self.waiting.remove(&ticket);
     }

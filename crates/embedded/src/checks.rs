@@ -13,7 +13,7 @@ const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 60..=14 * 24 * 3600;
 
 /// A request that is wrong: the same again would fail the same way.
 pub(crate) fn sender_fault(code: &str) -> EntryError {
-    EntryError { fault: Fault::Sender, code: code.to_owned() }
+    EntryError::new(Fault::Sender, code)
 }
 
 /// "CreateQueue", Amazon SQS API Reference: 1..=80 alphanumeric characters, hyphens and underscores. FIFO queues

@@ -26,7 +26,7 @@ struct State {
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_timer: u64,
     holds: usize,
-    /// The running executor, to be told when the last hold is gone.
+    /// The running executor, to be woken when the last hold is gone.
     executor: Option<Waker>,
 }
 
@@ -77,7 +77,9 @@ impl VirtualClock {
         let Some(((due, _), waker)) = state.timers.pop_first() else {
             return Advance::Nothing;
         };
+        // A timer may be set for a moment that is past by now; time never runs back.
         state.now = state.now.max(due);
+        // The waker runs code of others, which may ask this clock what time it is.
         drop(state);
         waker.wake();
         Advance::Moved

@@ -18,7 +18,6 @@ use crate::clock::{Advance, VirtualClock};
      if it waits for something real (a socket, a thread), keep a guard of VirtualClock::hold meanwhile"
 )]
 pub struct Stuck {
-    /// The virtual moment.
     pub at: Timestamp,
 }
 
@@ -43,11 +42,14 @@ impl VirtualClock {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return Poll::Ready(Ok(output));
                 }
+                // It woke itself while it ran: there is work at this very moment, so time stands still.
                 if flag.is_woken() {
                     continue;
                 }
                 match self.advance(|| flag.is_woken()) {
                     Advance::Moved | Advance::Woken => {}
+                    // Parked before `Pending`: a wake-up between the two would be lost otherwise, and the run would
+                    // hang.
                     Advance::Held if flag.park(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
                     Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),

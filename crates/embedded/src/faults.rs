@@ -39,7 +39,6 @@ pub enum Injection {
     Throttled,
     /// The service failed and did nothing.
     Service,
-    /// Refused as wrong.
     Sender,
     /// No answer, because the request got lost: nothing was done.
     LostRequest,
@@ -63,7 +62,7 @@ impl Injection {
             Self::Sender => (Fault::Sender, "InvalidParameterValue"),
             Self::LostRequest | Self::LostAnswer => (Fault::NoAnswer, "RequestTimeout"),
         };
-        EntryError { fault, code: code.to_owned() }
+        EntryError::new(fault, code)
     }
 }
 
@@ -109,7 +108,7 @@ impl FaultPlan {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. Where several hit, the first one added decides.
+    /// Adds a rule. If several hit, the first one added decides.
     #[must_use]
     pub fn with(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));

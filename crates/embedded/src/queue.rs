@@ -1,7 +1,7 @@
-//! One queue's state: a pure machine that is told what moment it is.
+//! One queue's state: a pure machine, to which the moment comes in as a value.
 //!
-//! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a delay
-//! or a receive, is the same to the machine. All operations take O(log n).
+//! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a
+//! delay or a receive, is the same to the machine. All operations take O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
-    /// An empty queue. `number` tells its receipt handles from those of other queues.
+    /// An empty queue. By its `number` its receipt handles differ from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
         Self {
             arn,
@@ -112,7 +112,7 @@ impl QueueState {
     /// Takes a message from a producer.
     pub(crate) fn send(&mut self, now: Timestamp, key: Key, id: String, content: Content) {
         self.totals.sent += 1;
-        self.tell(now, &id, || What::Sent(content.clone()));
+        self.note(now, &id, || What::Sent(content.clone()));
         self.insert(Stored {
             key,
             id,
@@ -147,7 +147,7 @@ impl QueueState {
     ) -> Result<Received, EntryError> {
         self.settle(now);
         if self.hidden.len() - self.delayed >= IN_FLIGHT_MAX {
-            return Err(EntryError { fault: Fault::Throttled, code: "OverLimit".to_owned() });
+            return Err(EntryError::new(Fault::Throttled, "OverLimit"));
         }
         let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
@@ -158,15 +158,17 @@ impl QueueState {
             let Some(mut message) = self.remove(key) else {
                 break;
             };
+            // On the receive after the last one, as SQS does it: until somebody looks the message stays where it is.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 self.totals.moved_out += 1;
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
-                self.tell(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
+                self.note(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
                 received.exhausted.push(message);
                 continue;
             }
             message.receive_count += 1;
-            self.tell(now, &message.id, || What::Received { receive_count: message.receive_count });
+            self.note(now, &message.id, || What::Received { receive_count: message.receive_count });
+            // In milliseconds, as SQS has it: a test must not pass by a precision that AWS does not give.
             message.first_received_at.get_or_insert(now.trunc_subsecs(3));
             message.visible_at = until;
             let nonce = nonce();
@@ -186,9 +188,10 @@ impl QueueState {
     pub(crate) fn delete(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
+        // An old handle succeeds and deletes nothing: as on AWS, so that code which relies on it fails here too.
         if self.leased(key, nonce).is_some() {
             if let Some(message) = self.remove(key) {
-                self.tell(now, &message.id, || What::Deleted);
+                self.note(now, &message.id, || What::Deleted);
             }
             self.totals.deleted += 1;
         }
@@ -208,6 +211,7 @@ impl QueueState {
         let (key, nonce) = self.parse_handle(handle)?;
         let lease = self.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = later(now, visibility.duration());
+        // From the receive, not from now: a chain of changes must not hide a message for longer than 12 hours.
         if until > later(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
         }
@@ -215,7 +219,7 @@ impl QueueState {
             return Err(sender_fault("MessageNotInflight"));
         }
         if let Some(message) = self.remove(key) {
-            self.tell(now, &message.id, || What::Hidden { seconds: visibility.get() });
+            self.note(now, &message.id, || What::Hidden { seconds: visibility.get() });
             self.insert(Stored { visible_at: until, ..message });
         }
         self.settle(now);
@@ -234,7 +238,6 @@ impl QueueState {
         }
     }
 
-    /// Messages by state.
     pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
         self.settle(now);
         Depth {
@@ -259,7 +262,7 @@ impl QueueState {
     fn settle(&mut self, now: Timestamp) {
         while let Some((_, key)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
             if let Some(message) = self.remove(key) {
-                self.tell(now, &message.id, || What::Expired);
+                self.note(now, &message.id, || What::Expired);
             }
             self.totals.expired += 1;
         }
@@ -324,7 +327,7 @@ impl QueueState {
         }
     }
 
-    fn tell(&self, at: Timestamp, sqs_message_id: &str, what: impl FnOnce() -> What) {
+    fn note(&self, at: Timestamp, sqs_message_id: &str, what: impl FnOnce() -> What) {
         self.log.write(|| Change {
             at,
             queue_arn: self.arn.clone(),

@@ -38,36 +38,38 @@ impl EmbeddedSqs {
     /// Requests so far, by action; those that failed on purpose count too. A long poll is one request.
     #[must_use]
     pub fn requests(&self) -> BTreeMap<&'static str, u64> {
-        self.shared.lock().requests().clone()
+        self.shared.lock().requests.clone()
     }
 
     /// Replaces the faults; [`FaultPlan::default`] heals all.
     pub fn set_faults(&self, faults: FaultPlan) {
-        self.shared.lock().set_faults(faults);
+        self.shared.lock().faults = faults;
     }
 
-    /// Lets queues' counts be so old at most, the same old ones for all who ask. SQS's become right "at least 1 minute after the
-    /// producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference). At first they are exact.
+    /// Lets queues' counts be so old at most, the same old ones for all who ask. SQS's become right "at least 1 minute
+    /// after the producers stop sending messages" ("GetQueueAttributes", Amazon SQS API Reference). At first they are
+    /// exact.
     pub fn set_counts_lag(&self, lag: Duration) {
-        self.shared.lock().set_counts_lag(lag);
+        self.shared.lock().counts_lag = lag;
     }
 
-    /// Messages of a queue that can be received now, exactly; 0 where there is no such queue. Not a request.
+    /// Messages of a queue that can be received now, exactly; 0 if there is no such queue. Not a request.
     #[must_use]
     pub fn visible(&self, arn: &str) -> u64 {
         let now = self.shared.clock.now();
         self.shared.lock().queue(arn).map_or(0, |queue| queue.depth(now).visible)
     }
 
-    /// What happened to messages since the last call, in order. The first call begins the log: nothing before it is told.
+    /// What happened to messages since the last call, in order. The first call begins the log: it has nothing from
+    /// before.
     #[must_use]
     pub fn take_changes(&self) -> Vec<Change> {
-        self.shared.lock().log().take()
+        self.shared.lock().log.take()
     }
 
     /// The moment at which the next message of any queue is or will be visible; `None` when all queues are empty.
     ///
-    /// Not later than now where one is visible already. It may be too early: the message may expire before.
+    /// Not later than now if one is visible already. It may be too early: the message may expire before.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.shared.lock().next_visible()

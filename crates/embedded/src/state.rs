@@ -22,11 +22,11 @@ pub(crate) struct State {
     queues_created: u32,
     messages_sent: Key,
     rng: StdRng,
-    requests: BTreeMap<&'static str, u64>,
-    faults: FaultPlan,
+    pub(crate) requests: BTreeMap<&'static str, u64>,
+    pub(crate) faults: FaultPlan,
     /// How old a queue's counts may be.
-    counts_lag: Duration,
-    log: ChangeLog,
+    pub(crate) counts_lag: Duration,
+    pub(crate) log: ChangeLog,
     /// Long polls to be woken once the lock is free.
     woken: Vec<Waker>,
 }
@@ -57,22 +57,6 @@ impl State {
 
     pub(crate) fn exists(&self, arn: &str) -> bool {
         self.queues.contains_key(arn)
-    }
-
-    pub(crate) fn requests(&self) -> &BTreeMap<&'static str, u64> {
-        &self.requests
-    }
-
-    pub(crate) fn log(&self) -> &ChangeLog {
-        &self.log
-    }
-
-    pub(crate) fn set_faults(&mut self, faults: FaultPlan) {
-        self.faults = faults;
-    }
-
-    pub(crate) fn set_counts_lag(&mut self, lag: Duration) {
-        self.counts_lag = lag;
     }
 
     pub(crate) fn depth(&mut self, now: Timestamp, arn: &str) -> Result<Depth, EntryError> {

@@ -13,7 +13,7 @@ fn rule(action: Action, scope: Scope, when: When, injection: Injection) -> Fault
 }
 
 fn error(fault: Fault, code: &str) -> EntryError {
-    EntryError { fault, code: code.to_owned() }
+    EntryError::new(fault, code)
 }
 
 #[test]

@@ -15,7 +15,7 @@ use redeliver_embedded::{Totals, What};
 use support::{elapsed, message, receive, seconds, send, service, with_dlq};
 
 fn sender_fault(code: &str) -> EntryError {
-    EntryError { fault: Fault::Sender, code: code.to_owned() }
+    EntryError::new(Fault::Sender, code)
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn in_flight_messages_are_limited_to_120_000() {
             assert_eq!(receive(&queue, 0).await.len(), 10);
         }
         let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
-        let over = EntryError { fault: Fault::Throttled, code: "OverLimit".to_owned() };
+        let over = EntryError::new(Fault::Throttled, "OverLimit");
         assert_eq!(queue.receive(request).await, Err(over));
         clock.sleep(Duration::from_secs(30)).await;
         assert_eq!(receive(&queue, 0).await.len(), 10);

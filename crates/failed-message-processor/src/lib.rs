@@ -10,7 +10,7 @@ use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::{ArrivedByRedrive, Event, Paced, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Hop, Stage};
 use redeliver_core::limits::DelaySeconds;
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
+use redeliver_core::message::{ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
@@ -20,8 +20,10 @@ use redeliver_core::schema::MessageSchema;
 pub use on_aws::{NAME, run};
 pub use pacer::Pacer;
 
-/// A message that failed once or twice here is nobody's concern.
-const RECEIVES_UNTOLD: u32 = 3;
+/// Receives that say nothing yet. A message that SQS moved brings the one of the source queue along (a redrive does not
+/// reset the count), and a throttle or a slow start makes one or two more here; from the fourth on something keeps
+/// failing.
+const RECEIVES_EXPECTED: u32 = 3;
 
 /// The failed-message processor and all that it needs of the world.
 #[derive(Debug)]
@@ -30,7 +32,6 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub source_queue: Q,
     /// Its own queue, where a message with a long delay waits in hops.
     pub intermediate_dlq: Q,
-    /// Where verdicts go.
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
@@ -47,6 +48,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let pace = self.pace().await;
         let window = pace.map(|(window, _)| window);
+        // After the count, which may have taken two seconds: delays are counted from here.
         let now = self.clock.now();
         let mut paced = Vec::new();
         let mut rate_is_held = true;
@@ -72,7 +74,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
         if let Some((_, waiting)) = pace {
-            self.tell_paced(waiting, paced, &resends, rate_is_held);
+            self.report_paced(waiting, paced, &resends, rate_is_held);
         }
         BatchResponse { failed: [resends, hops, verdicts].concat() }
     }
@@ -93,7 +95,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
     }
 
     /// Only what is confirmed has been paced.
-    fn tell_paced(&self, waiting: u64, mut paced: Vec<String>, not_sent: &[String], rate_is_held: bool) {
+    fn report_paced(&self, waiting: u64, mut paced: Vec<String>, not_sent: &[String], rate_is_held: bool) {
         paced.retain(|record| !not_sent.contains(record));
         if !paced.is_empty() {
             let paced = u32::try_from(paced.len()).unwrap_or(u32::MAX);
@@ -101,15 +103,15 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
         }
     }
 
-    fn tell_arrival(&self, receipt: &Receipt, now: Timestamp) {
-        let sqs_message_id = receipt.sqs_message_id.clone();
-        let receive_count = receipt.receive_count;
-        if receive_count > RECEIVES_UNTOLD {
-            let age_seconds = until(receipt.sent_at, now).as_secs_f64();
+    fn report_arrival(&self, record: &ReceivedMessage, now: Timestamp) {
+        let sqs_message_id = record.sqs_message_id.clone();
+        let receive_count = record.receive_count;
+        if receive_count > RECEIVES_EXPECTED {
+            let age_seconds = until(record.sent_at, now).as_secs_f64();
             let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
             self.observer.observe(&Event::ReceivedAgain(again));
         }
-        if receipt.redriven_from.is_some() {
+        if record.redriven_from.is_some() {
             let arrived = ArrivedByRedrive { sqs_message_id, receive_count };
             self.observer.observe(&Event::ArrivedByRedrive(arrived));
         }
@@ -117,19 +119,21 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
 
     fn route(&self, record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Route {
         let (arrival, document) = Arrival::open(record, now);
-        self.tell_arrival(&arrival.receipt, now);
+        self.report_arrival(&arrival.record, now);
         let (hand_off, due_at) = arrival.handed_off(document, now);
+        // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
         if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
             return hop(arrival, None, Hop { hand_off, due_at });
         }
-        let envelope = match self.schema.parse(&arrival.body) {
+        let envelope = match self.schema.parse(&arrival.record.body) {
             Ok(envelope) => envelope,
             Err(invalid) => {
                 let failure = Failure::from(hand_off).found_invalid(invalid.reason(), &invalid);
                 return give_up(arrival, None, failure, invalid.reason().into());
             }
         };
-        let attributes_bytes = attributes_size(&arrival.producer);
+        // Without `Failure`, which a re-send leaves behind.
+        let attributes_bytes = attributes_size(&arrival.record.attributes);
         let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes };
         let decision = decide(&self.policy, failed, window, now);
         let message_id = envelope.metadata.message_id_text;
@@ -150,19 +154,20 @@ fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -
         age_seconds: until(retry.first_sent, now).as_secs_f64(),
         error_type: None,
     });
-    let outgoing = arrival.receipt.pass_on(retry.body, arrival.producer, retry.delay, scheduled);
+    let outgoing = ReceivedMessage { body: retry.body, ..arrival.record }.pass_on(retry.delay, scheduled);
     Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }
 }
 
-/// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: where that
-/// finds no place, it could hop for ever.
+/// The message as it is, on its own queue for as long as `DelaySeconds` can say. Its due time must travel with it: if
+/// that finds no place, it could hop for ever.
 fn hop(arrival: Arrival, message_id: Option<String>, hop: Hop) -> Route {
-    let Some(attributes) = hop.attached_or_folded(&arrival.producer, arrival.body.len()) else {
+    let ReceivedMessage { attributes: producer, body, .. } = &arrival.record;
+    let Some(attributes) = hop.attached_or_folded(producer, body.len()) else {
         let explanation = "It has no room for the due time of a delay above 900 seconds".to_owned();
         let given_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
         return give_up(arrival, message_id, hop.hand_off.into(), given_up);
     };
-    let outgoing = arrival.receipt.pass_on(arrival.body, attributes, DelaySeconds::MAX, None);
+    let outgoing = ReceivedMessage { attributes, ..arrival.record }.pass_on(DelaySeconds::MAX, None);
     Route::Hop(Box::new(outgoing))
 }
 

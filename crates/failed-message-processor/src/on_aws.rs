@@ -1,4 +1,4 @@
-//! The failed-message processor as it runs: on SQS, in real time, its events where they are wanted.
+//! The failed-message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
 
 use std::process::ExitCode;
 
@@ -11,11 +11,11 @@ use redeliver_core::ports::Observer;
 
 use crate::{FailedMessageProcessor, Pacer};
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
 
-/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so, all in one message, and does
-/// not run.
+/// Runs a failed-message processor in Lambda until the process is stopped. If its settings are not right it says so,
+/// all in one message, and does not run.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;

@@ -13,7 +13,7 @@ use redeliver_core::policy::RedeliveryRate;
 use redeliver_core::ports::{Clock, Observer, QueueDepth};
 
 /// A count is asked for anew when it is older. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
-/// Reference), so asking more often would tell little.
+/// Reference), so asking more often would say little new.
 const FRESH: Duration = Duration::from_secs(5);
 /// A count older than this says nothing: all that waited then has come back (900 s at most).
 const STALE: Duration = Duration::from_secs(900);
@@ -27,13 +27,13 @@ pub struct Pacer(Mutex<Option<Counted>>);
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     asked_at: Timestamp,
-    /// The last answer, and when it came; `None` where SQS has never told.
+    /// The last answer, and when it came; `None` if SQS has never answered.
     waiting: Option<(Timestamp, u64)>,
 }
 
 impl Pacer {
-    /// The window in which so many messages come back at about this rate, and how many wait. At most one request; where SQS does
-    /// not answer, the last count stands for a quarter of an hour, since an old one paces better than none.
+    /// The window in which so many messages come back at about this rate, and how many wait. At most one request; if
+    /// SQS does not answer, the last count stands for a quarter of an hour, since an old one paces better than none.
     pub(crate) async fn window(
         &self,
         rate: RedeliveryRate,
@@ -42,6 +42,8 @@ impl Pacer {
         observer: &impl Observer,
     ) -> Option<(Window, u64)> {
         let now = clock.now();
+        // Copied, since no lock may be held while SQS answers. Two batches at once may both ask: that costs a request,
+        // and no harm.
         let last = *self.last();
         let counted = match last {
             Some(counted) if until(counted.asked_at, now) < FRESH => counted,
@@ -50,6 +52,7 @@ impl Pacer {
                     Ok(waiting) => Some((now, waiting)),
                     Err(code) => {
                         observer.observe(&Event::NotCounted(NotCounted { code }));
+                        // The old count stays with the moment of its own answer, so that it grows old all the same.
                         let known = last.and_then(|counted| counted.waiting);
                         known.filter(|(at, _)| until(*at, now) < STALE)
                     }

@@ -8,7 +8,7 @@ use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::failure::{Case, Document, LastError, Stage, Verdict, in_its_generation};
 use redeliver_core::limits::DelaySeconds;
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{Metadata, rfc3339};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
 use redeliver_core::reason::{Code, DeadLetterReason};
@@ -16,7 +16,7 @@ use redeliver_core::schema::MessageSchema;
 
 pub use on_aws::{NAME, run};
 
-/// `ErrorDetails` where nobody said why.
+/// `ErrorDetails` if nobody said why.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
@@ -43,14 +43,16 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
 
 impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> Outgoing {
-        let (arrival, document) = Arrival::open(record, now);
-        let Arrival { body, producer, came_back, receipt } = arrival;
+        let (Arrival { record, came_back }, document) = Arrival::open(record, now);
         // What SQS moved here says itself whether it came back; what was given up, its `Failure` too.
-        let document_believed = document.as_ref().filter(|_| receipt.redriven_from.is_none());
-        let told = document_believed.and_then(Document::delivery).and_then(|delivery| delivery.came_back);
-        let envelope = self.schema.parse(&body).ok();
-        let metadata = envelope.map(|envelope| in_its_generation(envelope.metadata, came_back.max(told)));
-        let (annotation, first_sent) = explain(&receipt, document, metadata.as_ref(), now);
+        let document_believed = document.as_ref().filter(|_| record.redriven_from.is_none());
+        let by_failure =
+            document_believed.and_then(Document::delivery).and_then(|delivery| delivery.came_back);
+        // Also an invalid body gets its record: what cannot be read of it is left out.
+        let envelope = self.schema.parse(&record.body).ok();
+        let metadata =
+            envelope.map(|envelope| in_its_generation(envelope.metadata, came_back.max(by_failure)));
+        let (annotation, first_sent) = explain(&record, document, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered(DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
             sqs_message_id: annotation.record.sqs_message_id.clone(),
@@ -58,21 +60,22 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
             retry_attempt: annotation.record.attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         });
-        let attributes = annotate(&producer, body.len(), &annotation);
-        receipt.pass_on(body, attributes, DelaySeconds::ZERO, dead_lettered)
+        let attributes = annotate(&record.attributes, record.body.len(), &annotation);
+        ReceivedMessage { attributes, ..record }.pass_on(DelaySeconds::ZERO, dead_lettered)
     }
 }
 
 /// What is known of a message that is given up, and when it was first sent.
 ///
-/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be anybody's.
+/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be
+/// anybody's.
 fn explain(
-    receipt: &Receipt,
+    received: &ReceivedMessage,
     document: Option<Document>,
     metadata: Option<&Metadata>,
     now: Timestamp,
 ) -> (Annotation, Timestamp) {
-    let is_redriven = receipt.redriven_from.is_some();
+    let is_redriven = received.redriven_from.is_some();
     let (code, case, error, details) = match document {
         Some(Document::Verdict(Verdict { code, case })) if !is_redriven => {
             let error = case.as_ref().map(|case| case.failure.error.clone()).unwrap_or_default();
@@ -86,26 +89,29 @@ fn explain(
             (DeadLetterReason::OrchestrationFailed.into(), None, error, details.to_owned())
         }
     };
+    // The error of a document that is not believed is shown all the same, with that mark: it may be right, and a person
+    // judges.
     let unverified = case.is_none();
     let (stage, failure) = case.flatten().map(|Case { stage, failure, .. }| (stage, failure)).unzip();
     let (delivery, attempts) = failure.map(|failure| (failure.delivery, failure.attempts)).unzip();
-    let sent_at = delivery.as_ref().map_or(receipt.sent_at, |delivery| delivery.sent_at);
+    let sent_at = delivery.as_ref().map_or(received.sent_at, |delivery| delivery.sent_at);
     let first_sent = metadata.map_or(sent_at, |metadata| metadata.first_sent(sent_at));
     let (source_message_id, source_queue_arn) =
         delivery.map(|delivery| (delivery.source_message_id, delivery.source_queue_arn)).unzip();
     let LastError { error_type, details: message } = error;
     let record = DeadLetter {
-        stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
+        stage: stage.flatten().unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.flatten().or_else(|| {
-            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who knows where.
-            let told = metadata.map(|metadata| metadata.retry_attempt);
-            told.filter(|attempts| !is_redriven || *attempts > 0)
+            // Where a message stays on its queue, its body says nothing of retries; and SQS moved this one from who
+            // knows where.
+            let made = metadata.map(|metadata| metadata.retry_attempt);
+            made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),
-        source_queue_arn: source_queue_arn.or_else(|| receipt.redriven_from.clone()),
-        sqs_message_id: source_message_id.unwrap_or_else(|| receipt.sqs_message_id.clone()),
+        source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),
+        sqs_message_id: source_message_id.unwrap_or_else(|| received.sqs_message_id.clone()),
         fingerprint: fingerprint(code.as_str(), &error_type, &message),
         folded_attributes: Default::default(),
         cause: Cause { error_type, message, unverified },

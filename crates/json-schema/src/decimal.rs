@@ -1,4 +1,5 @@
-//! Numbers as JSON writes them: exact, and in time linear in their text, however many digits and however large an exponent.
+//! Numbers as JSON writes them: exact, and in time linear in their text, however many digits and however large an
+//! exponent.
 
 use std::cmp::Ordering;
 
@@ -69,8 +70,8 @@ impl<'a> Decimal<'a> {
         }
     }
 
-    /// The zeros that bring this to the divisor's exponent; `None` where its own is smaller: what does not end in a zero is no
-    /// multiple of ten. More than 124 do not help, since a number below 2^124 has no more factors 2 or 5.
+    /// The zeros that bring this to the divisor's exponent; `None` if its own is smaller: what does not end in a zero
+    /// is no multiple of ten. More than 124 do not help, since a number below 2^124 has no more factors 2 or 5.
     fn zeros_for(&self, divisor: &Divisor) -> Option<usize> {
         usize::try_from(self.exponent - divisor.exponent).ok().map(|zeros| zeros.min(124))
     }

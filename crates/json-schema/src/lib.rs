@@ -1,7 +1,7 @@
 //! JSON Schema: what a document breaks of a schema, with JSON Pointers and without values.
 //!
-//! A crate of its own, since the validator's code is generic and compiled with its user: here it is built to be small, while
-//! the core, which looks at every message, is built to be fast.
+//! A crate of its own, since the validator's code is generic and compiled with its user: here it is built to be small,
+//! while the core, which looks at every message, is built to be fast.
 
 mod decimal;
 mod meter;
@@ -65,6 +65,7 @@ impl Schema {
             serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
         let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
         let of_byte = of_names(&schema);
+        // First by an engine that never steps back, whose cost is known from a text's length.
         let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
         if let Ok(validator) = linear.build(&schema) {
             return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
@@ -77,7 +78,8 @@ impl Schema {
         Ok(Self { validator, names: Names { of_name, of_byte: of_byte + of_step, step_back: true } })
     }
 
-    /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long is one.
+    /// What `instance` breaks, the first hundred rules; `at` is the instance's own pointer. A check that takes too long
+    /// is one.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
         violation::violations(&self.validator, instance, &Meter::new(self.names), at)

@@ -7,9 +7,9 @@ const BUDGET: u64 = 400_000_000;
 
 /// One look at a value.
 pub(crate) const LOOK: u64 = 30;
-/// A number that is read to be compared, beside its digits.
+/// A number that is read to be compared, without its digits.
 pub(crate) const NUMBER: u64 = 200;
-/// One violation, beside its place: it takes half a kilobyte.
+/// One violation, without its place: it takes half a kilobyte.
 pub(crate) const VIOLATION: u64 = 30_000;
 
 /// What matching a member's name with the patterns of `patternProperties` takes.
@@ -56,7 +56,7 @@ impl Meter {
         of_bytes(name.len()) + self.names.of_name + self.names.of_byte * name.len() as u64
     }
 
-    /// Whether what is found once it is exhausted can be told from the rest.
+    /// Whether what is found once it is exhausted can be known from the rest.
     pub(crate) fn marks_what_is_not_read(&self) -> bool {
         !self.names.step_back
     }

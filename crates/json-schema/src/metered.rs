@@ -1,7 +1,7 @@
 //! A document as the validator reads it: by the meter.
 //!
-//! Once that is exhausted there are no more items, members or characters, so whatever the schema asks, the check ends soon. What
-//! it finds after that is told from what it found before by [`NOT_READ`].
+//! Once that is exhausted there are no more items, members or characters, so whatever the schema asks, the check ends
+//! soon. What it finds after that differs from what it found before by [`NOT_READ`].
 
 mod containers;
 

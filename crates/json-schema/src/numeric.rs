@@ -1,5 +1,5 @@
-//! The keywords of numbers, in time linear in their digits. The validator's own take the square of them, and of what an exponent
-//! writes in short.
+//! The keywords of numbers, in time linear in their digits. The validator's own take the square of them, and of what an
+//! exponent writes in short.
 
 use std::cmp::Ordering;
 
@@ -30,9 +30,9 @@ type AnyKeyword = Box<dyn for<'i> Keyword<'i, Metered>>;
 struct End {
     /// What a number beyond it is.
     beyond: Ordering,
-    /// The older drafts' member beside it, which is `true` where the limit itself does not belong to the range.
+    /// The older drafts' further member, which is `true` if the limit itself does not belong to the range.
     exclusive: &'static str,
-    /// What a number beyond it is told, without and with the limit itself.
+    /// What is said of a number beyond it, without and with the limit itself.
     words: [&'static str; 2],
 }
 
@@ -71,7 +71,8 @@ fn multiple_of<'a>(
     };
     match Divisor::of(number) {
         Some(divisor) => Ok(Box::new(Numeric { rule: Rule::MultipleOf(divisor), operand: number.clone() })),
-        // Zero, too: the meta-schema refuses it, but does not look at what a reference leads to under a name that is no keyword.
+        // Zero, too: the meta-schema refuses it, but does not look at what a reference leads to under a name that is no
+        // keyword.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }

@@ -1,6 +1,6 @@
-//! `pattern`, by what its matching takes. Most patterns look at each character once. Some look at it with each of their states; and
-//! those with look-around or back-references may step back any number of times: such a text is matched with few steps back first,
-//! and with more as long as the meter has them.
+//! `pattern`, by what its matching takes. Most patterns look at each character once. Some look at it with each of their
+//! states; and those with look-around or back-references may step back any number of times: such a text is matched with
+//! few steps back first, and with more as long as the meter has them.
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::Location;
@@ -17,7 +17,7 @@ const STEPS_BACK: [usize; 7] = [4, 16, 128, 1024, 8192, 65_536, 1_000_000];
 pub(crate) const STEPS_BACK_OF_NAME: usize = 128;
 /// States of which an automaton can know all combinations.
 const STATES_FREE: u64 = 8;
-/// What a byte takes where it does not, and a look at a state.
+/// What a byte takes if it does not, and a look at a state.
 const OF_BYTE: u64 = 200;
 const OF_STATE: u64 = 40;
 
@@ -73,6 +73,7 @@ impl<'i> Keyword<'i, Metered> for Pattern {
                 known => return known,
             }
         }
+        // Not even the last attempt was enough: the check ends here as one that took too long.
         node.spend(u64::MAX);
         Ok(())
     }
@@ -86,20 +87,23 @@ fn is_unfinished(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), ValidationErrorKind::BacktrackLimitExceeded { .. })
 }
 
-/// What so many steps back take of a text and of each of its bytes: after a step all of the text may be looked at again.
+/// What so many steps back take of a text and of each of its bytes: after a step all of the text may be looked at
+/// again.
 pub(crate) fn of_steps_back(steps: usize) -> (u64, u64) {
     (200 * steps as u64, 16 * steps as u64)
 }
 
-/// The engine for a pattern whose bytes take so much. To learn the combinations of many states would take more than to look at each.
+/// The engine for a pattern whose bytes take so much. To learn the combinations of many states would take more than to
+/// look at each.
 pub(crate) fn linear(of_byte: u64) -> PatternOptions<Regex> {
     let engine = PatternOptions::regex();
     if of_byte > 0 { engine.dfa_size_limit(1) } else { engine }
 }
 
-/// What a byte takes beside reading it, where no engine has to step back: a look at each state that an attempt may be in, where one
-/// may begin at each character. Counted repetitions have most of them, such as the `{64}` of `[0-9a-f]{64}`. After `^` there is one
-/// attempt, unless the pattern has endless repetitions or alternatives. Where a word ends in Unicode an automaton cannot know.
+/// What a byte takes in addition to being read, where no engine has to step back: a look at each state that an attempt
+/// may be in, and one may begin at each character. Counted repetitions have most of them, such as the `{64}` of
+/// `[0-9a-f]{64}`. After `^` there is one attempt, unless the pattern has endless repetitions or alternatives. If a
+/// word ends in Unicode an automaton cannot know.
 pub(crate) fn of_byte(pattern: &str) -> u64 {
     let begins_once =
         pattern.starts_with('^') && !pattern.contains(['|', '*', '+']) && !pattern.contains(",}");

@@ -1,5 +1,5 @@
-//! `uniqueItems` in time linear in the items' text. The validator's own compares all those with each other whose hashes are the
-//! same, and a sender can make them so.
+//! `uniqueItems` in time linear in the items' text. The validator's own compares all those with each other whose hashes
+//! are the same, and a sender can make them so.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::decimal::Decimal;
 
-/// Whether no two are equal as JSON Schema has it. `may_go_on` is asked after each item with the size of its key; once it says
-/// no, they are taken for unique.
+/// Whether no two are equal as JSON Schema has it. `may_go_on` is asked after each item with the size of its key; once
+/// it says no, they are taken for unique.
 pub(crate) fn are_unique(items: &[Value], may_go_on: impl Fn(usize) -> bool) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
     for item in items {
@@ -24,7 +24,7 @@ pub(crate) fn are_unique(items: &[Value], may_go_on: impl Fn(usize) -> bool) -> 
     true
 }
 
-/// Two values have the same key where they are equal, and only there: each part says its kind and where it ends.
+/// Two values have the same key if they are equal, and only then: each part says its kind and where it ends.
 fn write_key(value: &Value, key: &mut Vec<u8>) {
     match value {
         Value::Null => key.push(b'n'),

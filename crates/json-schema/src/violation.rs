@@ -91,7 +91,7 @@ impl Found {
                 let name = property.as_str().unwrap_or_default();
                 self.push(pointer_to(&pointer, name), "is missing".to_owned());
             }
-            // All of them, where the words of `jsonschema` would tell two and count the others.
+            // All of them: the words of `jsonschema` would name two and count the others.
             ValidationErrorKind::Enum { options } => self.push(pointer, one_of(options)),
             // Here the value is the name of a member: it has a place in the pointer, as the others' names.
             ValidationErrorKind::PropertyNames { error } => {
@@ -113,7 +113,7 @@ impl Found {
     }
 }
 
-/// More would hide what is wrong beside them.
+/// More would hide what else is wrong.
 const OPTIONS_MAX: usize = 20;
 
 /// The schema's own values, which are no message's.

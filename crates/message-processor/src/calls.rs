@@ -1,4 +1,5 @@
-//! The calls to the target: bounded concurrency, a guard around each, at once again after a blip, and an end before the deadline.
+//! The calls to the target: bounded concurrency, a guard around each, at once again after a blip, and an end before the
+//! deadline.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -34,22 +35,26 @@ pub(super) struct Call {
 }
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Calls the handler for every message, `max_concurrency` at a time. One call's failure, panic or hanging is its own. At `end`
-    /// what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks its thread cannot be cut
-    /// off, but it must not take the time of the hand-offs for another call.
+    /// Calls the handler for every message, `max_concurrency` at a time. One call's failure, panic or hanging is its
+    /// own. At `end` what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks
+    /// its thread cannot be cut off, but it must not take the time of the hand-offs for another call.
     pub(super) async fn call_all(&self, end: Timestamp, accepted: &[Accepted]) -> Vec<Call> {
+        // A loop of its own, since `buffer_unordered` does not say which calls had begun when the time was up. One that
+        // had is a `Timeout` and spends an attempt; one that had not is handed off as not started, which spends none.
         let clock = &self.clock;
         let mut calls: Vec<Option<Call>> = accepted.iter().map(|_| None).collect();
         let start = |index: usize| {
             let message = &accepted[index].message;
             async move {
                 let started = clock.now();
+                // A call whose turn comes too late would be cut off at once, and spend an attempt for nothing.
                 let outcome = if started < end { self.call(message, end).await } else { Outcome::NotStarted };
                 (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
             }
         };
-        // The first few are called at once, and each that ends makes room for the next. Whose turn has come is below `waiting.start`:
-        // that tells a call that was cut off, which may have had its effect, from one that never began.
+        // The first few are called at once, and each that ends makes room for the next. Whose turn has come is below
+        // `waiting.start`: so a call that was cut off, which may have had its effect, is known from one that never
+        // began.
         let mut waiting = 0..accepted.len();
         let mut running: FuturesUnordered<_> =
             waiting.by_ref().take(self.max_concurrency.get()).map(&start).collect();
@@ -83,16 +88,19 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
     }
 
-    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call that the
-    /// end cuts off does not count: it would leave a `Timeout`, and the error that is known would be forgotten.
+    /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call
+    /// that the end cuts off does not count: it would leave a `Timeout`, and the error that is known would be
+    /// forgotten.
     async fn call(&self, message: &Message, end: Timestamp) -> Outcome {
         let end = end - CUT_OFF;
         let mut error = match guarded(&self.handler, message, end).await {
             Outcome::Failure(error) => error,
             other => return other,
         };
+        // Of this delivery: an immediate retry is not written into the message, and spends nothing.
         let mut made = 0;
         loop {
+            // Judged anew each time: the last call may have met another error, one that is no blip.
             let again = retries_at_once(&self.policy, &error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return Outcome::Failure(error);

@@ -22,9 +22,10 @@
 #![warn(missing_docs)] // a library for those who write a handler
 
 mod calls;
+mod next_step;
 mod on_aws;
-mod settle;
 
+use std::mem;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -33,14 +34,14 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{GiveUp, QueueTimes, may_be_called};
 use redeliver_core::delivery::{Outbox, Outgoing, keep_free};
 use redeliver_core::failure::{CameBack, Delivery, Failure, HandOff, Stage, in_its_generation};
-use redeliver_core::message::{Receipt, ReceivedMessage, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender, VisibilityControl};
 use redeliver_core::schema::MessageSchema;
 
 use calls::Call;
-use settle::Settled;
+use next_step::NextStep;
 
 pub use on_aws::{NAME, run, run_with_target};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
@@ -48,11 +49,11 @@ pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError,
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 
-/// With [`Strategy::Visibility`]: what is known where the receive before this one was not answered for.
+/// With [`Strategy::Visibility`]: what is known if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
-/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it on its
-/// queue → report.
+/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it
+/// on its queue → report.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
@@ -103,6 +104,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(verdict) => verdicts.push(*verdict),
             }
         }
+        // Fixed before the calls begin: a target that hangs must leave the time in which its messages are handed off.
         let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
         let calls = self.call_all(calls_end, &accepted).await;
 
@@ -111,14 +113,15 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let mut hand_offs = Vec::new();
         let mut hidings = Vec::new();
         for (message, Call { outcome, seconds }) in accepted.into_iter().zip(calls) {
-            match self.settle(message, &outcome, seconds) {
-                Settled::Done(processed) => done.push(processed),
-                Settled::HandOff(outgoing) => hand_offs.push(*outgoing),
-                Settled::Verdict(outgoing) => verdicts.push(*outgoing),
-                Settled::Hide(hiding) => hidings.push(*hiding),
-                Settled::NoPlaceForFailure { record } => failed.push(record),
+            match self.next_step(message, &outcome, seconds) {
+                NextStep::Done(processed) => done.push(processed),
+                NextStep::HandOff(outgoing) => hand_offs.push(*outgoing),
+                NextStep::Verdict(outgoing) => verdicts.push(*outgoing),
+                NextStep::Hide(hiding) => hidings.push(*hiding),
+                NextStep::NoPlaceForFailure { record } => failed.push(record),
             }
         }
+        // Before the sends: these are done whatever becomes of the others.
         self.observer.observe_all(&done);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let kept = async {
@@ -140,13 +143,13 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's: nobody believes it.
         let (arrival, _) = Arrival::open(record, now);
-        match self.schema.parse(&arrival.body) {
+        match self.schema.parse(&arrival.record.body) {
             Ok(envelope) => {
                 let metadata = in_its_generation(envelope.metadata, arrival.came_back);
                 self.check_receives(self.accepted(arrival, metadata), now)
             }
             Err(invalid) => {
-                let delivery = Delivery::of(&arrival.receipt, arrival.came_back, now);
+                let delivery = Delivery::of(&arrival.record, arrival.came_back, now);
                 let failure = Failure::invalid(invalid.reason(), &invalid, delivery);
                 let verdict =
                     arrival.give_up(None, Stage::MessageProcessor, failure, invalid.reason().into());
@@ -156,15 +159,16 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     }
 
     fn accepted(&self, arrival: Arrival, metadata: Metadata) -> Accepted {
-        let Arrival { body, producer, came_back, receipt } = arrival;
+        let Arrival { mut record, came_back } = arrival;
         let message = Message {
-            retry_attempt: self.retries_made(&metadata, receipt.receive_count),
+            retry_attempt: self.retries_made(&metadata, record.receive_count),
             redrive_generation: metadata.generation(),
             message_id: metadata.message_id_text.clone(),
-            attributes: producer,
-            body,
+            // Not a copy, which may be of a mebibyte: `into_arrival` puts both back.
+            attributes: mem::take(&mut record.attributes),
+            body: mem::take(&mut record.body),
         };
-        Accepted { message, metadata, came_back, receipt }
+        Accepted { message, metadata, came_back, rest: record }
     }
 
     /// The body says how many, or the queue does.
@@ -175,12 +179,12 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Where the queue counts the attempts, it also counts those for which nobody answered.
+    /// If the queue counts the attempts, it also counts those for which nobody answered.
     fn check_receives(&self, accepted: Accepted, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         if matches!(self.strategy, Strategy::DelayedResend { .. }) {
             return Ok(accepted);
         }
-        match may_be_called(&self.policy, &accepted.metadata, accepted.receipt.receive_count) {
+        match may_be_called(&self.policy, &accepted.metadata, accepted.rest.receive_count) {
             Ok(()) => Ok(accepted),
             Err(give_up) => {
                 let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
@@ -196,23 +200,30 @@ struct Accepted {
     message: Message,
     metadata: Metadata,
     came_back: Option<CameBack>,
-    receipt: Receipt,
+    /// Without body and attributes, which the message has.
+    rest: ReceivedMessage,
 }
 
 impl Accepted {
     fn first_sent(&self) -> Timestamp {
-        self.metadata.first_sent(self.receipt.sent_at)
+        self.metadata.first_sent(self.rest.sent_at)
     }
 
     fn delivery(&self, failed_at: Timestamp) -> Delivery {
-        Delivery::of(&self.receipt, self.came_back, failed_at)
+        Delivery::of(&self.rest, self.came_back, failed_at)
     }
 
     fn give_up(self, hand_off: HandOff, give_up: GiveUp) -> Box<Outgoing> {
-        let Self { message, came_back, receipt, .. } = self;
-        let failure = Failure { attempts: Some(message.retry_attempt), ..hand_off.into() };
-        let arrival = Arrival { body: message.body, producer: message.attributes, came_back, receipt };
-        Box::new(arrival.give_up(Some(message.message_id), Stage::MessageProcessor, failure, give_up))
+        let failure = Failure { attempts: Some(self.message.retry_attempt), ..hand_off.into() };
+        let (message_id, arrival) = self.into_arrival();
+        Box::new(arrival.give_up(Some(message_id), Stage::MessageProcessor, failure, give_up))
+    }
+
+    /// With the message's id, which only its body says.
+    fn into_arrival(self) -> (String, Arrival) {
+        let Message { message_id, body, attributes, .. } = self.message;
+        let record = ReceivedMessage { body, attributes, ..self.rest };
+        (message_id, Arrival { record, came_back: self.came_back })
     }
 }
 

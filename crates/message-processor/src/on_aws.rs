@@ -1,4 +1,4 @@
-//! The message processor as it runs: on SQS, in real time, its events where they are wanted.
+//! The message processor as it runs: on SQS, in real time, with an observer of the caller's choice.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use redeliver_core::ports::Observer;
 
 use crate::{MessageProcessor, Strategy};
 
-/// Its name in logs and metrics, where neither Lambda nor anybody else has given it another.
+/// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "message-processor";
 
 /// Runs a message processor with this handler, in Lambda, until the process is stopped.

@@ -17,7 +17,6 @@ use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 pub trait Alteration: Send + Sync {
     fn queue(&self) -> &EmbeddedQueue;
 
-    /// Makes any request.
     fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
         request
     }
@@ -116,7 +115,7 @@ impl Alteration for Full<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.receives.fetch_add(1, Ordering::Relaxed);
         if self.queue.depth().await?.in_flight >= self.in_flight_max {
-            return Err(EntryError { fault: Fault::Throttled, code: self.code.to_owned() });
+            return Err(EntryError::new(Fault::Throttled, self.code));
         }
         self.queue.receive(request).await
     }

@@ -5,6 +5,8 @@ use redeliver_core::failure::Stage;
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::reason::DeadLetterReason;
 
+use crate::functions;
+
 /// So many seconds after 1970 began.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
@@ -18,17 +20,11 @@ pub fn id(number: u32) -> String {
 /// A message with this body and these attributes.
 pub fn received(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
     ReceivedMessage {
-        sqs_message_id: format!("sqs-{number}"),
-        receipt_handle: format!("handle-{number}"),
-        body: body.to_owned(),
         attributes,
         sent_at: Timestamp::UNIX_EPOCH,
         first_received_at: None,
-        receive_count: 1,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: None,
         queue_arn: "arn:aws:sqs:us-east-1:000000000000:final-dlq".to_owned(),
+        ..functions::record(number as usize, body)
     }
 }
 

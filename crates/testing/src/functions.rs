@@ -1,5 +1,5 @@
-//! The functions in virtual time: queues that remember what they were sent, records built by hand, an observer that keeps what
-//! it sees.
+//! The functions in virtual time: queues that remember what they were sent, records built by hand, an observer that
+//! keeps what it sees.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -60,7 +60,6 @@ pub fn record(n: usize, body: impl Into<String>) -> ReceivedMessage {
     }
 }
 
-/// Ten valid records.
 pub fn ten() -> Vec<ReceivedMessage> {
     (0..10).map(|n| record(n, body(n))).collect()
 }

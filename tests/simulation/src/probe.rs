@@ -32,9 +32,7 @@ impl QueueSender for Probe<'_> {
             return answer;
         }
         match self.world.silence().await {
-            Some(fault) => {
-                answer.iter().map(|_| Err(EntryError { fault, code: "Silence".to_owned() })).collect()
-            }
+            Some(fault) => answer.iter().map(|_| Err(EntryError::new(fault, "Silence"))).collect(),
             None => answer,
         }
     }

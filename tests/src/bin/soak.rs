@@ -1,4 +1,4 @@
-//! Thousands of messages through the three real programs, under faults and kills, and a ledger that must balance.
+//! Thousands of messages through the three real functions, under faults and kills, and a ledger that must balance.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap::Parser;
 use redeliver_tests::settings::epoch_millis;
 use redeliver_tests::soak::run::Soak;
 
-/// Send messages through the three real programs while requests fail, answers get lost and processes are killed, and check that nothing is lost.
+/// Send messages through the three real functions while requests fail, answers get lost and processes are killed, and check that nothing is lost.
 ///
 /// Messages, faults, kills and the target's answers come from the seed. Time and the order of things are real, so the same seed gives a
 /// similar run, not the same one.

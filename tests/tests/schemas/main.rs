@@ -23,6 +23,7 @@ use redeliver_core::metadata::parse_rfc3339;
 use redeliver_core::policy::{POLICY_SCHEMA, Policy};
 use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::{MESSAGE_SCHEMA, MessageSchema};
+use redeliver_testing::functions;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -40,19 +41,7 @@ fn json(text: &str) -> Value {
 /// What is read of these attributes.
 fn opened(attributes: Attributes) -> Option<Document> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    let record = ReceivedMessage {
-        sqs_message_id: "m".to_owned(),
-        receipt_handle: "r".to_owned(),
-        body: "{}".to_owned(),
-        attributes,
-        sent_at: moment,
-        first_received_at: None,
-        receive_count: 1,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: None,
-        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
-    };
+    let record = ReceivedMessage { attributes, ..functions::record(1, "{}") };
     Arrival::open(record, moment).1
 }
 
@@ -232,7 +221,7 @@ fn every_failure_that_the_code_writes_is_valid() {
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
             for reason in DeadLetterReason::ALL {
                 let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
-                let case = Case { stage: stage.into(), explanation: texts()[3].clone(), failure };
+                let case = Case { stage: Some(stage.into()), explanation: texts()[3].clone(), failure };
                 let verdict = Verdict { code: reason.into(), case: Some(case) };
                 let given_up = verdict.attached_at_any_price(&ten_attributes(), 100);
                 assert_valid("failure", given_up["Failure"].text().unwrap());

@@ -57,7 +57,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
 
 fn verdict(reason: DeadLetterReason, stage: Stage, failure: Failure) -> Verdict {
     let explanation = "why this one is given up".to_owned();
-    Verdict { code: reason.into(), case: Some(Case { stage: stage.into(), explanation, failure }) }
+    Verdict { code: reason.into(), case: Some(Case { stage: Some(stage.into()), explanation, failure }) }
 }
 
 fn verdicts() -> Vec<(String, Verdict)> {

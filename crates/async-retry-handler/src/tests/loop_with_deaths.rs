@@ -1,4 +1,5 @@
-//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies or fails, no event is lost.
+//! The whole loop in virtual time: functions that fail, the handler, the annotator. Whatever dies or fails, no event is
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;

@@ -93,8 +93,8 @@ impl<'a> Reader<'a> {
     }
 
     /// The settings, if nothing is wrong with any of them.
-    pub(super) fn finish<T>(self, settings: Option<T>) -> Result<T, SettingsError> {
-        match settings {
+    pub(super) fn read<T>(mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Result<T, SettingsError> {
+        match read(&mut self) {
             Some(settings) if self.wrong.is_empty() => Ok(settings),
             _ => Err(SettingsError(self.wrong)),
         }

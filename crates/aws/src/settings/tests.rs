@@ -18,11 +18,11 @@ fn queue(name: &str) -> String {
 
 #[test]
 fn all_that_is_missing_is_named_in_one_message() {
-    let error = MessageProcessorSettings::with_target(reader(&[])).unwrap_err().to_string();
+    let error = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for name in ["INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
-    let error = FailedMessageProcessorSettings::read(reader(&[])).unwrap_err().to_string();
+    let error = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
@@ -40,7 +40,7 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
         ("TARGET_ALLOW_HTTP", "yes"),
         ("DATA_SCHEMA_PATH", "no-such-schema.json"),
     ];
-    let error = MessageProcessorSettings::with_target(reader(&variables)).unwrap_err().to_string();
+    let error = reader(&variables).read(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for line in [
         "- INTERMEDIATE_DLQ_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL: FIFO queues cannot delay single messages",
@@ -57,8 +57,8 @@ fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
 
 #[test]
 fn what_is_wrong_with_several_functions_is_one_message_with_each_line_once() {
-    let retrier = FailedMessageProcessorSettings::read(reader(&[])).unwrap_err();
-    let processor = MessageProcessorSettings::with_target(reader(&[])).unwrap_err();
+    let retrier = reader(&[]).read(FailedMessageProcessorSettings::read).unwrap_err();
+    let processor = reader(&[]).read(MessageProcessorSettings::with_target).unwrap_err();
     let error = retrier.and(processor).to_string();
     let lines: Vec<_> = error.lines().skip(1).map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!(
@@ -77,7 +77,7 @@ fn a_policy_is_refused_with_its_pointer() {
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("RETRY_POLICY", r#"{"max_retries":3}"#),
     ];
-    let error = FailedMessageProcessorSettings::read(reader(&variables)).unwrap_err().to_string();
+    let error = reader(&variables).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
     assert!(
         error.contains("- RETRY_POLICY the retry policy is refused: /max_retries is not a known member"),
         "{error}"
@@ -95,7 +95,7 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
         ("ANNOTATION_QUEUE_URL", annotation.as_str()),
         ("FUNCTION_ARNS", functions.as_str()),
     ];
-    let settings = AsyncRetryHandlerSettings::read(reader(&variables)).unwrap();
+    let settings = reader(&variables).read(AsyncRetryHandlerSettings::read).unwrap();
     assert_eq!(
         (settings.retry_queue_url, settings.annotation_queue_url),
         (retry.clone(), annotation.clone())
@@ -104,7 +104,7 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
     assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
     assert_eq!(settings.policy, Policy::from_json(DEFAULT_POLICY).unwrap());
 
-    let error = AsyncRetryHandlerSettings::read(reader(&[])).unwrap_err().to_string();
+    let error = reader(&[]).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string();
     for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
     }
@@ -120,7 +120,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
             ("FUNCTION_ARNS", functions.as_str()),
             ("RETRY_POLICY", policy),
         ];
-        AsyncRetryHandlerSettings::read(reader(&variables)).unwrap_err().to_string()
+        reader(&variables).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string()
     };
     let error = wrong(r#"{"max_retries":3}"#);
     for line in [
@@ -143,7 +143,7 @@ fn each_strategy_has_settings_of_its_own() {
     let with = |more: &[(&str, &str)]| {
         let target = [("ANNOTATION_QUEUE_URL", annotation.as_str()), ("TARGET", "https://example.com/")];
         let variables: Vec<_> = target.iter().chain(more).copied().collect();
-        MessageProcessorSettings::with_target(reader(&variables)).map(|(settings, _)| settings)
+        reader(&variables).read(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
     };
     let resend = with(&[("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
     assert_eq!(
@@ -197,7 +197,7 @@ fn headers_are_for_a_url_only() {
             ("TARGET", target),
             ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret"),
         ];
-        MessageProcessorSettings::with_target(reader(&variables)).map(|(_, target)| target)
+        reader(&variables).read(MessageProcessorSettings::with_target).map(|(_, target)| target)
     };
     let with_url = target("https://example.com/orders").unwrap();
     assert_eq!(with_url.headers_secret_arn.as_deref(), Some("arn:of-a-secret"));
@@ -220,7 +220,7 @@ fn what_is_not_set_has_its_default() {
         ("TARGET", "https://example.com/orders"),
         ("TARGET_HEADERS_SECRET_ARN", ""),
     ];
-    let (settings, target) = MessageProcessorSettings::with_target(reader(&variables)).unwrap();
+    let (settings, target) = reader(&variables).read(MessageProcessorSettings::with_target).unwrap();
     assert_eq!(settings.max_concurrency.get(), 10);
     assert_eq!(target.timeout, None);
     assert_eq!(target.headers_secret_arn, None);
@@ -294,7 +294,7 @@ proptest! {
             "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
         ]),
     ) {
-        match MessageProcessorSettings::with_target(read_from(&variables)) {
+        match read_from(&variables).read(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
                 let StrategySettings::DelayedResend { intermediate_dlq_url } = &settings.strategy else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
@@ -328,7 +328,7 @@ proptest! {
     fn the_other_functions_settings_are_in_range_too(
         variables in any_variables(&["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "RETRY_POLICY"]),
     ) {
-        match FailedMessageProcessorSettings::read(read_from(&variables)) {
+        match read_from(&variables).read(FailedMessageProcessorSettings::read) {
             Ok(settings) => {
                 let urls = [settings.source_queue_url, settings.intermediate_dlq_url, settings.annotation_queue_url];
                 prop_assert!(urls.iter().all(|url| is_queue_url(url)));

@@ -46,7 +46,7 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// What is raw of a message where it cannot be [`received`].
+/// What is raw of a message if it cannot be [`received`].
 pub(super) fn unreadable(message: &Message) -> Unreadable {
     Unreadable {
         sqs_message_id: message.message_id.clone().unwrap_or_default(),
@@ -71,5 +71,5 @@ pub(super) fn received(message: Message, queue_arn: &str) -> Result<ReceivedMess
 }
 
 pub(super) fn not_built() -> EntryError {
-    EntryError { fault: Fault::Sender, code: "RequestNotBuilt".to_owned() }
+    EntryError::new(Fault::Sender, "RequestNotBuilt")
 }

@@ -2,10 +2,10 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
-use redeliver_core::ports::{EntryError, QueueService, QueueSettings};
+use redeliver_core::ports::{EntryError, Fault, QueueService, QueueSettings};
 
 use super::SqsQueue;
-use crate::failed_request::{entry_error, no_answer};
+use crate::failed_request::entry_error;
 
 #[derive(Clone, Debug)]
 pub struct SqsService {
@@ -41,7 +41,8 @@ impl QueueService for SqsService {
             request = request.tags(key, value);
         }
         let created = request.send().await.map_err(|error| entry_error(&error))?;
-        let url = created.queue_url.ok_or_else(|| no_answer("UnreadableAnswer"))?;
+        let unreadable = || EntryError::new(Fault::NoAnswer, "UnreadableAnswer");
+        let url = created.queue_url.ok_or_else(unreadable)?;
         let attributes = self
             .client
             .get_queue_attributes()
@@ -51,7 +52,7 @@ impl QueueService for SqsService {
             .await
             .map_err(|error| entry_error(&error))?;
         let arn = attributes.attributes.unwrap_or_default().remove(&QueueAttributeName::QueueArn);
-        Ok(SqsQueue::new(self.client.clone(), url, arn.ok_or_else(|| no_answer("UnreadableAnswer"))?))
+        Ok(SqsQueue::new(self.client.clone(), url, arn.ok_or_else(unreadable)?))
     }
 
     async fn delete_queue(&self, queue: &SqsQueue) -> Result<(), EntryError> {

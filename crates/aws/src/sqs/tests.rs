@@ -10,7 +10,7 @@ use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, Redrive};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::loopback::{Answer, Loopback, refused_url};
+use crate::tests::loopback::{Answer, Loopback, refused_url};
 
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
@@ -38,7 +38,7 @@ fn refusal(status: u16, code: &str) -> Answer {
 }
 
 fn error(fault: Fault, code: &str) -> EntryError {
-    EntryError { fault, code: code.to_owned() }
+    EntryError::new(fault, code)
 }
 
 fn seconds(seconds: u64) -> VisibilitySeconds {
@@ -46,7 +46,7 @@ fn seconds(seconds: u64) -> VisibilitySeconds {
 }
 
 /// The name of the called operation, of requests as AWS JSON 1.0 has them.
-fn operation(request: &crate::loopback::Request) -> String {
+fn operation(request: &crate::tests::loopback::Request) -> String {
     assert_eq!(request.line, "POST / HTTP/1.1");
     assert_eq!(request.header("content-type"), ["application/x-amz-json-1.0"]);
     request.header("x-amz-target").concat()

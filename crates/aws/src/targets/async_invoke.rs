@@ -25,8 +25,8 @@ pub struct LambdaInvoker<C = SystemClock> {
 }
 
 impl LambdaInvoker {
-    /// The SDK does not retry, and waits as long as it is asked to: what has no answer is received again, and an event that was
-    /// queued would be queued twice.
+    /// The SDK does not retry, and waits as long as it is asked to: what has no answer is received again, and an event
+    /// that was queued would be queued twice.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self { client: LambdaClient::new(config, None, SystemClock) }

@@ -1,5 +1,5 @@
-//! The ends of answers, which nobody reads: the head has decided. They are taken beside the calls, so that a connection can
-//! be used again and no outcome waits.
+//! The ends of answers, which nobody reads: the head has decided. They are taken while calls go on, so that a
+//! connection can be used again and no outcome waits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -31,6 +31,7 @@ impl<C: Clock + Clone + 'static> Drains<C> {
 
     /// Takes what `body` reads, in a task of its own: it ends with the body, after [`TIMEOUT`], or with the process.
     pub(super) fn drain(&self, body: impl Future<Output = ()> + Send + 'static) {
+        // With no place left the body is dropped, which closes its connection: an outcome never waits for a drain.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };
         let clock = self.clock.clone();
         tokio::spawn(async move {
@@ -41,8 +42,8 @@ impl<C: Clock + Clone + 'static> Drains<C> {
 }
 
 /// To be awaited before a call. The runtime looks at its sockets meanwhile, and at what is left of the last answers: no
-/// request is written to a connection that was closed while this thread was busy or frozen, and one that is free by now is
-/// used again.
+/// request is written to a connection that was closed while this thread was busy or frozen, and one that is free by now
+/// is used again.
 pub(super) async fn settle_connections() {
     tokio::task::yield_now().await;
 }

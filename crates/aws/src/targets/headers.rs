@@ -33,7 +33,7 @@ pub enum HeadersError {
         "the secret of TARGET_HEADERS_SECRET_ARN gives {0} a value with a line break or another control character"
     )]
     NotAValue(HeaderName),
-    /// HTTP does not tell upper case from lower.
+    /// HTTP takes upper and lower case for the same.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
     Twice(HeaderName),
     /// Ours, or the connection's.

@@ -71,14 +71,15 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .send()
             .await
             .map_err(|error| no_response(&error))?;
+        // The status is the answer. To wait for the body could turn a success into a timeout, and so into a copy.
         let outcome = outcome(&response, self.clock.now());
         self.drains.drain(read_to_end(response));
         outcome
     }
 
-    /// The call again, where the secret has other headers than those that were refused. The target has refused the request
-    /// and not handled it, so this is no copy, and a rotation spends no attempt. What `end` cuts off is not known; the refusal
-    /// is, and stays.
+    /// The call again, if the secret has other headers than those that were refused. The target has refused the request
+    /// and not handled it, so this is no copy, and a rotation spends no attempt. What `end` cuts off is not known; the
+    /// refusal is, and stays.
     async fn call_again(
         &self,
         message: &Message,
@@ -87,6 +88,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         error: &HandlerError,
         end: Timestamp,
     ) -> Option<Result<(), HandlerError>> {
+        // Without this a call that may take its own whole timeout would be begun at the very end.
         let time = until(self.clock.now(), end);
         if time.is_zero() {
             return None;
@@ -121,8 +123,8 @@ fn careful(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
         .user_agent(concat!("redeliver/", env!("CARGO_PKG_VERSION")))
 }
 
-/// `localhost` may be plain HTTP, so it is this machine whatever a name server says (RFC 6761, section 6.3). The port is the
-/// URL's.
+/// `localhost` may be plain HTTP, so it is this machine whatever a name server says (RFC 6761, section 6.3). The port
+/// is the URL's.
 const LOOPBACK: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),

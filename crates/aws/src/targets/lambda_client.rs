@@ -40,12 +40,13 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         Self { clock, client }
     }
 
-    /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for 90 s, by a
-    /// clock that may stand still in a freeze, and a request on one that is dead would spend an attempt.
+    /// The client. After a pause, such as a freeze, it is a new one with new connections: the SDK keeps idle ones for
+    /// 90 s, by a clock that may stand still in a freeze, and a request on one that is dead would spend an attempt.
     pub(super) fn get(&self) -> Client {
         let now = self.clock.now();
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         if (now - client.1).to_std().map_or(true, |idle| idle > IDLE_TIMEOUT) {
+            // A clone would share the old connections; a client that is built anew has none.
             client.0 = Client::from_conf(client.0.config().clone());
         }
         client.1 = now;
@@ -59,8 +60,8 @@ impl<C> fmt::Debug for LambdaClient<C> {
     }
 }
 
-/// Gives the SDK an empty body where the answer's head has said all that is asked: it would wait for the body otherwise, and
-/// an outcome that is known could be lost.
+/// Gives the SDK an empty body if the answer's head has said all that is asked: it would wait for the body otherwise,
+/// and an outcome that is known could be lost.
 #[derive(Debug)]
 struct HeadDecides<C>(Drains<C>);
 
@@ -76,8 +77,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let answer = context.response_mut();
-        // "Invoke", AWS Lambda API Reference: a failed function has `X-Amz-Function-Error`, and its body says why; a request
-        // that Lambda refuses has its code in `x-amzn-ErrorType`, where only the text for people is in the body.
+        // "Invoke", AWS Lambda API Reference: a failed function has `X-Amz-Function-Error`, and its body says why; a
+        // request that Lambda refuses has its code in `x-amzn-ErrorType`, and only the text for people is in its body.
         let has_decided = if answer.status().is_success() {
             answer.headers().get("x-amz-function-error").is_none()
         } else {

@@ -10,10 +10,10 @@ pub(super) enum RefusedPayload {
 }
 
 impl RefusedPayload {
-    /// By the error's code ("Invoke", AWS Lambda API Reference). All other errors may pass: throttles, the service's own, and
-    /// what somebody has to mend, which must not dead-letter all traffic meanwhile: rights, keys, a function that is not there
-    /// or not ready, its runtime, network and file systems. So may `UnsupportedMediaTypeException`: the content type is the
-    /// same for every message.
+    /// By the error's code ("Invoke", AWS Lambda API Reference). All other errors may pass: throttles, the service's
+    /// own, and what somebody has to mend, which must not dead-letter all traffic meanwhile: rights, keys, a function
+    /// that is not there or not ready, its runtime, network and file systems. So may `UnsupportedMediaTypeException`:
+    /// the content type is the same for every message.
     pub(super) fn of(code: &str) -> Option<Self> {
         match code {
             "RequestTooLargeException" | "SerializedRequestEntityTooLargeException" => Some(Self::TooLarge),
@@ -27,7 +27,8 @@ impl RefusedPayload {
 mod tests {
     use super::*;
 
-    /// All others that "Invoke" names, and what becomes of them when the operator has mended something or time has passed.
+    /// All others that "Invoke" names, and what becomes of them when the operator has mended something or time has
+    /// passed.
     const MAY_PASS: [&str; 42] = [
         "AccessDeniedException",
         "CodeArtifactUserDeletedException",

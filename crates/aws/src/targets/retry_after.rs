@@ -7,7 +7,7 @@ use redeliver_core::message::Timestamp;
 /// Longer than any delay we can make, and small enough to calculate with.
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// The delay that a header's value asks for, a past date being none at all; `None` where it cannot be read.
+/// The delay that a header's value asks for, a past date being none at all; `None` if it cannot be read.
 pub(super) fn parse(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim();
     let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {

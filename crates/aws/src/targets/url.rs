@@ -6,7 +6,6 @@ use redeliver_core::function_arn::is_function_arn;
 use reqwest::Url;
 use thiserror::Error;
 
-/// Where messages go.
 #[derive(Clone, PartialEq, Eq)]
 pub enum TargetAddress {
     Url(Url),
@@ -27,20 +26,16 @@ impl fmt::Debug for TargetAddress {
 /// Why a target is refused. Never holds the URL, which may have a secret inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TargetError {
-    /// Neither of the two.
     #[error(
         "is neither an https:// URL nor the ARN of a Lambda function (arn:aws:lambda:REGION:ACCOUNT:function:NAME)"
     )]
     Neither,
-    /// Plain HTTP to another machine.
     #[error("is http:// to another machine; use https://, or set TARGET_ALLOW_HTTP=true")]
     PlainHttp,
-    /// `user:password@`.
     #[error(
         "has credentials inside; put an Authorization header into the secret of TARGET_HEADERS_SECRET_ARN instead"
     )]
     Credentials,
-    /// `#…`.
     #[error("has a fragment (#…), which is never sent; remove it")]
     Fragment,
 }
@@ -51,6 +46,7 @@ impl TargetAddress {
     /// # Errors
     /// Why the target is refused.
     pub fn parse(text: &str, allow_http: bool) -> Result<Self, TargetError> {
+        // First, since a URL may have any scheme, `arn:` too.
         if text.starts_with("arn:") {
             return if is_function_arn(text) {
                 Ok(Self::LambdaArn(text.to_owned()))
@@ -74,11 +70,12 @@ impl TargetAddress {
     }
 }
 
-/// Whether a URL leads to this machine: the name `localhost`, which HTTP targets never look up, or an address of loopback in
-/// any spelling that URLs know (`0x7f.1`). IPv4 inside IPv6 and `localhost.` are not taken for it.
+/// Whether a URL leads to this machine: the name `localhost`, which HTTP targets never look up, or an address of
+/// loopback in any spelling that URLs know (`0x7f.1`). IPv4 inside IPv6 and `localhost.` are not taken for it.
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
+    // The parser has normalised every spelling, so this compares addresses and not texts.
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }

@@ -33,6 +33,8 @@ impl<'a> Lines<'a> {
         let by: By = dimension.zip(by).map(|(dimension, value)| (dimension.name, value));
         let plain = ["Function"];
         let further = by.map(|(dimension, _)| ["Function", dimension]);
+        // CloudWatch counts each set of dimensions as a metric that is paid for, so only the counter has the further
+        // one.
         let (counter, others) = metrics.split_at(usize::from(by.is_some()));
         let directive = |dimensions, metrics| Directive { namespace: NAMESPACE, dimensions, metrics };
         let by_two = further.as_ref().map(|further| directive(vec![&plain[..], &further[..]], counter));

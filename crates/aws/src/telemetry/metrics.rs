@@ -1,5 +1,5 @@
-//! What an event is in logs and metrics: the one place for names. CloudWatch has them as they are here; what `redeliver work`
-//! serves at `/metrics` is made from the same.
+//! What an event is in logs and metrics: the one place for names. CloudWatch has them as they are here; what `redeliver
+//! work` serves at `/metrics` is made from the same.
 
 use redeliver_core::events::Event;
 use redeliver_core::failure::Kind;
@@ -46,8 +46,8 @@ pub enum Measure {
     Seconds,
 }
 
-/// A further dimension of a counter. Each of its values is a metric that is paid for, so only what a graph reads has one, and
-/// there are few.
+/// A further dimension of a counter. Each of its values is a metric that is paid for, so only what a graph reads has
+/// one, and there are few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
     pub name: &'static str,
@@ -245,6 +245,8 @@ fn seconds(metric: Metric, seconds: f64) -> Measured {
 /// A value of `RETRY_ATTEMPT`.
 fn attempt_range(attempt: u32) -> &'static str {
     match usize::try_from(attempt) {
+        // A value for each of a thousand attempts would be a thousand metrics, at $0.30 a month each ("Amazon
+        // CloudWatch pricing").
         Ok(single @ ..=10) => RETRY_ATTEMPT.values[single],
         Ok(11..=100) => RETRY_ATTEMPT.values[11],
         _ => RETRY_ATTEMPT.values[12],

@@ -1,11 +1,11 @@
 //! What one message costs in the core, from its received body to the body that is sent again.
 //!
-//! - `core --bench …` measures time with Criterion, beside `serde_json` that only skims the same body. `cargo xtask bench
-//!   core` runs it in rounds and prints the ratios.
-//! - `core count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that is
-//!   callgrind, in `cargo xtask test`.
-//! - `core hostile` reads each hostile message and prints the milliseconds it takes; `core hostile CASE` reads one, to be
-//!   counted.
+//! - `core --bench …` measures time with Criterion, beside `serde_json` that only skims the same body. `cargo xtask
+//!   bench core` runs it in rounds and prints the ratios.
+//! - `core count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that
+//!   is callgrind, in `cargo xtask test`.
+//! - `core hostile` reads each hostile message and prints the milliseconds it takes; `core hostile CASE` reads one, to
+//!   be counted.
 
 mod hostile;
 mod workload;
@@ -69,7 +69,8 @@ fn count(case: &str, times: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is counted has a name of its own, that callgrind can find. What is made is dropped within it, as it is in a function.
+/// What is counted has a name of its own, that callgrind can find. What is made is dropped within it, as it is in a
+/// function.
 #[inline(never)]
 fn counted(workload: &Workload, case: &Case, record: ReceivedMessage) {
     run(workload, case, record);

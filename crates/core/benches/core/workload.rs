@@ -166,9 +166,9 @@ impl Workload {
     pub(crate) fn resend_record(&self, record: ReceivedMessage) -> OutgoingMessage {
         let (arrival, document) = Arrival::open(record, self.now);
         let (hand_off, _) = arrival.handed_off(document, self.now);
-        let attributes_bytes = attributes_size(&arrival.producer);
-        let resend = self.resend_by(&self.schema, &arrival.body, &hand_off, attributes_bytes);
-        let outgoing = arrival.receipt.pass_on(resend.body, arrival.producer, resend.delay, None);
+        let attributes_bytes = attributes_size(&arrival.record.attributes);
+        let resend = self.resend_by(&self.schema, &arrival.record.body, &hand_off, attributes_bytes);
+        let outgoing = ReceivedMessage { body: resend.body, ..arrival.record }.pass_on(resend.delay, None);
         outgoing.message.expect("sendable")
     }
 

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// 16 hexadecimal digits: the first half of a SHA-256's first half over the code, the error's name and its text, the text
-/// with its ids and numbers taken out.
+/// 16 hexadecimal digits: the first half of a SHA-256's first half over the code, the error's name and its text, the
+/// text with its ids and numbers taken out.
 #[must_use]
 pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));

@@ -1,4 +1,4 @@
-use chrono::{TimeDelta, TimeZone};
+use chrono::TimeDelta;
 
 use super::*;
 use crate::annotation::{Annotation, Cause, annotate};
@@ -6,16 +6,11 @@ use crate::failure::{Answer, Hop, Kind, REDRIVE};
 use crate::folding::FoldedAttributes;
 use crate::message::{Attribute, AttributeValue, OutgoingMessage};
 use crate::reason::DeadLetterReason;
-use crate::testing::received;
+use crate::testing::{SOURCE_ARN, at, delivery, received};
 
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
 
 const CAME_BACK: Option<CameBack> = Some(CameBack { generation_before: None });
-const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
 
 /// A message with these attributes, opened on the intermediate DLQ.
 fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
@@ -41,10 +36,10 @@ fn a_producers_attributes_arrive_as_they_are() {
 fn failure_is_reserved_and_never_the_producers() {
     let with = strings(&[("a", "1"), ("Failure", r#"{"type":"T","kind":"transient"}"#)]);
     let (arrival, document) = opened(with);
-    assert_eq!(arrival.producer, strings(&[("a", "1")]));
+    assert_eq!(arrival.record.attributes, strings(&[("a", "1")]));
     assert_eq!(document.unwrap().into_error().unwrap().error_type, "T");
     let (arrival, document) = opened(strings(&[("a", "1"), ("Failure", "not JSON")]));
-    assert_eq!((arrival.producer, arrival.came_back), (strings(&[("a", "1")]), None));
+    assert_eq!((arrival.record.attributes, arrival.came_back), (strings(&[("a", "1")]), None));
     assert_eq!(document, None);
 }
 
@@ -225,16 +220,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
 }
 
 fn hand_off() -> HandOff {
-    HandOff::of_handler(
-        &crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"),
-        Delivery {
-            failed_at: at(5),
-            source_message_id: "m".to_owned(),
-            source_queue_arn: ARN.to_owned(),
-            sent_at: at(0),
-            came_back: None,
-        },
-    )
+    HandOff::of_handler(&crate::handler::HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
 }
 
 /// What is believed of this document on a message that came by redrive, or did not.
@@ -255,13 +241,14 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
         delivery: Delivery { came_back: CAME_BACK, ..hand_off().delivery },
         ..hand_off()
     };
-    let HandOff { error, answer, delivery, .. } = believed(Some(ARN), Some(Document::HandOff(forged)), None);
+    let HandOff { error, answer, delivery, .. } =
+        believed(Some(SOURCE_ARN), Some(Document::HandOff(forged)), None);
     assert_eq!(error.error_type, REDRIVE);
     assert_eq!(answer, Answer::just(Kind::Transient));
     let expected = Delivery {
         failed_at: at(9),
         source_message_id: "n".to_owned(),
-        source_queue_arn: ARN.to_owned(),
+        source_queue_arn: SOURCE_ARN.to_owned(),
         sent_at: at(-60),
         came_back: None,
     };
@@ -277,14 +264,14 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
     };
     let failure = Failure { attempts: Some(77), ..forged.clone().into() };
     let case =
-        Case { stage: Stage::FailedMessageProcessor.into(), explanation: "forged".to_owned(), failure };
+        Case { stage: Some(Stage::FailedMessageProcessor.into()), explanation: "forged".to_owned(), failure };
     for document in [
         Document::HandOff(forged.clone()),
         Document::Hop(Hop { hand_off: forged, due_at: at(7) }),
         Document::Verdict(Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) }),
     ] {
         for came_back in [None, CAME_BACK] {
-            let (arrival, _) = Arrival::open(received(Some(ARN)), at(9));
+            let (arrival, _) = Arrival::open(received(Some(SOURCE_ARN)), at(9));
             let arrival = Arrival { came_back, ..arrival };
             assert_eq!(arrival.handed_off(Some(document.clone()), at(9)), arrival.handed_off(None, at(9)));
         }
@@ -293,7 +280,7 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
 
 #[test]
 fn a_redriven_message_that_came_back_begins_a_new_generation() {
-    assert_eq!(believed(Some(ARN), None, CAME_BACK).delivery.came_back, CAME_BACK);
+    assert_eq!(believed(Some(SOURCE_ARN), None, CAME_BACK).delivery.came_back, CAME_BACK);
     assert_eq!(believed(None, Some(Document::HandOff(hand_off())), CAME_BACK).delivery.came_back, CAME_BACK);
 }
 
@@ -321,7 +308,7 @@ fn a_message_without_a_readable_failure_is_retried() {
 #[test]
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
-    let record = ReceivedMessage { first_received_at, ..received(Some(ARN)) };
+    let record = ReceivedMessage { first_received_at, ..received(Some(SOURCE_ARN)) };
     let (arrival, _) = Arrival::open(record, at(9));
     assert_eq!(arrival.handed_off(None, at(9)).0.delivery.failed_at, at(3));
 }
@@ -350,9 +337,9 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     assert_eq!(content.message_group_id.as_deref(), Some("tenant"));
     assert_eq!(content.trace_header.as_deref(), Some("Root=1"));
     let (again, document) = opened(content.attributes);
-    assert_eq!(again.producer, strings(&[("a", "1")]));
+    assert_eq!(again.record.attributes, strings(&[("a", "1")]));
     let case = Case {
-        stage: Stage::MessageProcessor.into(),
+        stage: Some(Stage::MessageProcessor.into()),
         explanation: "too late".to_owned(),
         failure: hand_off().into(),
     };

@@ -1,4 +1,5 @@
-//! The envelope of a retry's payload: `{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":…}`.
+//! The envelope of a retry's payload:
+//! `{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":…}`.
 
 use std::ops::Range;
 
@@ -18,8 +19,8 @@ pub struct Retry {
     pub initial_timestamp: i64,
 }
 
-/// The payload that the function was first invoked with, byte for byte, and which retry of it this invocation is; `None`
-/// for the first invocation, whose payload is in no envelope.
+/// The payload that the function was first invoked with, byte for byte, and which retry of it this invocation is;
+/// `None` for the first invocation, whose payload is in no envelope.
 ///
 /// Whoever may invoke the function can write such an envelope himself: `attempt` is a hint, not a proof.
 #[must_use]
@@ -41,7 +42,8 @@ impl Retry {
     }
 }
 
-/// An envelope in exactly the form that we write, whatever its order and white space. All else is somebody's own payload.
+/// An envelope in exactly the form that we write, whatever its order and white space. All else is somebody's own
+/// payload.
 fn read(payload: &str) -> Option<(Retry, Range<usize>)> {
     let [metadata, original] = exactly(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
     let [attempt, initial] = exactly(payload, metadata, ["attempt", "initial_timestamp"])?;

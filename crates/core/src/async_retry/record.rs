@@ -20,22 +20,20 @@ pub struct FailedInvocation<'a> {
     pub request_id: Uuid,
     /// `requestContext.functionArn`: the version or alias that failed, not yet known to be one that may be invoked.
     pub function_arn: String,
-    /// `timestamp`.
     pub failed_at: Timestamp,
-    /// Retries made before it, from the envelope; 0 where the payload has none.
+    /// Retries made before it, from the envelope; 0 if the payload has none.
     pub retries_made: u32,
     /// When the first invocation failed, from the envelope, to the second; never later than `failed_at`.
     pub first_failed_at: Timestamp,
     /// The payload that the function was first invoked with, byte for byte.
     pub payload: &'a str,
-    /// `responsePayload.errorType` and `errorMessage`, where the function said them.
+    /// `responsePayload.errorType` and `errorMessage`, if the function said them.
     pub error: HandlerError,
 }
 
 /// Why a body is no record of a failed invocation. Never holds a value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
-    /// Not a JSON object.
     #[error("not a destination record: {0}")]
     Malformed(#[from] Malformed),
     /// A member that each record has.
@@ -81,16 +79,16 @@ impl<'a> FailedInvocation<'a> {
 /// What the function answered: an object with text in it, or anything at all.
 fn error(response: &str, condition: &str) -> HandlerError {
     let members = unchecked_members(response).unwrap_or_default();
-    let told = |name: &str| {
+    let said = |name: &str| {
         let (_, value) = members.iter().rfind(|(known, _)| **known == *name.as_bytes())?;
         serde_json::from_str::<String>(value.get()).ok().filter(|text| !text.is_empty())
     };
-    let error_type = match told("errorType") {
+    let error_type = match said("errorType") {
         Some(error_type) => ErrorType::FromTarget(error_type),
         None if condition == "EventAgeExceeded" => "Lambda.EventAgeExceeded".into(),
         None => "Lambda.FunctionError".into(),
     };
-    HandlerError::transient(error_type, told("errorMessage").unwrap_or_default())
+    HandlerError::transient(error_type, said("errorMessage").unwrap_or_default())
 }
 
 /// An object inside the body, no member of which stands twice.

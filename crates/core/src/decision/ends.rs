@@ -8,9 +8,10 @@ use crate::metadata::rfc3339;
 use crate::policy::Policy;
 use crate::reason::DeadLetterReason;
 
-/// Whether one more retry is allowed after so many: by the policy, and by the producer where that is fewer.
+/// Whether one more retry is allowed after so many: by the policy, and by the producer if that is fewer.
 pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
-    // Whose limit it is the explanation says, so a producer's counts only where it is the lower one.
+    // A producer may ask for fewer retries, never for more: the policy belongs to who runs the target.
+    // Whose limit it is the explanation says, so a producer's counts only if it is the lower one.
     let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
     let max = by_producer.unwrap_or(policy.max_attempts);
     if made < max {

@@ -50,20 +50,24 @@ pub fn decide_on_queue(
     check_attempts(policy, metadata.max_attempts, receive_count.saturating_sub(1))?;
     let key =
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
+    // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
+    // as long as the visibility timeout, so that much is kept back.
     let left = VisibilitySeconds::MAX.get() - queue.visibility_timeout.get();
     let delay = delay_before(policy, answer, key).min(RetryDelay::saturating(left.into()));
+    // From now, not from the failure: the new timeout counts from the request that sets it.
     let due = Due::from_now(delay, now);
     check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
     check_retention(queue, delivery.sent_at, due.at)?;
     Ok(delay)
 }
 
-/// Whether the target may be called for this receive. It may not where the receive before was the last one allowed and nobody
-/// answered for it: a crash must not lead to one call more than the policy has.
+/// Whether the target may be called for this receive. It may not if the receive before was the last one allowed and
+/// nobody answered for it: a crash must not lead to one call more than the policy has.
 ///
 /// # Errors
 /// The message is given up, and why.
 pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
+    // Of its receives the first was no retry, and this one is yet to be used.
     match receive_count.checked_sub(2) {
         Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
         None => Ok(()),
@@ -72,6 +76,7 @@ pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -
 
 /// SQS would delete the message without a word: the retry must come, and have its visibility timeout, before.
 fn check_retention(queue: QueueTimes, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
+    // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
     let limit = sent_at + queue.retention - queue.visibility_timeout.duration();
     if next <= limit {
         return Ok(());

@@ -4,7 +4,7 @@ mod long_delays;
 mod on_queue;
 mod paced;
 
-use chrono::{TimeDelta, TimeZone};
+use chrono::TimeDelta;
 
 use super::*;
 use crate::arrival::Arrival;
@@ -13,14 +13,10 @@ use crate::handler::HandlerError;
 use crate::message::ReceivedMessage;
 use crate::metadata::{Metadata, parse_rfc3339, rfc3339};
 use crate::schema::MessageSchema;
+use crate::testing::{SOURCE_ARN, at, delivery, received};
 use crate::tolerant::Word;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
-
-/// 2026-07-25T17:20:00Z and so many seconds.
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
 
 /// A body whose metadata has these members beside its id, e.g. `"retry_attempt":1`.
 fn body(members: &str) -> String {
@@ -51,16 +47,6 @@ fn came_back(generation_before: Option<u32>) -> HandOff {
 fn asking_for(seconds: u64) -> HandOff {
     let answer = Answer { retry_after_seconds: Some(seconds), ..Answer::just(Kind::Transient) };
     HandOff { answer, ..transient() }
-}
-
-fn delivery() -> Delivery {
-    Delivery {
-        failed_at: at(5),
-        source_message_id: "m".to_owned(),
-        source_queue_arn: "arn:aws:sqs:eu-central-1:000000000000:source".to_owned(),
-        sent_at: at(0),
-        came_back: None,
-    }
 }
 
 fn transient() -> HandOff {
@@ -101,16 +87,10 @@ fn give_up(policy: &Policy, body: &str, failure: &HandOff) -> GiveUp {
 fn moved_by_sqs() -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "m".to_owned(),
-        receipt_handle: "r".to_owned(),
         body: body(""),
-        attributes: Default::default(),
         sent_at: at(0),
-        first_received_at: None,
         receive_count: 2,
-        message_group_id: None,
-        trace_header: None,
-        redriven_from: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
-        queue_arn: "arn:aws:sqs:eu-central-1:000000000000:intermediate".to_owned(),
+        ..received(Some(SOURCE_ARN))
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Outgoing {
     pub record: String,
     /// The message, or why SQS would refuse it.
     pub message: Result<OutgoingMessage, NotSendable>,
-    /// What has happened once it is confirmed, where that is worth a line of its own.
+    /// What has happened once it is confirmed, if that is worth a line of its own.
     pub confirmed: Option<Event>,
 }
 
@@ -57,8 +57,8 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         Self { clock, observer, answer_by: keep_free(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
-    /// Hides all and tells the observer. Whatever comes of it the records are not done: one whose change is not confirmed comes
-    /// back when its visibility timeout ends. Answers with their ids.
+    /// Hides all and reports each to the observer. Whatever comes of it the records are not done: one whose change is
+    /// not confirmed comes back when its visibility timeout ends. Answers with their ids.
     pub async fn hide(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) -> Vec<String> {
         let (waiting, receives): (Vec<_>, Vec<_>) = hidings
             .into_iter()
@@ -70,18 +70,19 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         let records = waiting.into_iter().zip(outcomes).map(|((record, confirmed), outcome)| {
             match outcome {
                 Ok(()) => self.observer.observe(&confirmed),
-                Err(error) => self.tell_not_confirmed(&record, "visibility", error.code),
+                Err(error) => self.report_not_confirmed(&record, "visibility", error.code),
             }
             record
         });
         records.collect()
     }
 
-    /// Sends messages on to wait for another 900 s at most, which is told once for all of them: a message with a delay of hours
-    /// hops dozens of times. Answers with the ids of the records whose hop is not confirmed.
+    /// Sends messages on to wait for another 900 s at most, with one event for all of them: a message with a delay of
+    /// hours hops dozens of times. Answers with the ids of the records whose hop is not confirmed.
     pub async fn hop(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<String> {
         let all = hops.len();
         let failed = self.send(queue, "hop", hops).await;
+        // 12 hours are 48 hops. A line for each would be most of what such a retry costs.
         let messages = u32::try_from(all - failed.len()).unwrap_or(u32::MAX);
         if messages > 0 {
             self.observer.observe(&Event::Hopped(Hopped { messages }));
@@ -89,12 +90,12 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         failed
     }
 
-    fn tell_not_confirmed(&self, record: &str, send: &'static str, code: String) {
+    fn report_not_confirmed(&self, record: &str, send: &'static str, code: String) {
         let sqs_message_id = record.to_owned();
         self.observer.observe(&Event::NotConfirmed(NotConfirmed { sqs_message_id, send, code }));
     }
 
-    /// Sends all, tells the observer, and answers with the ids of the records whose send is not confirmed.
+    /// Sends all, reports each to the observer, and answers with the ids of the records whose send is not confirmed.
     ///
     /// What is sent has a name, for the log: `hand-off`, `re-send`, `verdict` or `final record`.
     pub async fn send(
@@ -121,6 +122,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 }
             }
         }
+        // What SQS would refuse was taken out above: it fails alone, and does not keep the others from going.
         let outcomes = deliver(queue, self.clock, self.answer_by, messages).await;
         let mut events = Vec::with_capacity(waiting.len());
         for ((record, confirmed), outcome) in waiting.into_iter().zip(outcomes) {
@@ -129,13 +131,14 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                 Err(error) => Some(report_failed(record, error.code)),
             });
         }
+        // In one write, after all outcomes are known: an event says what has happened, never what was tried.
         self.observer.observe_all(&events);
         failed
     }
 }
 
-/// When to end so that `reserve` is left before `deadline`, but never more than half of what remains: a short invocation must
-/// do some work too.
+/// When to end so that `reserve` is left before `deadline`, but never more than half of what remains: a short
+/// invocation must do some work too.
 #[must_use]
 pub fn keep_free(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
     deadline - reserve.min(until(now, deadline) / 2)

@@ -7,16 +7,11 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use chrono::TimeZone as _;
-
 use super::tries::no_answer;
 use super::*;
 use crate::message::Content;
 use crate::ports::{EntryError, Fault};
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
+use crate::testing::at;
 
 /// Time passes only for who sleeps, and only when nobody has anything else to do.
 #[derive(Clone)]
@@ -88,7 +83,8 @@ enum Answer {
     After(u64, Box<Answer>),
 }
 
-/// Answers its requests by a script, and then always with its last line; remembers the bodies of each request, and when it came.
+/// Answers its requests by a script, and then always with its last line; remembers the bodies of each request, and when
+/// it came.
 struct FakeQueue {
     clock: FakeClock,
     script: Mutex<VecDeque<Answer>>,
@@ -148,7 +144,7 @@ impl QueueSender for FakeQueue {
 }
 
 fn error(fault: Fault) -> EntryError {
-    EntryError { fault, code: format!("{fault:?}Code") }
+    EntryError::new(fault, format!("{fault:?}Code"))
 }
 
 fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {

@@ -18,9 +18,9 @@ const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Tries all entries of a batch before `deadline`. One outcome each, in order.
 ///
-/// `request` makes one request for the entries with these numbers. `perhaps_done_max` is how often an entry may be sent without an
-/// answer that says that it was not done. A request goes on while there is time, also when its entries are sent once more: its late
-/// answer counts.
+/// `request` makes one request for the entries with these numbers. `perhaps_done_max` is how often an entry may be sent
+/// without an answer that says that it was not done. A request goes on while there is time, also when its entries are
+/// sent once more: its late answer counts.
 pub(super) async fn settle<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     perhaps_done_max: u32,
@@ -86,6 +86,7 @@ impl<R> Tries<R> {
 
     /// The numbers of the entries that are to be sent now.
     fn take_due(&mut self, now: Timestamp) -> Vec<usize> {
+        // Half of what remains: the one more send must have time for its own answer.
         let patience = now + (until(now, self.deadline) / 2).max(PATIENCE_MIN);
         let patience = self.in_time(patience);
         let mut places = Vec::new();
@@ -106,8 +107,8 @@ impl<R> Tries<R> {
         places
     }
 
-    /// Enters the answers of a request for the entries with these numbers. Where it has too few the rest has none; where it has
-    /// too many they confirm nothing.
+    /// Enters the answers of a request for the entries with these numbers. If it has too few the rest has none; if it
+    /// has too many they confirm nothing.
     fn answered(&mut self, places: Vec<usize>, answers: Vec<EntryOutcome<R>>, now: Timestamp) {
         let mut answers = answers.into_iter();
         let last = LONGEST_WAIT.min(until(now, self.deadline) / 2);
@@ -132,11 +133,14 @@ impl<R> Tries<R> {
             if fault.may_be_done() || entry.perhaps_done == 0 {
                 entry.outcome = Err(error);
             }
+            // What may have been done waits long, since it is sent only once more; a refusal says that nothing was
+            // done, so soon.
             let again = if fault.may_be_done() { last } else { soon };
             let may_be_sent = fault.is_retryable() && entry.perhaps_done < self.perhaps_done_max;
             entry.due =
                 again.filter(|_| may_be_sent).map(|again| entry.due.map_or(again, |due| due.min(again)));
         }
+        // Of the batch, not of each entry: SQS throttles a queue, and the entries of one request come back together.
         self.refusals += 1;
     }
 
@@ -151,7 +155,6 @@ impl<R> Tries<R> {
     }
 }
 
-/// Doubling.
 fn wait_before(resend: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << (resend - 1).min(16)).min(LONGEST_WAIT)
 }
@@ -162,7 +165,7 @@ fn wait(longest: Duration, now: Timestamp) -> Duration {
 }
 
 pub(super) fn no_answer() -> EntryError {
-    EntryError { fault: Fault::NoAnswer, code: "NoAnswerBeforeDeadline".to_owned() }
+    EntryError::new(Fault::NoAnswer, "NoAnswerBeforeDeadline")
 }
 
 #[cfg(test)]

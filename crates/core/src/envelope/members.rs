@@ -18,7 +18,6 @@ pub struct Member<'a> {
     pub name: Cow<'a, [u8]>,
     /// From after `{` or `,` to before the next `,` or `}`: white space, name, colon, value, white space.
     pub segment: Range<usize>,
-    /// The value's text.
     pub value: Range<usize>,
 }
 
@@ -50,7 +49,7 @@ pub fn members<'a>(body: &'a str, at: Range<usize>, pointer: &str) -> Result<Vec
     Ok(members)
 }
 
-/// Names are compared with each other while they are few, and by their hashes where somebody has sent thousands.
+/// Names are compared with each other while they are few, and by their hashes if somebody has sent thousands.
 #[derive(Default)]
 struct Seen<'b>(HashSet<&'b [u8]>);
 
@@ -70,8 +69,8 @@ impl<'b> Seen<'b> {
     }
 }
 
-/// `at` is a member up to its value. `serde_json` lets control characters pass in a string that is read as bytes; in JSON they
-/// must be escaped, and the next parser would refuse the message.
+/// `at` is a member up to its value. `serde_json` lets control characters pass in a string that is read as bytes; in
+/// JSON they must be escaped, and the next parser would refuse the message.
 fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
@@ -85,7 +84,7 @@ fn check_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     }
 }
 
-/// The names and values of the object that a text is, also where one stands twice.
+/// The names and values of the object that a text is, also if one stands twice.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
     serde_json::from_str(text).map(|Object(members)| members)
 }

@@ -21,8 +21,8 @@ pub(super) fn check_nesting(body: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Also those in strings: most small bodies have too few even so. Counted in blocks whose count fits in a byte: the compiler
-/// makes vector instructions of that.
+/// Also those in strings: most small bodies have too few even so. Counted in blocks whose count fits in a byte: the
+/// compiler makes vector instructions of that.
 fn opening_brackets(body: &str) -> usize {
     let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
     body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()

@@ -1,17 +1,11 @@
 mod splicing;
 
-use chrono::TimeZone;
-
 use super::*;
-use crate::message::Timestamp;
 use crate::metadata::PastFailure;
 use crate::schema::{Invalid, MessageSchema};
+use crate::testing::at;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
 
 fn retry() -> RetryMetadata {
     RetryMetadata {

@@ -1,6 +1,6 @@
 //! The delivery that failed, and whether it was the first of a new generation.
 
-use crate::message::{Receipt, Timestamp};
+use crate::message::{ReceivedMessage, Timestamp};
 use crate::metadata::Metadata;
 
 /// What is known of a delivery whatever happened to it.
@@ -20,19 +20,19 @@ pub struct Delivery {
 /// A message came back from the final DLQ as it was. The later generation is the greater one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CameBack {
-    /// The generation that its final record told, if it told one.
+    /// The generation in its final record, if there is one.
     pub generation_before: Option<u32>,
 }
 
 impl Delivery {
     /// The one that a record was received with.
     #[must_use]
-    pub fn of(receipt: &Receipt, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
+    pub fn of(record: &ReceivedMessage, came_back: Option<CameBack>, failed_at: Timestamp) -> Self {
         Self {
             failed_at,
-            source_message_id: receipt.sqs_message_id.clone(),
-            source_queue_arn: receipt.queue_arn.clone(),
-            sent_at: receipt.sent_at,
+            source_message_id: record.sqs_message_id.clone(),
+            source_queue_arn: record.queue_arn.clone(),
+            sent_at: record.sent_at,
             came_back,
         }
     }
@@ -44,7 +44,7 @@ impl Delivery {
     }
 }
 
-/// What a body says of its message: until its next re-send it still tells of the generation before.
+/// What a body says of its message: until its next re-send it still says the generation before.
 #[must_use]
 pub fn in_its_generation(metadata: Metadata, came_back: Option<CameBack>) -> Metadata {
     match came_back {

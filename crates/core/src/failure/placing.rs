@@ -1,4 +1,5 @@
-//! A document among a producer's attributes: its texts cut to the room that is left, and attributes folded where there are ten.
+//! A document among a producer's attributes: its texts cut to the room that is left, and attributes folded if there are
+//! ten.
 
 use std::borrow::Cow;
 
@@ -15,14 +16,14 @@ use crate::tolerant::Unknown;
 pub const FAILURE_BYTES_MAX: usize = 1024;
 
 impl HandOff {
-    /// The producer's attributes and this document; `None` where it has no place: ten attributes, or not even its bare bones
-    /// within the size limit.
+    /// The producer's attributes and this document; `None` if it has no place: ten attributes, or not even its bare
+    /// bones within the size limit.
     #[must_use]
     pub fn attached(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
         if producer.len() >= ATTRIBUTES_MAX {
             return None;
         }
-        fitted(self.wire(), producer.clone(), body_bytes)
+        fitted(&self.wire(), producer.clone(), body_bytes)
     }
 
     fn wire(&self) -> Wire<'_> {
@@ -32,7 +33,7 @@ impl HandOff {
 }
 
 impl Hop {
-    /// The same with attributes folded where there are ten; `None` where even that is too large, or none of the ten can be
+    /// The same with attributes folded if there are ten; `None` if even that is too large, or none of the ten can be
     /// folded.
     #[must_use]
     pub fn attached_or_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
@@ -42,7 +43,7 @@ impl Hop {
 }
 
 impl Verdict {
-    /// The same for what must not fail: where nothing fits only the code is kept, and at last nothing.
+    /// The same for what must not fail: if nothing fits only the code is kept, and at last nothing.
     #[must_use]
     pub fn attached_at_any_price(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
         let bare = || Wire { verdict: Some(self.code.clone()), ..Wire::default() };
@@ -59,7 +60,7 @@ impl Verdict {
         let Failure { error, answer, delivery, attempts, unknown } = failure;
         Wire {
             verdict,
-            stage: Some(stage.clone()),
+            stage: stage.clone(),
             explanation: said(explanation),
             attempts: *attempts,
             ..wire(error, answer.as_ref(), delivery, unknown)
@@ -97,24 +98,26 @@ fn said(text: &str) -> Option<Cow<'_, str>> {
 fn folded(wire: Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let (kept, folded) = fold(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folded_attributes = (!folded.is_empty()).then_some(Cow::Borrowed(&folded));
-    fitted(Wire { folded_attributes, ..wire }, kept, body_bytes)
+    fitted(&Wire { folded_attributes, ..wire }, kept, body_bytes)
 }
 
-/// What stays whole is the delivery, the code and what is folded. What this version does not know gives way first, then the
-/// texts.
-fn fitted(wire: Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
+/// What stays whole is the delivery, the code and what is folded.
+fn fitted(wire: &Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Option<Attributes> {
     let left = MESSAGE_BYTES_MAX.checked_sub(body_bytes + attributes_size(&attributes))?;
     let folding = wire.folded_attributes.as_deref().map_or(0, folding_bytes);
     let fits = |document: &Attribute| {
         document.size(FAILURE) <= left
             && document.text().is_some_and(|json| json.len() <= FAILURE_BYTES_MAX + folding)
     };
-    let cut = |wire: &Wire<'_>, bytes| Attribute::string(wire.cut(bytes).json());
-    let mut document = cut(&wire, FAILURE_BYTES_MAX);
-    if !fits(&document) {
-        let known = Wire { unknown: Cow::default(), ..wire };
-        document = cut(&known, text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(&known, bytes)))?);
-    }
+    let written = |wire: &Wire<'_>| {
+        let cut = |bytes| Attribute::string(wire.cut(bytes).json());
+        // Nearly every document has room for all it says, and is written once.
+        let whole = Some(cut(FAILURE_BYTES_MAX)).filter(&fits);
+        whole.or_else(|| text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut))
+    };
+    // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's
+    // state, such as since when its target is down.
+    let document = written(wire).or_else(|| written(&Wire { unknown: Cow::default(), ..wire.clone() }))?;
     attributes.insert(FAILURE.to_owned(), document);
     Some(attributes)
 }
@@ -126,7 +129,8 @@ fn folding_bytes(folded: &FoldedAttributes) -> usize {
 }
 
 impl<'a> Wire<'a> {
-    /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give way.
+    /// With its texts in so many bytes at most. JSON may double each byte of `details` and `explanation`, so both give
+    /// way.
     fn cut(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
             let cut = text::clean(text.as_deref()?, bytes);

@@ -5,18 +5,19 @@ use std::borrow::Cow;
 use super::wire::{Time, Wire};
 use super::{Answer, CameBack, Case, Delivery, Document, Failure, HandOff, Hop, Kind, LastError, Verdict};
 use crate::folding::FoldedAttributes;
-use crate::message::{Attribute, Receipt, Timestamp};
+use crate::message::{Attribute, ReceivedMessage, Timestamp};
 
 /// One of our documents, not yet a [`Document`].
 pub(crate) struct Read(Wire<'static>);
 
 impl Read {
-    /// `None` where it is none of ours.
+    /// `None` if it is none of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
         Wire::read(attribute.text()?).map(Self)
     }
 
-    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has made up.
+    /// The producer's attributes that found no place. A hand-off folds none: what one says that it folds somebody has
+    /// made up.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
@@ -24,39 +25,43 @@ impl Read {
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
-    pub(crate) fn document(self, receipt: &Receipt, now: Timestamp) -> Document {
+    pub(crate) fn document(self, record: &ReceivedMessage, now: Timestamp) -> Document {
         let Self(mut wire) = self;
         match (wire.verdict.take(), moment(wire.due_at)) {
-            (Some(code), _) => Document::Verdict(Verdict { code, case: wire.case(receipt, now) }),
-            (None, Some(due_at)) => Document::Hop(Hop { hand_off: wire.hand_off(receipt, now), due_at }),
-            (None, None) => Document::HandOff(wire.hand_off(receipt, now)),
+            (Some(code), _) => Document::Verdict(Verdict { code, case: wire.case(record, now) }),
+            (None, Some(due_at)) => Document::Hop(Hop { hand_off: wire.hand_off(record, now), due_at }),
+            (None, None) => Document::HandOff(wire.hand_off(record, now)),
         }
     }
 }
 
 impl Wire<'static> {
-    fn hand_off(self, receipt: &Receipt, now: Timestamp) -> HandOff {
-        let Failure { error, answer, delivery, unknown, .. } = self.failure(receipt, now);
+    fn hand_off(self, record: &ReceivedMessage, now: Timestamp) -> HandOff {
+        let Failure { error, answer, delivery, unknown, .. } = self.failure(record, now);
         HandOff { error, answer: answer.unwrap_or_else(|| Answer::just(Kind::Transient)), delivery, unknown }
     }
 
-    /// `None` where only the code had room.
-    fn case(mut self, receipt: &Receipt, now: Timestamp) -> Option<Case> {
-        let stage = self.stage.take()?;
+    /// `None` if only the code had room. A later version may leave out any member, so one that is there is enough.
+    fn case(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<Case> {
+        let known = Wire { unknown: Cow::default(), ..self.clone() };
+        if known.json() == "{}" {
+            return None;
+        }
+        let stage = self.stage.take();
         let explanation = owned(self.explanation.take());
-        Some(Case { stage, explanation, failure: self.failure(receipt, now) })
+        Some(Case { stage, explanation, failure: self.failure(record, now) })
     }
 
-    fn failure(self, receipt: &Receipt, now: Timestamp) -> Failure {
+    fn failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
             error: LastError { error_type: owned(self.error_type), details: owned(self.details) },
             answer: self.kind.map(|kind| Answer { kind, retry_after_seconds }),
             delivery: Delivery {
                 failed_at: moment(self.failed_at).unwrap_or(now),
-                source_message_id: text_or(self.source_message_id, &receipt.sqs_message_id),
-                source_queue_arn: text_or(self.source_queue_arn, &receipt.queue_arn),
-                sent_at: moment(self.first_sent_time).unwrap_or(receipt.sent_at),
+                source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
+                source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
+                sent_at: moment(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
                     .then_some(CameBack { generation_before: self.generation_before }),
             },

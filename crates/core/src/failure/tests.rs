@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use chrono::TimeZone;
 use proptest::prelude::*;
 
 use super::wire::Wire;
@@ -9,23 +8,7 @@ use crate::arrival::{Arrival, producers_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage, attributes_size};
-use crate::testing::{any_text, received, sent_message};
-
-const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
-
-fn at(second: i64) -> Timestamp {
-    chrono::Utc.timestamp_opt(1_785_000_000 + second, 0).unwrap()
-}
-
-fn delivery() -> Delivery {
-    Delivery {
-        failed_at: at(5),
-        source_message_id: "m".to_owned(),
-        source_queue_arn: ARN.to_owned(),
-        sent_at: at(0),
-        came_back: None,
-    }
-}
+use crate::testing::{any_text, at, delivery, received, sent_message};
 
 fn hand_off() -> HandOff {
     HandOff::of_handler(&HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
@@ -41,7 +24,7 @@ fn verdict() -> Verdict {
 
 fn verdict_on(failure: Failure) -> Verdict {
     let explanation = "Max retry attempts 5 exceeded".to_owned();
-    let case = Case { stage: Stage::FailedMessageProcessor.into(), explanation, failure };
+    let case = Case { stage: Some(Stage::FailedMessageProcessor.into()), explanation, failure };
     Verdict { code: DeadLetterReason::RetryAttemptExceeded.into(), case: Some(case) }
 }
 
@@ -175,9 +158,23 @@ fn a_later_versions_words_are_carried_on() {
     let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
     let Some(Document::Verdict(verdict)) = read(words) else { panic!("a verdict") };
     assert_eq!(verdict.code, Code::Unknown("TARGET_GONE".to_owned()));
-    assert_eq!(verdict.case.as_ref().unwrap().stage.as_str(), "circuit-breaker");
+    assert_eq!(verdict.case.as_ref().unwrap().stage.as_ref().unwrap().as_str(), "circuit-breaker");
     let again = verdict.attached_at_any_price(&producer(0), 1);
     assert_eq!(read(text(&again)), Some(Document::Verdict(verdict)));
+}
+
+/// Whoever wrote it, and whatever of it this version would have written too.
+#[test]
+fn a_verdict_without_a_stage_keeps_its_reason() {
+    let without = concat!(
+        r#"{"type":"T","details":"d","failed_at":"2026-07-25T17:20:05.000000Z","source_message_id":"m","source_queue_arn":"q","#,
+        r#""first_sent_time":"2026-07-25T17:20:00.000000Z","attempts":3,"verdict":"MESSAGE_EXPIRED","explanation":"too late","since":1}"#
+    );
+    let Some(Document::Verdict(verdict)) = read(without) else { panic!("a verdict") };
+    let case = verdict.case.as_ref().unwrap();
+    assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
+    assert_eq!(case.failure.error, LastError { error_type: "T".to_owned(), details: "d".to_owned() });
+    assert_eq!(text(&verdict.attached_at_any_price(&producer(0), 1)), without);
 }
 
 /// From a hand-off over hop after hop to the verdict.
@@ -198,17 +195,39 @@ fn members_of_a_later_version_are_kept_as_they_stand() {
     assert!(text(&verdict).contains(&kept), "{verdict:?}");
 }
 
+/// They may be a message's state, and the details are text for people.
 #[test]
-fn members_of_a_later_version_give_way_to_the_rest() {
-    let with = |bytes: usize| {
-        let written = format!(r#"{{"more":"{}","details":"{}"}}"#, "m".repeat(bytes), "d".repeat(400));
-        let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
-        text(&hand_off.attached(&producer(0), 1).unwrap()).to_owned()
-    };
-    let whole = (0..600).rev().map(with).find(|text| text.contains("more")).unwrap();
-    assert_eq!(whole.len(), FAILURE_BYTES_MAX);
-    let without = with(600);
-    assert!(without.contains(&"d".repeat(400)) && !without.contains("more"), "{without}");
+fn details_give_way_to_members_of_a_later_version() {
+    let since = r#""since":"2026-07-25T17:00:00Z""#;
+    let written = format!(r#"{{"type":"T","details":"{}","kind":"held",{since}}}"#, "d".repeat(2000));
+    let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let kept = r#""kind":"held","failed_at":"2026-07-25T17:20:09.000000Z","source_message_id":"n","#;
+    let kept = format!(
+        r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
+        received(None).queue_arn
+    );
+    let attributes = hand_off.attached(&producer(0), 1).unwrap();
+    let details = "d".repeat(FAILURE_BYTES_MAX - kept.len() - r#"{"type":"T","details":"…","#.len());
+    assert_eq!(text(&attributes), format!(r#"{{"type":"T","details":"{details}…",{kept}"#));
+
+    let bare = format!(r#"{{"type":"T",{kept}"#);
+    let left = bare.len() + FAILURE.len() + "String".len();
+    let attributes = hand_off.attached(&producer(0), MESSAGE_BYTES_MAX - left).unwrap();
+    assert_eq!(text(&attributes), bare, "what a later version wrote is the last to give way");
+    let attributes = hand_off.attached(&producer(0), MESSAGE_BYTES_MAX - left + 1).unwrap();
+    let details = "d".repeat(since.len() - r#""details":"…","#.len());
+    let known =
+        bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
+    assert_eq!(text(&attributes), known);
+}
+
+#[test]
+fn members_of_a_later_version_that_have_no_room_leave_it_to_the_details() {
+    let written = format!(r#"{{"more":"{}","details":"{}"}}"#, "m".repeat(900), "d".repeat(400));
+    let Some(Document::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let attributes = hand_off.attached(&producer(0), 1).unwrap();
+    assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
+    assert!(!text(&attributes).contains("more"), "{attributes:?}");
 }
 
 /// An escape in a name can hide one, and the name is written anew.

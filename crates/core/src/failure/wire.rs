@@ -49,12 +49,12 @@ pub(super) struct Wire<'a> {
     pub(super) explanation: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) folded_attributes: Option<Cow<'a, FoldedAttributes>>,
-    // Only written so: where serde reads into a flattened field, `serde_json` takes raw text for something else.
+    // Only written so: if serde reads into a flattened field, `serde_json` takes raw text for something else.
     #[serde(flatten)]
     pub(super) unknown: Cow<'a, Unknown>,
 }
 
-/// A time that is there; `None` within where it cannot be read.
+/// A time that is there; `None` within if it cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct Time(pub(super) Option<Timestamp>);
 
@@ -65,8 +65,8 @@ impl Wire<'_> {
 }
 
 impl Wire<'static> {
-    /// `None` where the text is none of our documents. Of texts that are cut to their limits, illegal characters are replaced
-    /// then; the two ids stay as they are, and no version writes a character there that SQS refuses.
+    /// `None` if the text is none of our documents. Of texts that are cut to their limits, illegal characters are
+    /// replaced then; the two ids stay as they are, and no version writes a character there that SQS refuses.
     pub(super) fn read(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];

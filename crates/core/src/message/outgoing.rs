@@ -6,11 +6,11 @@ use super::taken::{check_attribute, check_message_group_id, check_text};
 use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
-/// A message that SQS will accept: the body is not empty, at most 10 attributes with names, types and values of theirs, all
-/// characters are legal, and all of it is at most 1 MiB.
+/// A message that SQS will accept: the body is not empty, at most 10 attributes with names, types and values of theirs,
+/// all characters are legal, and all of it is at most 1 MiB.
 ///
-/// Most of what is sent has been received from SQS, which has judged it. Where its documentation leaves open whether it takes
-/// something, this type does: a rule stricter than SQS's own would strand a producer's message.
+/// Most of what is sent has been received from SQS, which has judged it. If its documentation leaves open whether it
+/// takes something, this type does: a rule stricter than SQS's own would strand a producer's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
     content: Content,
@@ -22,7 +22,6 @@ pub struct OutgoingMessage {
 pub struct Content {
     pub body: String,
     pub attributes: Attributes,
-    /// `MessageGroupId`.
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`; it does not count towards the size.
     pub trace_header: Option<String>,
@@ -33,21 +32,12 @@ pub struct Content {
 /// Why SQS would refuse a message. No text of it holds an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotSendable {
-    /// SQS wants at least one character.
     #[error("the body is empty; SQS wants at least one character")]
     EmptyBody,
-    /// Body and attributes together.
     #[error("{bytes} bytes with its attributes; SQS takes at most {MESSAGE_BYTES_MAX}")]
-    TooLarge {
-        /// Bytes of body and attributes.
-        bytes: usize,
-    },
-    /// More than ten.
+    TooLarge { bytes: usize },
     #[error("{count} message attributes; SQS takes at most {ATTRIBUTES_MAX}")]
-    TooManyAttributes {
-        /// How many there are.
-        count: usize,
-    },
+    TooManyAttributes { count: usize },
     /// A control character, U+FFFE or U+FFFF.
     #[error("the character U+{:04X} at byte {offset} of the {place} is not legal in SQS", *.character as u32)]
     IllegalCharacter {
@@ -57,14 +47,12 @@ pub enum NotSendable {
         /// `body`, `attribute NAME`, `type of the attribute NAME` or `trace header`.
         place: String,
     },
-    /// A name that SQS refuses.
     #[error("the attribute name {name:?} {rule}; rename the attribute")]
     AttributeName {
         name: String,
         /// What SQS does not take in it.
         rule: &'static str,
     },
-    /// A data type that SQS refuses.
     #[error(
         "the type {data_type:?} of the attribute {name} {rule}; give it String, Number or Binary, with a label such as String.json at most"
     )]
@@ -74,7 +62,7 @@ pub enum NotSendable {
         /// What SQS does not take in it.
         rule: &'static str,
     },
-    /// Text where its type wants bytes, or bytes where it wants text.
+    /// Text, but its type wants bytes; or bytes, but its type wants text.
     #[error(
         "the attribute {name} has the type {data_type:?} and {found} for a value; give it {wanted}, or another type"
     )]
@@ -86,21 +74,17 @@ pub enum NotSendable {
         /// The other one.
         wanted: &'static str,
     },
-    /// A Number that is none.
     #[error(
         "the attribute {name} is a Number, and its value is none; give it a number such as -12.5, or the type String"
     )]
     NotANumber { name: String },
-    /// SQS refuses an attribute with an empty value.
     #[error("the attribute {name} is empty; SQS wants a value")]
     EmptyAttribute { name: String },
-    /// A `MessageGroupId` that SQS refuses.
     #[error("the message group id {rule}; SQS takes 1 to 128 letters, digits and punctuation characters")]
     MessageGroupId {
         /// What SQS does not take in it.
         rule: &'static str,
     },
-    /// An `AWSTraceHeader` without anything in it.
     #[error("the trace header is empty; leave it out")]
     EmptyTraceHeader,
 }
@@ -161,13 +145,11 @@ impl OutgoingMessage {
         Self { content, size }
     }
 
-    /// What is in it.
     #[must_use]
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// What is in it, taken out.
     #[must_use]
     pub fn into_content(self) -> Content {
         self.content

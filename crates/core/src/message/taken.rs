@@ -1,9 +1,10 @@
-//! Which attributes SQS takes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
-//! SQS API Reference.
+//! Which attributes SQS takes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
+//! the Amazon SQS API Reference.
 //!
-//! That documentation leaves some things open, and so it is read twice. What was received from SQS is sent on where SQS *may*
-//! take it, since it has done so before: [`check_attribute`]. What one of our documents folds may be anybody's invention, and is
-//! put back only where SQS *surely* takes it, and so only such attributes are folded: [`is_surely_taken`].
+//! That documentation leaves some things open, and so it is read twice. What was received from SQS is sent on if SQS
+//! *may* take it, since it has done so before: [`check_attribute`]. What one of our documents folds may be anybody's
+//! invention, and is put back only if SQS *surely* takes it, and so only such attributes are folded:
+//! [`is_surely_taken`].
 
 use super::{Attribute, AttributeValue, NotSendable};
 use crate::limits::first_illegal;
@@ -18,9 +19,9 @@ const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 
 /// Whether SQS may take this attribute.
 ///
-/// Left open, and so taken: letters beyond ASCII in a name (SQS is known to take umlauts), any text behind the three type names,
-/// and all that a reader of numbers may accept: a leading `+`, an exponent, white space around it, `NaN`, more digits or a larger
-/// number than documented.
+/// Left open, and so taken: letters beyond ASCII in a name (SQS is known to take umlauts), any text behind the three
+/// type names, and all that a reader of numbers may accept: a leading `+`, an exponent, white space around it, `NaN`,
+/// more digits or a larger number than documented.
 ///
 /// # Errors
 /// What SQS refuses in it.
@@ -151,8 +152,8 @@ fn may_be_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
-/// A sign, digits and a point between digits, within the documented precision and range. "Leading and trailing zeroes are
-/// trimmed", and so no digits of precision.
+/// A sign, digits and a point between digits, within the documented precision and range. "Leading and trailing zeroes
+/// are trimmed", and so no digits of precision.
 fn is_documented_number(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -165,6 +166,7 @@ fn is_documented_number(text: &str) -> bool {
     // The power of ten of its first digit.
     let power = whole.len().cast_signed() - (digits.len() - trimmed.len()).cast_signed() - 1;
     let precise = trimmed.trim_end_matches('0');
+    // 10^126 is the largest: one digit 1 and zeros. So the power alone decides, except at the end of the range.
     let is_within = NUMBER_POWERS.contains(&power) && (power < *NUMBER_POWERS.end() || precise == "1");
     precise.is_empty() || (precise.len() <= NUMBER_DIGITS_MAX && is_within)
 }

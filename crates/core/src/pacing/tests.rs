@@ -102,8 +102,8 @@ proptest! {
         prop_assert!(delay(waiting) <= delay(waiting + more));
     }
 
-    /// The default policy comes back at the rate by itself where 450 messages or fewer wait for each message a second: nothing is
-    /// stretched that need not be.
+    /// The default policy comes back at the rate by itself where 450 messages or fewer wait for each message a second:
+    /// nothing is stretched that need not be.
     #[test]
     fn a_uniform_delay_that_holds_the_rate_is_left_as_it_is(waiting in 0u64..=4500, id: u128) {
         let own = backoff::delay(&Policy::default(), key(id));

@@ -1,7 +1,7 @@
 //! The policy as it is written. Serde reads it into what it means; what serde refuses, the JSON Schema words.
 //!
-//! So a function with a sound policy starts without compiling the schema, which is a good part of a start. A test holds the
-//! two together: what one accepts, the other accepts too.
+//! So a function with a sound policy starts without compiling the schema, which is a good part of a start. A test holds
+//! the two together: what one accepts, the other accepts too.
 
 mod contradictions;
 mod preset;
@@ -16,20 +16,17 @@ use super::{POLICY_SCHEMA, Policy, PolicyError};
 use crate::envelope::{Malformed, members};
 use crate::schema::Violation;
 
-pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
-    parse_over("{}", text)
-}
-
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
     let mut document: Value =
         serde_json::from_str(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
     let mut contradictions = Vec::from_iter(standing_twice(text, 0..text.len(), ""));
-    contradictions.extend(contradictions::beside_preset(&document));
+    contradictions.extend(contradictions::preset_and_backoff(&document));
     if let Some(written) = document.as_object_mut() {
         preset::expand(written);
         add(written, serde_json::from_str(defaults).unwrap_or_default());
     }
     contradictions.extend(contradictions::of(&document));
+    // Contradictions are looked for in any case: one message says all that is wrong, not one mistake a deployment.
     match object(&document) {
         Ok(policy) if contradictions.is_empty() => Ok(policy),
         Ok(_) => Err(PolicyError::Refused(contradictions)),

@@ -1,7 +1,7 @@
 //! `metadata` as programs write it, read by serde without building a tree.
 //!
-//! What is read here is valid by the message schema and means the same: a test compares the two on anything. Of what looks
-//! unusual nothing is read, and nothing is said: then the schema decides.
+//! What is read here is valid by the message schema and means the same: a test compares the two on anything. Of what
+//! looks unusual nothing is read, and nothing is said: then the schema decides.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ struct Plain<'a> {
     redrive_generation: Option<Count<GENERATION_MAX>>,
 }
 
-/// `None` where it is for the schema to say.
+/// `None` if it is for the schema to say.
 pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let plain: Plain<'_> = object(skimmed.metadata_text?)?;

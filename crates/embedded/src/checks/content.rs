@@ -1,6 +1,6 @@
-//! What SQS takes as a message: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS message
-//! metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. Written without the checks of `redeliver-core`, so
-//! that each sees what the other forgets.
+//! What SQS takes as a message: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS
+//! message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. Written without the checks of
+//! `redeliver-core`, so that each sees what the other forgets.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;
@@ -10,10 +10,12 @@ use super::sender_fault;
 /// Body and attributes together.
 const BYTES_MAX: usize = 1024 * 1024;
 const ATTRIBUTES_MAX: usize = 10;
-/// "Up to 256 characters long", says the Developer Guide of names and types, and SQS itself "must be shorter than 256 bytes".
+/// "Up to 256 characters long", says the Developer Guide of names and types, and SQS itself "must be shorter than 256
+/// bytes".
 const NAME_BYTES: std::ops::RangeInclusive<usize> = 1..=255;
 
-/// Whether SQS takes a message like this. What its documentation does not say that it takes is refused: nobody may rely on it.
+/// Whether SQS takes a message like this. What its documentation does not say that it takes is refused: nobody may rely
+/// on it.
 ///
 /// # Errors
 /// What SQS answers, a sender fault.
@@ -49,8 +51,8 @@ fn bytes_of(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| name.len() + attribute.data_type.len() + value(attribute)).sum()
 }
 
-/// A-Z, a-z, 0-9, underscore, hyphen and period, which neither begins nor ends it nor follows another; not in AWS's own name
-/// space.
+/// A-Z, a-z, 0-9, underscore, hyphen and period, which neither begins nor ends it nor follows another; not in AWS's own
+/// name space.
 fn is_name(name: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let lower = name.to_ascii_lowercase();
@@ -74,8 +76,8 @@ fn is_typed(Attribute { data_type, value }: &Attribute) -> bool {
         }
 }
 
-/// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126", positive or negative. Leading and
-/// trailing zeros are no digits of precision: SQS trims them.
+/// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126", positive or negative.
+/// Leading and trailing zeros are no digits of precision: SQS trims them.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));

@@ -1,4 +1,5 @@
-//! What a later version wrote: nothing of the message or of the reason is lost, and what is not known here is passed on.
+//! What a later version wrote: nothing of the message or of the reason is lost, and what is not known here is passed
+//! on.
 
 use redeliver_core::failure::Document;
 

@@ -10,8 +10,8 @@ const VISIBILITY: i64 = 180;
 const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Re-sends of one message whose first receive is the first moment of so many seconds of silence, as an event source mapping brings
-/// it until it is done.
+/// Re-sends of one message whose first receive is the first moment of so many seconds of silence, as an event source
+/// mapping brings it until it is done.
 fn resends(silence: i64) -> usize {
     let world = World::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();

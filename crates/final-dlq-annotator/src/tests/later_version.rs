@@ -33,3 +33,18 @@ fn a_verdict_of_a_later_version_is_one() {
     let [Event::DeadLettered(told)] = &setup.world.seen.events()[..] else { panic!("one event") };
     assert_eq!(told.error_type, "OTHER", "no text of a document in the log");
 }
+
+/// A later version may leave out what this one writes.
+#[test]
+fn a_verdict_without_a_stage_keeps_its_reason() {
+    let mut verdict = failure("MESSAGE_EXPIRED", json!({ "explanation": "Too late" }));
+    assert!(verdict.as_object_mut().unwrap().remove("stage").is_some());
+    let setup = Setup::new();
+    setup.process(vec![given_up(1, spent(1), &verdict)]);
+    let sent = setup.final_dlq.only();
+    assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_EXPIRED");
+    assert_eq!(text(&sent, ERROR_DETAILS), "Too late; last error HttpStatus.503: HTTP 503");
+    let record = document(&sent.attributes, DEAD_LETTER);
+    assert_eq!(record["cause"], json!({ "type": "HttpStatus.503", "message": "HTTP 503" }));
+    assert_eq!(record["source_queue_arn"], SOURCE_ARN);
+}

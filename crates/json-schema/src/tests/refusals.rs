@@ -1,5 +1,5 @@
-//! What is wrong with a schema is told where it is deployed: the words are the validator's own, and a change of how it reads
-//! schemas must not lose them.
+//! What is wrong with a schema is told where it is deployed: the words are the validator's own, and a change of how it
+//! reads schemas must not lose them.
 
 use crate::{Schema, SchemaError};
 

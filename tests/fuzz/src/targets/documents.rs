@@ -31,8 +31,12 @@ fn check_arrival(attributes: &Attributes) {
     let object =
         text(FAILURE).is_some_and(|text| json::read(text).is_ok_and(|node| node.members().is_some()));
     assert!(object || document.is_none(), "no JSON object, but it is read: {attributes:?}");
-    assert!(is_sendable(&found.producer), "what arrived could not be sent on: {:?}", found.producer);
-    assert!(!found.producer.contains_key(FAILURE), "a reserved name");
+    assert!(
+        is_sendable(&found.record.attributes),
+        "what arrived could not be sent on: {:?}",
+        found.record.attributes
+    );
+    assert!(!found.record.attributes.contains_key(FAILURE), "a reserved name");
 
     let mut expected = attributes.clone();
     expected.remove(FAILURE);
@@ -52,11 +56,11 @@ fn check_arrival(attributes: &Attributes) {
         let whole = put_back(&expected, &record);
         expected = whole.expect("what SQS would not have taken from a producer is none of ours");
     }
-    let again = producers_attributes(found.producer.clone());
-    assert_eq!(again, (found.producer.clone(), None), "judged anew on the next queue");
-    assert_eq!(found.producer, expected);
+    let again = producers_attributes(found.record.attributes.clone());
+    assert_eq!(again, (found.record.attributes.clone(), None), "judged anew on the next queue");
+    assert_eq!(found.record.attributes, expected);
     if let Some((hand_off, _)) = document.and_then(Document::into_hand_off) {
-        check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.producer);
+        check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
     }
 }
 

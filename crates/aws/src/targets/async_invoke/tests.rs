@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config};
 use crate::targets::CONNECT_TIMEOUT;
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config};
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
 

@@ -18,9 +18,10 @@ use tokio::sync::OwnedMutexGuard;
 use super::{Headers, HeadersError};
 use crate::SystemClock;
 
-/// Headers that are older are read again, beside the calls.
+/// Headers that are older are read again, while calls go on.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// Between two readings after refusals, and between two tries to renew what is old: Secrets Manager is paid by the request.
+/// Between two readings after refusals, and between two tries to renew what is old: Secrets Manager is paid by the
+/// request.
 const PAUSE: Duration = Duration::from_secs(30);
 /// For a reading of headers that are known already. It may have begun before a freeze, and its connection be dead.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,7 +47,7 @@ struct Known {
 }
 
 impl<C: Clock + Clone + 'static> SecretHeaders<C> {
-    /// Reads the secret. `observer` is told when it cannot be read again later.
+    /// Reads the secret. `observer` learns it if it cannot be read again later.
     ///
     /// # Errors
     /// If it cannot be read, or is not what it should be.
@@ -64,7 +65,8 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
         Ok(Self { client, arn: arn.into(), clock, observer, known, reading: Arc::default() })
     }
 
-    /// The headers as they are known, at once. Old ones are also read again, beside this call and for those after it.
+    /// The headers as they are known, at once. Old ones are also read again, while this call goes on, for those after
+    /// it.
     pub(crate) fn current(&self) -> Headers {
         let (headers, is_old) = {
             let (known, now) = (self.known(), self.clock.now());
@@ -82,10 +84,13 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
         if let Some(other) = other() {
             return Some(other);
         }
+        // Many calls are refused at once after a rotation: the first one reads, and the others find here what it has
+        // read.
         let turn = Arc::clone(&self.reading).lock_owned().await;
         if let Some(other) = other() {
             return Some(other);
         }
+        // Looked at once the turn has come, not before: the reading before it may have been the try.
         let now = self.clock.now();
         if self.known().tried_after_refusal_at.is_some_and(|tried_at| !passed(tried_at, now, PAUSE)) {
             return None;

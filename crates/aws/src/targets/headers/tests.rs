@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::SystemClock;
-use crate::loopback::{Answer, Loopback};
 use crate::telemetry::JsonLines;
+use crate::tests::loopback::{Answer, Loopback};
 
 #[test]
 fn headers_of_the_secret_are_marked_sensitive() {

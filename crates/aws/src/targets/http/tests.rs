@@ -2,8 +2,8 @@ use redeliver_core::handler::FailureKind;
 
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::loopback::{Answer, ClosingServer, Loopback, refused_url, timeouts};
 use crate::targets::drain;
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, refused_url, timeouts};
 
 /// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@ use redeliver_core::handler::FailureKind;
 
 use super::*;
 use crate::clock::manual::ManualClock;
-use crate::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, sdk_config, timeouts};
 
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:live";

@@ -1,5 +1,5 @@
-//! Where delays are spread: the limits in time are compared with the delay that the message has, and neither with the longest
-//! nor the shortest one that it might have had.
+//! Where delays are spread: the limits in time are compared with the delay that the message has, and neither with the
+//! longest nor the shortest one that it might have had.
 
 use std::time::Duration;
 

@@ -13,14 +13,14 @@ use crate::schema::Violation;
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
 /// Of the document as it is written, before its preset is put into its place.
-pub(super) fn beside_preset(document: &Value) -> Option<Violation> {
+pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
     let stands = |name: &str| document.get(name).is_some();
     let rule = "stands beside preset, which is a backoff: remove one of them";
     (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
-/// All others, with the pointer of the culprit. A part that cannot be read is the schema's to word: the others are looked at
-/// all the same, so that all that is wrong is told in one message.
+/// All others, with the pointer of the culprit. A part that cannot be read is the schema's to word: the others are
+/// looked at all the same, so that one message says all that is wrong.
 pub(super) fn of(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let has_long_delays = document["long_delays"] == true;
@@ -68,7 +68,7 @@ fn is_more(seconds: &Value, limit: u32) -> bool {
     seconds.as_f64().is_some_and(|seconds| seconds > limit.into())
 }
 
-/// What is above the `limit` of every delay also has been told that already.
+/// What is above the `limit` of every delay also has been refused for that already.
 fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     let Backoff::Exponential { initial_delay, max_delay, jitter, .. } = backoff else {
         return Vec::new();

@@ -113,3 +113,14 @@ async fn a_function_that_there_is_not_is_named_with_those_that_there_are() {
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn started_by_hand_it_says_what_starts_it() {
+    let said = refused("", &GOOD).await;
+    assert!(
+        said.contains(
+            "- _HANDLER is missing; Lambda sets it; to try the loop without Lambda, run `redeliver local`"
+        ),
+        "{said}"
+    );
+}

@@ -7,7 +7,7 @@ use redeliver_core::events::HeadersNotRefreshed;
 use redeliver_core::ports::Observer;
 
 use super::*;
-use crate::loopback::Request;
+use crate::tests::loopback::Request;
 
 const ARN: &str = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
 const AGE_MAX: Duration = Duration::from_secs(300);

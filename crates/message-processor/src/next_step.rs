@@ -1,19 +1,20 @@
 //! What becomes of a message once its call is over.
 
+use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
 use redeliver_core::failure::HandOff;
 use redeliver_core::handler::Message;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
-use redeliver_core::message::{Receipt, Timestamp};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 
 use super::calls::Outcome;
 use super::{Accepted, MessageProcessor, Strategy};
 
 /// What is to be done with a record.
-pub(super) enum Settled {
+pub(super) enum NextStep {
     Done(Event),
     HandOff(Box<Outgoing>),
     Hide(Box<Hiding>),
@@ -25,14 +26,14 @@ pub(super) enum Settled {
 }
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    pub(super) fn settle(&self, accepted: Accepted, outcome: &Outcome, target_seconds: f64) -> Settled {
+    pub(super) fn next_step(&self, accepted: Accepted, outcome: &Outcome, target_seconds: f64) -> NextStep {
         let now = self.clock.now();
         let (hand_off, error_type) = match outcome {
             Outcome::Success => {
                 let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
                 let Message { message_id, retry_attempt, .. } = accepted.message;
                 let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
-                return Settled::Done(Event::Processed(processed));
+                return NextStep::Done(Event::Processed(processed));
             }
             Outcome::Failure(error) => {
                 (HandOff::of_handler(error, accepted.delivery(now)), error.error_type.loggable().into_owned())
@@ -51,27 +52,29 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         hand_off: &HandOff,
         error_type: String,
         now: Timestamp,
-    ) -> Settled {
+    ) -> NextStep {
         let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
-        let Accepted { message, receipt, .. } = accepted;
-        let Some(attributes) = hand_off.attached(&message.attributes, message.body.len()) else {
-            let record = receipt.sqs_message_id;
+        let retry_attempt = accepted.message.retry_attempt;
+        let (message_id, Arrival { record, .. }) = accepted.into_arrival();
+        // A hand-off folds nothing: what says that it does is forged. So ten attributes leave it no place.
+        let Some(attributes) = hand_off.attached(&record.attributes, record.body.len()) else {
+            let record = record.sqs_message_id;
             self.observer.observe(&Event::NotConfirmed(NotConfirmed {
                 sqs_message_id: record.clone(),
                 send: "hand-off",
                 code: "NoPlaceForFailure".to_owned(),
             }));
-            return Settled::NoPlaceForFailure { record };
+            return NextStep::NoPlaceForFailure { record };
         };
         let handed_off = Event::HandedOff(HandedOff {
-            message_id: message.message_id,
-            retry_attempt: message.retry_attempt,
+            message_id,
+            retry_attempt,
             error_type,
             kind: hand_off.answer.kind().as_str(),
             age_seconds,
         });
-        let outgoing = receipt.pass_on(message.body, attributes, DelaySeconds::ZERO, handed_off);
-        Settled::HandOff(Box::new(outgoing))
+        let outgoing = ReceivedMessage { attributes, ..record }.pass_on(DelaySeconds::ZERO, handed_off);
+        NextStep::HandOff(Box::new(outgoing))
     }
 
     fn hide(
@@ -81,11 +84,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         error_type: String,
         queue: QueueTimes,
         now: Timestamp,
-    ) -> Settled {
+    ) -> NextStep {
         let first_sent = accepted.first_sent();
-        let receive_count = accepted.receipt.receive_count;
+        let receive_count = accepted.rest.receive_count;
         let stayed =
             Stayed { metadata: &accepted.metadata, hand_off: &hand_off, receive_count, first_sent, queue };
+        // Decided here, since nobody else sees a message that stays on its queue.
         match decide_on_queue(&self.policy, stayed, now) {
             Ok(visibility) => {
                 let scheduled = Event::RetryScheduled(RetryScheduled {
@@ -97,10 +101,10 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                     age_seconds: until(first_sent, now).as_secs_f64(),
                     error_type: Some(error_type),
                 });
-                let Receipt { sqs_message_id: record, receipt_handle, .. } = accepted.receipt;
-                Settled::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
+                let ReceivedMessage { sqs_message_id: record, receipt_handle, .. } = accepted.rest;
+                NextStep::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
             }
-            Err(give_up) => Settled::Verdict(accepted.give_up(hand_off, give_up)),
+            Err(give_up) => NextStep::Verdict(accepted.give_up(hand_off, give_up)),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, byte by
-//! byte. It ends when it is dropped.
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, byte
+//! by byte. It ends when it is dropped.
 
 mod closing;
 
@@ -173,8 +173,8 @@ impl Loopback {
         Self { url, seen, task }
     }
 
-    /// What a call comes to whose time is over once the server has its request, and the server. On a busy machine so short a time
-    /// may be over before the request is out: then it is made again, with twice the time.
+    /// What a call comes to whose time is over once the server has its request, and the server. On a busy machine so
+    /// short a time may be over before the request is out: then it is made again, with twice the time.
     pub(crate) async fn timed_out<T>(
         answer: impl Fn() -> Answer,
         call: impl AsyncFn(&Self, Duration) -> T,
