@@ -25,7 +25,7 @@ pub struct Picking {
 
 impl Picking {
     pub fn pick(&self) -> Result<Pick, FilterError> {
-        let filter = self.filter.as_deref().map(Filter::new).transpose()?;
+        let filter = self.filter.as_deref().map(Filter::of_dead_letters).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
@@ -41,14 +41,13 @@ impl Picking {
 
 /// What is worth a second look in what was picked, in a sentence.
 pub(crate) fn remark(pick: &Pick) -> Option<String> {
-    let Absent { messages, members } = pick.filter.as_ref()?.absent()?;
-    let example = members.first()?;
+    let Absent { messages, members, instead } = pick.filter.as_ref()?.absent()?;
     Some(format!(
-        "{} picked without {}, which jq takes for less than any number; to leave such messages out: `{} | numbers < …`, or \
-         `and {2} != null`",
+        "{} picked without {}, which jq takes for null: less than any number, and unequal to any value; to leave such messages \
+         out, write `{}`",
         counted(messages, "message"),
         escaped(&members.join(" or ")),
-        escaped(example),
+        escaped(&instead.join("` and `")),
     ))
 }
 
@@ -63,25 +62,28 @@ mod tests {
         assert_eq!(Picking { max: Some(7), ..picking }.max(), 7);
     }
 
+    fn remark_of(filter: &str, document: &str) -> Option<String> {
+        let pick = Pick::filtered(Filter::new(filter).unwrap());
+        assert_eq!(remark(&pick), None);
+        pick.filter.as_ref().unwrap().matches("m", document.to_owned()).unwrap();
+        remark(&pick)
+    }
+
     #[test]
     fn what_a_filter_picked_only_because_a_member_is_absent_is_told_with_what_to_write_instead() {
-        let pick = Pick::filtered(Filter::new(".attempts < 3").unwrap());
-        assert_eq!(remark(&pick), None);
-        pick.filter.as_ref().unwrap().matches("m", r#"{"attempts":null}"#.to_owned()).unwrap();
         assert_eq!(
-            remark(&pick).unwrap(),
-            "1 message picked without .attempts, which jq takes for less than any number; to leave such messages out: \
-             `.attempts | numbers < …`, or `and .attempts != null`"
+            remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
+            "1 message picked without .attempts, which jq takes for null: less than any number, and unequal to any value; \
+             to leave such messages out, write `(.attempts | numbers < 3)`"
         );
     }
+
     #[test]
-    fn of_several_absent_members_the_example_is_one() {
-        let pick = Pick::filtered(Filter::new(".a < 3 or .b < 3").unwrap());
-        pick.filter.as_ref().unwrap().matches("m", "{}".to_owned()).unwrap();
+    fn each_comparison_is_told_with_what_to_write_instead() {
         assert_eq!(
-            remark(&pick).unwrap(),
-            "1 message picked without .a or .b, which jq takes for less than any number; to leave such messages out: \
-             `.a | numbers < …`, or `and .a != null`"
+            remark_of(".a < 3 or .b < 3", "{}").unwrap(),
+            "1 message picked without .a or .b, which jq takes for null: less than any number, and unequal to any value; \
+             to leave such messages out, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
         );
     }
 }

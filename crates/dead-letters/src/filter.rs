@@ -2,6 +2,7 @@
 
 mod absent;
 mod compile;
+mod members;
 mod verdict;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,6 +11,8 @@ use std::time::Duration;
 
 use jaq_core::data::JustLut;
 use jaq_core::load::Arena;
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::Term;
 use jaq_core::{Ctx, Vars, unwrap_valr};
 use jaq_json::{Val, read};
 use thiserror::Error;
@@ -74,6 +77,15 @@ impl Filter {
         Ok(Self { watch: Watch::of(text), ..Self::plain(text)? })
     }
 
+    /// Compiles a filter for the documents of dead letters: it may name only members that they have.
+    ///
+    /// # Errors
+    /// With the place where it is wrong.
+    pub fn of_dead_letters(text: &str) -> Result<Self, FilterError> {
+        members::check(text)?;
+        Self::new(text)
+    }
+
     /// Without looking for what it compares.
     fn plain(text: &str) -> Result<Self, FilterError> {
         let (jobs, work) = channel::<String>();
@@ -118,7 +130,7 @@ impl Filter {
 
     /// What is worth a second look in what the filter has picked so far.
     #[must_use]
-    pub fn absent(&self) -> Option<Absent<'_>> {
+    pub fn absent(&self) -> Option<Absent> {
         self.watch.as_ref()?.absent()
     }
 
@@ -155,6 +167,17 @@ impl Filter {
             message_id: message_id.to_owned(),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// The text of a string without anything to put in.
+fn text_of<'s>(term: &Term<&'s str>) -> Option<&'s str> {
+    match term {
+        Term::Str(None, parts) => match parts.as_slice() {
+            [StrPart::Str(text)] => Some(text),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -54,7 +54,11 @@ pub struct RecordMetadata {
     pub retry_history: Vec<PastFailure>,
 }
 
-/// What a filter works on.
+/// The members of the document that a filter works on.
+pub(crate) const MEMBERS: [&str; 8] =
+    ["message_id", "sent_at", "error_type", "error_details", "attempts", "fingerprint", "attributes", "body"];
+
+/// What a filter works on, with [`MEMBERS`].
 #[derive(Serialize)]
 struct Document<'a> {
     message_id: &'a str,

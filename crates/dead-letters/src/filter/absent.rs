@@ -1,50 +1,62 @@
-//! jq takes `null`, and so a member that is not there, for less than anything: `.body.data.cents < 1000` picks messages
-//! that have no `cents`. Nobody means that, so whoever filters learns how many.
+//! jq takes a member that is not there for `null`, and `null` for less than any number and for unequal to any value:
+//! `.body.data.cents < 1000` picks messages that have no `cents`. Few mean that, so whoever filters learns how many.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
 
 use jaq_core::load;
-use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
 use jaq_core::ops::Cmp;
-use jaq_core::path::Part;
+use jaq_core::path::{Opt, Part};
 
-use super::{Filter, FilterError};
+use super::{Filter, FilterError, text_of};
 
 /// Messages that were picked although they have not all the members that the filter compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Absent<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
     /// How many; at least one.
     pub messages: u64,
     /// The members as they are written in the filter, for people; at least one.
-    pub members: &'a [String],
+    pub members: Vec<String>,
+    /// What to write for each of the comparisons, so that it leaves such messages out; at least one.
+    pub instead: Vec<String>,
 }
 
 /// Members that a filter compares, and how many of the picked messages have not all of them.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// As they are written, for people.
-    members: Vec<String>,
+    compared: Vec<Compared>,
     is_absent: Box<Filter>,
     messages: Cell<u64>,
+}
+
+/// A comparison that is true of a member that is not there.
+#[derive(Debug)]
+struct Compared {
+    member: Member,
+    instead: String,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    /// For people.
+    name: String,
+    /// As its author wrote it, with each `?`.
+    own_path: String,
+    /// For jq, whatever the names are.
+    path: String,
 }
 
 impl Watch {
     /// Of a filter that compares such members.
     pub(super) fn of(filter: &str) -> Option<Self> {
-        let mut paths = BTreeMap::new();
-        compared(&load::parse(filter, |parser| parser.term())?, &mut paths);
-        if paths.is_empty() {
+        let mut compared = Vec::new();
+        find(&load::parse(filter, |parser| parser.term())?, false, &mut compared);
+        if compared.is_empty() {
             return None;
         }
-        let all = paths.values().map(|path| format!("({path})?")).collect::<Vec<_>>().join(", ");
-        let is_absent = Filter::plain(&format!("[{all}] | any(. == null)")).ok()?;
-        Some(Self {
-            members: paths.into_keys().collect(),
-            is_absent: Box::new(is_absent),
-            messages: Cell::new(0),
-        })
+        let paths: Vec<_> = compared.iter().map(|found| format!("({})?", found.member.path)).collect();
+        let is_absent = Filter::plain(&format!("[{}] | any(. == null)", paths.join(", "))).ok()?;
+        Some(Self { compared, is_absent: Box::new(is_absent), messages: Cell::new(0) })
     }
 
     /// Looks at a message that the filter has picked.
@@ -54,49 +66,101 @@ impl Watch {
         Ok(())
     }
 
-    pub(super) fn absent(&self) -> Option<Absent<'_>> {
+    pub(super) fn absent(&self) -> Option<Absent> {
         let messages = self.messages.get();
-        (messages > 0).then_some(Absent { messages, members: &self.members })
+        if messages == 0 {
+            return None;
+        }
+        let each_once = |text: &dyn Fn(&Compared) -> &String| {
+            let mut texts: Vec<_> = self.compared.iter().map(|found| text(found).clone()).collect();
+            texts.sort_unstable();
+            texts.dedup();
+            texts
+        };
+        let members = each_once(&|found| &found.member.name);
+        Some(Absent { messages, members, instead: each_once(&|found| &found.instead) })
     }
 }
 
-/// What comes out as `true` because a member of the whole message is not there; by what people read, the path for jq.
-fn compared(term: &Term<&str>, found: &mut BTreeMap<String, String>) {
+/// What comes out as `true` because a member of the whole message is not there.
+fn find(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Compared>) {
     let Term::BinOp(left, operator, right) = term else {
         return;
     };
+    let mut compare = |small: &Term<&str>, sign: &str, large: &Term<&str>| {
+        found.extend(member(small).map(|member| Compared {
+            instead: instead(&member.own_path, sign, large, is_alternative),
+            member,
+        }));
+    };
     match operator {
         // Only the smaller side: `null < 3` is true, `null > 3` is not.
-        BinaryOp::Cmp(Cmp::Lt | Cmp::Le) => found.extend(member(left)),
-        BinaryOp::Cmp(Cmp::Gt | Cmp::Ge) => found.extend(member(right)),
+        BinaryOp::Cmp(Cmp::Lt) => compare(left, "<", right),
+        BinaryOp::Cmp(Cmp::Le) => compare(left, "<=", right),
+        BinaryOp::Cmp(Cmp::Gt) => compare(right, "<", left),
+        BinaryOp::Cmp(Cmp::Ge) => compare(right, "<=", left),
+        // Who compares with `null` means what is not there.
+        BinaryOp::Cmp(Cmp::Ne) if !is_null(left) && !is_null(right) => {
+            compare(left, "!=", right);
+            compare(right, "!=", left);
+        }
         BinaryOp::And | BinaryOp::Or => {
-            compared(left, found);
-            compared(right, found);
+            let is_alternative = is_alternative || matches!(operator, BinaryOp::Or);
+            find(left, is_alternative, found);
+            find(right, is_alternative, found);
         }
         // What follows works on something else than the message.
-        BinaryOp::Pipe(_) => compared(left, found),
+        BinaryOp::Pipe(_) => find(left, is_alternative, found),
         _ => {}
     }
 }
 
-/// `.a.b`, and the same for jq whatever the names are.
-fn member(term: &Term<&str>) -> Option<(String, String)> {
+/// The comparison without what is absent, in brackets: `|` binds weaker than all else, `and` weaker than a comparison.
+fn instead(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
+    let (kind, value) = match other {
+        Term::Num(number) => (Some("numbers"), (*number).to_owned()),
+        other => match text_of(other) {
+            Some(text) => (Some("strings"), serde_json::Value::from(text).to_string()),
+            None => (None, member(other).map_or("…".to_owned(), |member| member.own_path)),
+        },
+    };
+    match kind {
+        // After `| numbers` nothing is left of what is no number, neither true nor false: with `or` the other side
+        // would not count any more.
+        Some(kind) if sign != "!=" && !is_alternative => format!("({path} | {kind} {sign} {value})"),
+        _ => format!("({path} != null and {path} {sign} {value})"),
+    }
+}
+
+fn is_null(term: &Term<&str>) -> bool {
+    matches!(term, Term::Call("null", arguments) if arguments.is_empty())
+}
+
+/// `.a.b`.
+fn member(term: &Term<&str>) -> Option<Member> {
     let Term::Path(start, path) = term else {
         return None;
     };
     let Term::Id = **start else {
         return None;
     };
-    let mut names = (String::new(), ".".to_owned());
-    for (part, _) in &path.0 {
-        let Part::Index(Term::Str(None, name)) = part else {
+    let mut found = Member { name: String::new(), own_path: String::new(), path: ".".to_owned() };
+    for (part, optional) in &path.0 {
+        let Part::Index(index) = part else {
             return None;
         };
-        let [StrPart::Str(name)] = name.as_slice() else {
-            return None;
-        };
-        names.0 += &format!(".{name}");
-        names.1 += &format!("[{}]", serde_json::Value::from(*name));
+        let name = text_of(index)?;
+        let quoted = serde_json::Value::from(name).to_string();
+        found.name += &format!(".{name}");
+        found.own_path += &if is_word(name) { format!(".{name}") } else { format!(".{quoted}") };
+        found.own_path += if matches!(optional, Opt::Optional) { "?" } else { "" };
+        found.path += &format!("[{quoted}]");
     }
-    Some(names)
+    Some(found)
+}
+
+/// Whether jq takes it after a dot without quotes.
+fn is_word(name: &str) -> bool {
+    name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+        && !name.starts_with(|first: char| first.is_ascii_digit())
 }

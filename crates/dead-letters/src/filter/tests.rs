@@ -151,7 +151,7 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
         for document in documents {
             filter.matches("m", (*document).to_owned()).unwrap();
         }
-        filter.absent().map(|Absent { messages, members }| (messages, members.join(" or ")))
+        filter.absent().map(|Absent { messages, members, .. }| (messages, members.join(" or ")))
     };
     let documents = [
         r#"{"body":{"data":{"cents":1}}}"#,
@@ -169,9 +169,80 @@ fn messages_that_are_picked_only_because_a_member_is_absent_are_counted() {
         ".body.data.cents != null and .body.data.cents < 1000",
         ".body.data?.cents? | numbers < 1000",
         ".body.data.cents == 1",
+        ".body.data.cents == null",
+        ".body.data.cents != null",
+        "null != .body.data.cents",
         "true",
     ] {
         assert_eq!(absent(silent, &documents), None, "{silent}");
     }
+    assert_eq!(absent(".body.data.cents != 1", &documents), two);
+    assert_eq!(absent("1 != .body.data.cents", &documents), two);
     assert_eq!(absent(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
+}
+
+#[test]
+fn what_to_write_instead_leaves_out_what_is_absent_and_can_be_pasted_in_place() {
+    let whole = r#"{"error_type":"NON","body":{"data":{"cents":999,"kind":"b","the day":"2026-01-01","limit":1000}}}"#;
+    let absent = r#"{"error_type":"NON","body":{"data":{}}}"#;
+    for (written, instead) in [
+        (".body.data?.cents? < 1000", "(.body.data?.cents? | numbers < 1000)"),
+        ("1000 >= .body.data.cents", "(.body.data.cents | numbers <= 1000)"),
+        (r#".body["data"]."the day" < "2026-02""#, r#"(.body.data."the day" | strings < "2026-02")"#),
+        (r#".body.data.kind != "a""#, r#"(.body.data.kind != null and .body.data.kind != "a")"#),
+        (".body.data.cents < .error_type", "(.body.data.cents != null and .body.data.cents < .error_type)"),
+        (".body.data.cents < (1000 + 1)", "(.body.data.cents != null and .body.data.cents < …)"),
+    ] {
+        let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
+        let picking = Filter::new(&filter(written)).unwrap();
+        assert!(picking.matches("m", absent.to_owned()).unwrap(), "{written}");
+        assert_eq!(picking.absent().unwrap().instead, [instead]);
+        if !instead.contains('…') {
+            assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");
+        }
+    }
+    let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
+    either.matches("m", absent.to_owned()).unwrap();
+    let instead = "(.body.data.cents != null and .body.data.cents < 3)";
+    assert_eq!(either.absent().unwrap().instead, [instead]);
+    assert!(
+        matches(&format!(r#"{instead} or .error_type == "NON""#), absent),
+        "the other side counts all the same"
+    );
+}
+
+#[test]
+fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
+    let of_dead_letters =
+        |filter: &str| Filter::of_dead_letters(filter).map(drop).map_err(|error| error.to_string());
+    let meant = "did you mean `.error_type`?";
+    assert_eq!(
+        of_dead_letters(r#".erorr_type != "X""#).unwrap_err(),
+        "the filter `.erorr_type != \"X\"` is wrong at byte 1 (`erorr_type != \"X\"`): there is no `.erorr_type`; \
+         did you mean `.error_type`?"
+    );
+    for (filter, meant) in [
+        (r#".attempts > 1 and (.erorr_type | test("X"))"#, meant),
+        (r#".["ErrorType"] == "X""#, meant),
+        (r#"select(.errortype == "X")"#, meant),
+        (r#"if .error_typ == "X" then true else false end"#, meant),
+        (".body.data.kind = .error_tpye", meant),
+        (".data.cents < 3", "did you mean `.body.data`?"),
+        (
+            ".tenant",
+            "a dead letter has .message_id, .sent_at, .error_type, .error_details, .attempts, .fingerprint, .attributes, .body",
+        ),
+    ] {
+        let refused = of_dead_letters(filter).unwrap_err();
+        assert!(refused.ends_with(meant), "{refused}");
+    }
+    for right in [
+        r#".body | .erorr_type != "X""#,
+        ".body.data.anything and .attributes.tenant",
+        "[.body.data.lines[] | .anything] | any",
+        r#".mine = 1 | .body.data.kind = "a""#,
+        "def f: .anything; .body | f",
+    ] {
+        assert_eq!(of_dead_letters(right), Ok(()), "{right}");
+    }
 }

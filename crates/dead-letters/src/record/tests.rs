@@ -48,3 +48,13 @@ fn the_history_is_told() {
     let told = record(body, Attributes::new()).metadata.unwrap();
     assert_eq!((told.retry_attempt, told.retry_history.len(), told.retry_history[0].attempt), (1, 1, 0));
 }
+
+#[test]
+fn a_filter_works_on_the_members_that_it_may_name() {
+    let document = record("{}", Attributes::new()).document();
+    let document: std::collections::BTreeMap<String, serde_json::Value> =
+        serde_json::from_str(&document).unwrap();
+    let mut members = crate::record::MEMBERS;
+    members.sort_unstable();
+    assert_eq!(document.keys().collect::<Vec<_>>(), members.iter().collect::<Vec<_>>());
+}

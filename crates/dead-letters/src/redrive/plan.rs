@@ -75,7 +75,7 @@ impl Edit {
     /// # Errors
     /// With the place where it is wrong.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Ok(Self { change: Filter::new(text)?, identity: Filter::new(".")? })
+        Ok(Self { change: Filter::of_dead_letters(text)?, identity: Filter::new(".")? })
     }
 }
 
