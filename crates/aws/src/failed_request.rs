@@ -37,6 +37,29 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
     }
 }
 
+/// Why a request came to no service at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unreached {
+    /// Nobody has given credentials. Those that are refused, or cannot be read, are another matter.
+    NoCredentials,
+    /// Nobody answers there, for this reason.
+    NoConnection(String),
+}
+
+/// Tells a request that came to no service from one that was answered, or may have been.
+#[must_use]
+pub fn unreached(error: &(dyn Error + 'static)) -> Option<Unreached> {
+    if let Some(CredentialsError::CredentialsNotLoaded(_)) = caused_by(error) {
+        return Some(Unreached::NoCredentials);
+    }
+    let refused = caused_by::<HttpError>(error).filter(|error| error.is_connect())?;
+    let mut root: &dyn Error = refused;
+    while let Some(cause) = root.source() {
+        root = cause;
+    }
+    Some(Unreached::NoConnection(root.to_string()))
+}
+
 /// The fault of one entry of an answer ("BatchResultErrorEntry", Amazon SQS API Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     let fault = match () {

@@ -19,3 +19,4 @@ mod received;
 mod tests;
 
 pub use clock::SystemClock;
+pub use failed_request::{Unreached, unreached};

@@ -1,4 +1,5 @@
-//! Whose account it is: said before anything is changed, so that nobody changes another one than they mean.
+//! Whose account it is: said with a plan and before anything is changed, so that nobody changes another one than they
+//! mean.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -35,7 +36,7 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Says what is about to be changed, and whose it is; STS is asked in the queue's region, since none may be set.
+/// Says what is about to be changed or would be, and whose it is; STS is asked in the queue's region, since none may be set.
 pub(crate) async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => account_of(&config).await,

@@ -78,6 +78,10 @@ fn says_it_itself(arguments: &Arguments) -> bool {
 
 async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
+    let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
+    if arguments.reveal && !can_mask {
+        return Err("--reveal is for --show, and for --format html or csv: leave it out".into());
+    }
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),
         None => arguments.picking.pick()?,

@@ -1,19 +1,22 @@
 //! `redeliver check`: what is wrong with a message file, a policy file or a data schema, before anything is deployed.
 
+use std::fmt::Display;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use redeliver_core::backoff::bounds;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::{Policy, PolicyError};
 use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
 
-use crate::Failure;
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
 use crate::output::Output;
+use crate::people::counted;
 use crate::text::escaped_lines;
+use crate::{Failure, tell};
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -42,65 +45,106 @@ pub struct Arguments {
 
 /// Checks what is given and prints what is found.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let findings = check(arguments)?;
-    Output::default().write(&lines_of(&findings))?;
-    Ok(ExitCode::from(u8::from(!findings.is_empty())))
+    let checked = check(arguments)?;
+    let is_valid = checked.iter().all(|file| file.findings.is_empty());
+    Output::default().write(&checked.iter().map(Checked::lines).collect::<String>())?;
+    Ok(ExitCode::from(u8::from(!is_valid)))
 }
 
-/// A line each.
-fn lines_of(findings: &[String]) -> String {
-    if findings.is_empty() {
-        return "valid\n".to_owned();
+/// A file, and what is wrong with it.
+struct Checked {
+    name: PathBuf,
+    /// Of a file of messages.
+    messages: Option<u64>,
+    findings: Vec<String>,
+}
+
+impl Checked {
+    fn whole(path: &Path, findings: impl IntoIterator<Item = impl Display>) -> Self {
+        let findings = findings.into_iter().map(|finding| format!("{}: {finding}", path.display())).collect();
+        Self { name: path.to_owned(), messages: None, findings }
     }
-    // Members of messages have names that others chose.
-    findings.iter().map(|finding| escaped_lines(finding) + "\n").collect()
+
+    /// A line for each finding, or one that says what was found valid.
+    fn lines(&self) -> String {
+        let name = self.name.display();
+        match self.messages {
+            // Members of messages have names that others chose.
+            _ if !self.findings.is_empty() => {
+                self.findings.iter().map(|finding| escaped_lines(finding) + "\n").collect()
+            }
+            None => format!("{name}: valid\n"),
+            Some(0) => format!("{name}: 0 messages\n"),
+            Some(messages) => format!("{name}: {}, valid\n", counted(messages, "message")),
+        }
+    }
 }
 
-fn check(arguments: &Arguments) -> Result<Vec<String>, FileError> {
-    let mut findings = Vec::new();
+fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
+    let mut checked = Vec::new();
     if let Some(path) = &arguments.policy {
-        findings.extend(check_policy(path, &read_text(path)?));
+        checked.push(check_policy(path, &read_text(path)?));
     }
     let mut schema_is_valid = true;
-    if let Some(path) = &arguments.data_schema
-        && let Err(error) = DataSchema::new(&read_text(path)?)
-    {
-        schema_is_valid = false;
-        findings.push(format!("{}: {error}", path.display()));
+    if let Some(path) = &arguments.data_schema {
+        let error = DataSchema::new(&read_text(path)?).err();
+        schema_is_valid = error.is_none();
+        checked.push(Checked::whole(path, error));
     }
     if let Some(path) = arguments.messages.as_deref().filter(|_| schema_is_valid) {
         let schema = read_schema(arguments.data_schema.as_deref())?;
-        findings.extend(check_messages(path, &schema)?);
+        checked.push(check_messages(path, &schema)?);
     }
-    Ok(findings)
+    Ok(checked)
 }
 
-fn check_policy(path: &Path, text: &str) -> Vec<String> {
+fn check_policy(path: &Path, text: &str) -> Checked {
     match Policy::from_json(text) {
-        Ok(_) => Vec::new(),
-        Err(PolicyError::Refused(violations)) => {
-            violations.iter().map(|violation| format!("{}: {violation}", path.display())).collect()
+        Ok(policy) => {
+            warn_of_no_retry(path, &policy);
+            Checked::whole(path, None::<String>)
         }
-        Err(error @ PolicyError::NotJson(_)) => vec![format!("{}: {error}", path.display())],
+        Err(PolicyError::Refused(violations)) => Checked::whole(path, &violations),
+        Err(error @ PolicyError::NotJson(_)) => Checked::whole(path, [error]),
     }
+}
+
+/// Such a policy is valid, and nobody means it.
+pub(crate) fn warn_of_no_retry(path: &Path, policy: &Policy) {
+    if let Some(sentence) = no_retry(policy) {
+        tell::warning(format_args!("{}: {sentence}", path.display()));
+    }
+}
+
+/// Of a policy whose messages are too old before the first retry is due.
+fn no_retry(policy: &Policy) -> Option<String> {
+    let age = policy.max_age_seconds.filter(|_| policy.max_attempts > 0)?;
+    let first = u32::from(bounds(policy, 1).start().get());
+    (first > age).then(|| {
+        format!(
+            "the first retry comes after {first} s at the earliest, but max_age_seconds is {age}: no retry is ever made"
+        )
+    })
 }
 
 /// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the
 /// AWS CLI sends it with `--message-body file://…`.
-fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Vec<String>, FileError> {
+fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Checked, FileError> {
     let mut bytes = Vec::new();
     lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;
     let name = lines::named(path);
     if let Some(document) = one_document(&bytes) {
-        return Ok(check_message(&name, 1, body_of(document), schema));
+        let findings = check_message(&name, 1, body_of(document), schema);
+        return Ok(Checked { name, messages: Some(1), findings });
     }
-    let mut findings = Vec::new();
+    let (mut findings, mut messages) = (Vec::new(), 0);
     for line in Lines::new(&*bytes) {
         let line = line.map_err(|error| lines::unreadable(path, &error))?;
         // What `send` would refuse is no message, however valid its JSON is.
         findings.extend(check_message(&name, line.number, line.message(), schema));
+        messages += 1;
     }
-    Ok(findings)
+    Ok(Checked { name, messages: Some(messages), findings })
 }
 
 fn check_message(
@@ -137,4 +181,26 @@ fn one_document(bytes: &[u8]) -> Option<&str> {
 fn body_of(document: &str) -> Result<OutgoingMessage, String> {
     let body = document.trim_end_matches(['\r', '\n']).to_owned();
     OutgoingMessage::new(Content { body, ..Content::default() }).map_err(|refused| refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_whose_first_retry_comes_too_late_makes_none() {
+        let no_retry = |age: u32, delay: u32| {
+            let backoff = format!(r#"{{"kind":"fixed","delay_seconds":{delay},"jitter":"none"}}"#);
+            no_retry(
+                &Policy::from_json(&format!(r#"{{"max_age_seconds":{age},"backoff":{backoff}}}"#)).unwrap(),
+            )
+        };
+        assert_eq!(
+            no_retry(60, 600).unwrap(),
+            "the first retry comes after 600 s at the earliest, but max_age_seconds is 60: no retry is ever made"
+        );
+        assert_eq!((no_retry(600, 600), no_retry(601, 600)), (None, None));
+        let none_wanted = r#"{"max_attempts":0,"max_age_seconds":60}"#;
+        assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
+    }
 }

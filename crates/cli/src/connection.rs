@@ -20,6 +20,7 @@ use aws_sdk_sqs::operation::get_queue_url::GetQueueUrlError;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
+use redeliver_aws::{Unreached, unreached};
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
@@ -29,6 +30,10 @@ pub(crate) use requests::Requests;
 pub use which::{OneQueue, OpenQueue, Queues};
 
 use crate::Failure;
+
+const NO_CREDENTIALS: &str = "no AWS credentials found: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+                              AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
+                              `eval \"$(aws configure export-credentials --format env)\"`";
 
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]
@@ -136,12 +141,12 @@ impl Connection {
         }
         let client = self.sqs_client(address.region()).await?;
         let (name, account) = match address {
-            QueueAddress::Url(url) => return known(client, url).await,
+            QueueAddress::Url(url) => return self.known(client, url).await,
             QueueAddress::Name(name) => (name, None),
             QueueAddress::Arn { name, account, .. } => (name, Some(account.clone())),
         };
-        match url_of(&client, name, account).await? {
-            Some(url) => known(client, &url).await,
+        match self.url_of(&client, name, account).await? {
+            Some(url) => self.known(client, &url).await,
             None => Err(format!(
                 "there is no queue {address} in this account and region ({}); check the name, --region and --profile",
                 client.config().region().map(ToString::to_string).unwrap_or_default()
@@ -161,6 +166,61 @@ impl Connection {
         self.find(address).await
     }
 
+    /// `None` if there is no such queue.
+    async fn url_of(
+        &self,
+        client: &Client,
+        name: &str,
+        account: Option<String>,
+    ) -> Result<Option<String>, Failure> {
+        let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
+        let error = match request.send().await {
+            Ok(answer) => return Ok(answer.queue_url),
+            Err(error) => error,
+        };
+        // By JSON, and by the query protocol before it, whose code SQS still sends.
+        let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
+        let is_known = error.as_service_error().is_some_and(GetQueueUrlError::is_queue_does_not_exist);
+        if is_known || error.code().is_some_and(is_code) {
+            return Ok(None);
+        }
+        Err(self.failed(&error, |reason| refused(name, "sqs:GetQueueUrl", reason)).await)
+    }
+
+    async fn known(&self, client: Client, url: &str) -> Result<KnownQueue, Failure> {
+        let failed = |reason: &str| refused(url, "sqs:GetQueueAttributes", reason);
+        let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
+        let attributes = match request.send().await {
+            Ok(answer) => answer.attributes.unwrap_or_default(),
+            Err(error) => return Err(self.failed(&error, failed).await),
+        };
+        let attributes: BTreeMap<_, _> =
+            attributes.into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect();
+        let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN"))?;
+        Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
+    }
+
+    /// A request's error in words. Advice on names and permissions is for requests that came to a service.
+    async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match unreached(error) {
+            None => otherwise(&said(error)),
+            Some(Unreached::NoCredentials) => NO_CREDENTIALS.to_owned(),
+            Some(Unreached::NoConnection(why)) => {
+                let config = self.sdk_config(Some("us-east-1")).await;
+                match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
+                    Some(endpoint) => {
+                        format!("no connection to {endpoint} ({why}): is it running? check --endpoint-url")
+                    }
+                    None => format!("no connection to AWS ({why}): check the network and the region"),
+                }
+            }
+        }
+        .into()
+    }
+
     #[cfg(test)]
     pub(crate) fn to_endpoint(url: &str) -> Self {
         let region = Some("eu-central-1".to_owned());
@@ -168,36 +228,8 @@ impl Connection {
     }
 }
 
-/// `None` if there is no such queue.
-async fn url_of(client: &Client, name: &str, account: Option<String>) -> Result<Option<String>, Failure> {
-    let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
-    let error = match request.send().await {
-        Ok(answer) => return Ok(answer.queue_url),
-        Err(error) => error,
-    };
-    // By JSON, and by the query protocol before it, whose code SQS still sends.
-    let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
-    let is_known = error.as_service_error().is_some_and(GetQueueUrlError::is_queue_does_not_exist);
-    if is_known || error.code().is_some_and(is_code) {
-        return Ok(None);
-    }
-    Err(refused(name, "sqs:GetQueueUrl", &said(&error)))
-}
-
-fn refused(queue: &str, action: &str, reason: &str) -> Failure {
+fn refused(queue: &str, action: &str, reason: &str) -> String {
     format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
-        .into()
-}
-
-async fn known(client: Client, url: &str) -> Result<KnownQueue, Failure> {
-    let failed = |reason: &str| refused(url, "sqs:GetQueueAttributes", reason);
-    let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-    let attributes = request.send().await.map_err(|error| failed(&said(&error)))?.attributes;
-    let attributes = attributes.unwrap_or_default().into_iter();
-    let attributes: BTreeMap<_, _> =
-        attributes.map(|(name, value)| (name.as_str().to_owned(), value)).collect();
-    let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN"))?;
-    Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
 }
 
 /// An emulator on this machine believes anybody: nobody should have to look for credentials for it.

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use redeliver_dead_letters::files::{IS_THERE, directory_of};
+use redeliver_dead_letters::files::check_new;
 use serde::Serialize;
 
 use crate::files::{FileError, create_output};
@@ -66,12 +66,9 @@ impl Output {
     /// Before the work: what cannot be a new file is refused, so that nothing is done whose report would be lost.
     pub(crate) fn check(&self) -> Result<(), FileError> {
         match self.file() {
-            Some(path) if path.is_file() => Err(FileError::new(path, IS_THERE)),
-            Some(path) if path.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
-            Some(path) if !directory_of(path).is_dir() => {
-                Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
-            }
-            _ => Ok(()),
+            Some(path) if path.exists() && !path.is_file() && !path.is_dir() => Ok(()), // a pipe or a device
+            Some(path) => check_new(path),
+            None => Ok(()),
         }
     }
 
@@ -114,6 +111,8 @@ struct Document<'a, T> {
 
 #[cfg(test)]
 mod tests {
+    use redeliver_dead_letters::files::IS_THERE;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,8 @@
 //! Numbers and spans as people read and write them.
 
+use std::fmt::Display;
+use std::ops::{Bound, RangeBounds};
+use std::str::FromStr;
 use std::time::Duration;
 
 use comfy_table::presets::NOTHING;
@@ -20,12 +23,22 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// `1h 30m`: as it is written on the command line.
+/// `1h 30m`: as it is written on the command line. No unit between two others is left out: `1h 0m 30s` cannot be taken
+/// for an hour and a half.
 pub(crate) fn span(seconds: u64) -> String {
-    humantime::format_duration(Duration::from_secs(seconds)).to_string()
+    let units = [
+        (seconds / DAY, "d"),
+        (seconds % DAY / HOUR, "h"),
+        (seconds % HOUR / MINUTE, "m"),
+        (seconds % MINUTE, "s"),
+    ];
+    let first = units.iter().position(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let last = units.iter().rposition(|(count, _)| *count > 0).unwrap_or(units.len() - 1);
+    let words: Vec<_> = units[first..=last].iter().map(|(count, unit)| format!("{count}{unit}")).collect();
+    words.join(" ")
 }
 
-/// A span without what nobody wants to know: `3days 4h`, `1h 5m`, `12s`.
+/// A span without what nobody wants to know: `3d 4h`, `1h 5m`, `12s`.
 pub(crate) fn about(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {
@@ -65,13 +78,31 @@ pub(crate) fn float(count: u64) -> f64 {
 
 /// A span of whole seconds on the command line, within limits.
 pub(crate) fn parse_span(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text)
+    let given = humantime::parse_duration(text)
         .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
-    if (least..=most).contains(&span) && span.subsec_nanos() == 0 {
-        return Ok(span);
+    if (least..=most).contains(&given) && given.subsec_nanos() == 0 {
+        return Ok(given);
     }
-    let [least, most] = [least, most].map(humantime::format_duration);
+    let [least, most] = [least, most].map(|limit| span(limit.as_secs()));
     Err(format!("whole seconds from {least} to {most}"))
+}
+
+/// A whole number on the command line, within limits.
+pub(crate) fn number<N, R>(range: R) -> impl Fn(&str) -> Result<N, String> + Clone
+where
+    N: FromStr + PartialOrd + Display,
+    R: RangeBounds<N> + Clone,
+{
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.ok_or_else(|| match (range.start_bound(), range.end_bound()) {
+            (Bound::Included(least), Bound::Included(most)) => {
+                format!("a whole number from {least} to {most}, without commas")
+            }
+            (Bound::Included(least), _) => format!("a whole number from {least}, without commas"),
+            _ => "a whole number, without commas".to_owned(),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -83,8 +114,21 @@ mod tests {
         assert_eq!([0, 999, 1000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([1, 2000].map(|number| counted(number, "message")), ["1 message", "2,000 messages"]);
         let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(about);
-        assert_eq!(spans, ["0s", "0s", "59s", "1m 1s", "1h", "1h 1m", "1day", "1day 2h"]);
-        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1day"]);
+        assert_eq!(spans, ["0s", "0s", "59s", "1m 1s", "1h", "1h 1m", "1d", "1d 2h"]);
+        assert_eq!([0, 90, 5400, 86_400].map(span), ["0s", "1m 30s", "1h 30m", "1d"]);
+        let gaps = [3630, 7 * DAY, DAY + 60, DAY + 1].map(span);
+        assert_eq!(gaps, ["1h 0m 30s", "7d", "1d 0h 1m", "1d 0h 0m 1s"], "no unit is left out in between");
+    }
+
+    #[test]
+    fn a_number_is_whole_and_has_limits() {
+        let parse = number(1..=3000_u32);
+        assert_eq!(parse("3000"), Ok(3000));
+        for wrong in ["", "0", "3001", "1,000", "-1", "1.5", "99999999999"] {
+            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 1 to 3000, without commas", "{wrong}");
+        }
+        let least = std::num::NonZeroU32::MIN;
+        assert_eq!(number(least..)("0").unwrap_err(), "a whole number from 1, without commas");
     }
 
     #[test]
@@ -95,7 +139,7 @@ mod tests {
         for wrong in ["", "10", "m", "-1s", "ten minutes"] {
             assert!(parse(wrong).unwrap_err().contains("such as 90s"), "{wrong}");
         }
-        assert_eq!(parse("31d").unwrap_err(), "whole seconds from 1s to 30days");
-        assert_eq!(parse("1500ms").unwrap_err(), "whole seconds from 1s to 30days");
+        assert_eq!(parse("31d").unwrap_err(), "whole seconds from 1s to 30d");
+        assert_eq!(parse("1500ms").unwrap_err(), "whole seconds from 1s to 30d");
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use redeliver_dead_letters::{Absent, Filter, FilterError, Pick};
 
-use crate::people::counted;
+use crate::people::{counted, number};
 use crate::text::escaped;
 
 /// Which dead letters are meant. Without any of these options, all.
@@ -19,7 +19,7 @@ pub struct Picking {
     #[arg(long = "where", value_name = "JQ")]
     pub filter: Option<String>,
     /// At most so many messages
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number(1_u64..))]
     pub max: Option<u64>,
 }
 

@@ -67,16 +67,16 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     }
     arguments.printing.check()?;
     let pick = arguments.picking.pick()?;
+    // Also before a plan: the same command with --apply must not be refused for its file.
+    let mut backup = Archive::on_demand(&arguments.backup)?;
     let queue = arguments.queue.open().await?.queue;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let mut backup = None;
-    if arguments.applying.is_wanted() {
-        let what = format_args!("deleting from {}", queue.arn()).to_string();
-        account::announce(&arguments.queue.connection, queue.arn(), what).await;
-        backup = Some(Archive::create(&arguments.backup)?);
-    }
+    let is_wanted = arguments.applying.is_wanted();
+    let what = format!("{} from {}", if is_wanted { "deleting" } else { "would delete" }, queue.arn());
+    account::announce(&arguments.queue.connection, queue.arn(), what).await;
+    let backup = is_wanted.then_some(&mut backup);
     let max = arguments.picking.max();
-    let purged = purge(&queue, &SystemClock, &pick, max, backup.as_mut(), &|| stop.is_requested()).await?;
+    let purged = purge(&queue, &SystemClock, &pick, max, backup, &|| stop.is_requested()).await?;
     if let Some(remark) = remark(&pick) {
         tell::warning(remark);
     }

@@ -65,8 +65,10 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         progress: &|progress| show(&bar, progress),
     };
     let (from, to) = (from.queue.arn(), to.queue.arn());
-    let (report, is_first_run) = if arguments.applying.is_wanted() {
-        account::announce(connection, from, format_args!("sending back from {from} to {to}")).await;
+    let is_wanted = arguments.applying.is_wanted();
+    let verb = if is_wanted { "sending back" } else { "would send back" };
+    account::announce(connection, from, format_args!("{verb} from {from} to {to}")).await;
+    let (report, is_first_run) = if is_wanted {
         // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
         let path = arguments
@@ -158,7 +160,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
 fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
     // Reasons name members that somebody else has named.
-    let table = || escaped_lines(&words::table(report, applied));
+    let table = || escaped_lines(&words::table(report, applied, arguments.picking.max()));
     arguments.printing.print("redrive", &report.json(), table)?;
     if !applied && report.planned > 0 {
         arguments.applying.remark_that_nothing_was_done();

@@ -17,6 +17,7 @@ mod target;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
+use arguments::names_of;
 #[cfg(test)]
 pub(crate) use events::line_bytes;
 pub use load::Second;
@@ -25,6 +26,7 @@ pub use run::{Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
+use crate::check::warn_of_no_retry;
 use crate::cost::Prices;
 use crate::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
@@ -64,10 +66,14 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);
-    for (path, policy) in files.iter().zip(policies?) {
+    let names = names_of(&files);
+    for ((path, policy), name) in files.iter().zip(policies?).zip(names) {
+        if let Some(path) = path {
+            warn_of_no_retry(path, &policy);
+        }
         let before = bar.position();
         let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
-        report.add(arguments::name_of(*path), &policy, measured);
+        report.add(name, &policy, measured);
     }
     bar.finish_and_clear();
     if let Some(picture) = picture {

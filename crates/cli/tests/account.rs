@@ -119,6 +119,10 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     let queue = "sending tests/one-message.jsonl to arn:aws:sqs:eu-central-1:123456789012:orders";
     let known = of(true, &["--apply", "--journal", "target/none/none"]);
     assert!(!known.contains("account"), "nothing is changed without a journal: {known}");
+    let planned = of(true, &["--dry-run"]);
+    let plan = queue.replace("sending", "would send");
+    let account = "account 123456789012 (arn:aws:iam::123456789012:user/ana)";
+    assert!(planned.starts_with(&format!("{account}: {plan}\n")), "{planned}");
     let journal =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}.sent", std::process::id()));
     let apply = ["--apply", "--journal", journal.to_str().expect("UTF-8")];
@@ -138,4 +142,36 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     assert!(!quiet.contains("account"), "{quiet}");
     let verbose = of(true, &[&apply[..], &["--verbose"]].concat());
     assert!(verbose.contains("AmazonSQS.GetQueueAttributes\n  200 (request id none)\n"), "{verbose}");
+}
+
+/// What a new user sees first.
+#[test]
+fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permissions() {
+    let without_credentials = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_redeliver"))
+            .args(arguments)
+            .env_clear()
+            .env("AWS_REGION", "eu-central-1")
+            .env("AWS_CONFIG_FILE", "/dev/null")
+            .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output)
+    };
+    let expected = "error: no AWS credentials found: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+                    AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
+                    `eval \"$(aws configure export-credentials --format env)\"`\n";
+    assert_eq!(without_credentials(&["status", "--stack", "redeliver-prod"]), expected);
+    assert_eq!(without_credentials(&["status", "--queue", "orders"]), expected);
+
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr().expect("it is bound");
+    let url = format!("http://{closed}");
+    for which in [["--stack", "redeliver-prod"], ["--queue", "orders"], ["--prefix", "orders"]] {
+        let said = without_credentials(&["status", which[0], which[1], "--endpoint-url", &url]);
+        let start = format!("error: no connection to {url} (");
+        let is_it = said.starts_with(&start) && said.ends_with("): is it running? check --endpoint-url\n");
+        assert!(is_it, "{said}");
+    }
 }

@@ -155,7 +155,17 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["work", "annotator"], "final-dlq-annotator"),
         (&["work", "message-processor", "--concurrency", "0"], "--concurrency"),
         (&["work", "message-processor", "--wait", "21s"], "whole seconds from 1s to 20s"),
-        (&["work", "message-processor", "--health", "8080"], "--health"),
+        (
+            &["work", "message-processor", "--health", "8080"],
+            "an IP address with a port, such as 127.0.0.1:8080",
+        ),
+        (&["simulate", "--messages", "10,000"], "a whole number from 1 to 1000000, without commas"),
+        (&["simulate", "--capacity", "0"], "a whole number from 1, without commas"),
+        (&["audit", "--queue", "q", "--reveal"], "--reveal is for --show, and for --format html or csv"),
+        (
+            &["local", "Cargo.toml", "--strategy", "async-retry", "--data-schema", "examples/policy.json"],
+            "examples/policy.json: is a data schema, and --strategy async-retry checks none: leave it out",
+        ),
         (&["work", "message-processor"], "{\"error\":\"the function cannot start"),
         (&["work", "message-processor"], "- SOURCE_QUEUE_URL is missing: "),
         (&["work", "failed-message-processor", "message-processor"], "- TARGET is missing: "),

@@ -8,14 +8,15 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::message::ReceivedMessage;
 
-use crate::files::{FileError, create_new, sync_directory_of};
+use crate::files::{FileError, check_new, create_new, sync_directory_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 
 /// A new file of dead letters, for its owner's eyes only: it holds whole messages.
 #[derive(Debug)]
 pub struct Archive {
     path: PathBuf,
-    file: BufWriter<File>,
+    /// `None` before the first message of an archive that begins with it.
+    file: Option<BufWriter<File>>,
 }
 
 impl Archive {
@@ -24,9 +25,16 @@ impl Archive {
     /// # Errors
     /// If it is there already, or cannot be written.
     pub fn create(path: &Path) -> Result<Self, FileError> {
-        let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
-        let file = created.map_err(|error| FileError::new(path, error))?;
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
+        Ok(Self { path: path.to_owned(), file: Some(begun(path)?) })
+    }
+
+    /// A file that begins with its first message: without one there is none, and its name is free for the next try.
+    ///
+    /// # Errors
+    /// If it is there already, or has no directory. If it comes to be there meanwhile, the first write fails.
+    pub fn on_demand(path: &Path) -> Result<Self, FileError> {
+        check_new(path)?;
+        Ok(Self { path: path.to_owned(), file: None })
     }
 
     /// Writes messages and waits until they are on disk.
@@ -48,7 +56,11 @@ impl Archive {
     pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
         let line = serde_json::to_string(&ArchivedMessage::new(message))
             .expect("strings and maps with string keys always serialise");
-        writeln!(self.file, "{line}").map_err(|error| FileError::new(&self.path, error))
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(begun(&self.path)?),
+        };
+        writeln!(file, "{line}").map_err(|error| FileError::new(&self.path, error))
     }
 
     /// Waits until all that was written is on disk.
@@ -56,9 +68,18 @@ impl Archive {
     /// # Errors
     /// If the disk refuses.
     pub fn sync(&mut self) -> Result<(), FileError> {
-        let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+        let Some(file) = &mut self.file else {
+            return Ok(()); // nothing was written
+        };
+        let synced = file.flush().and_then(|()| file.get_ref().sync_data());
         synced.map_err(|error| FileError::new(&self.path, error))
     }
+}
+
+/// The file with its name on the disk: what is written to it and synchronised can be found again after a crash.
+fn begun(path: &Path) -> Result<BufWriter<File>, FileError> {
+    let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
+    created.map(BufWriter::new).map_err(|error| FileError::new(path, error))
 }
 
 #[cfg(test)]

@@ -36,6 +36,21 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     })
 }
 
+/// Before the work: what cannot be a new file is refused, so that nothing is done that could not be kept.
+///
+/// # Errors
+/// If there is such a file already, or no directory for it.
+pub fn check_new(path: &Path) -> Result<(), FileError> {
+    match path.symlink_metadata() {
+        Ok(there) if there.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
+        Ok(_) => Err(FileError::new(path, IS_THERE)),
+        Err(_) if !directory_of(path).is_dir() => {
+            Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
 /// A file that is made so is for its owner's eyes only.
 pub fn for_its_owner(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]

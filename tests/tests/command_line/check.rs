@@ -20,7 +20,8 @@ fn check_prints_the_pointer_and_rule_of_each_violation() {
 
 #[test]
 fn check_accepts_the_shipped_policy_and_a_pretty_printed_message() {
-    assert_eq!(redeliver(&["check", "--policy", "examples/policy.json"]).status.code(), Some(0));
+    let policy = redeliver(&["check", "--policy", "examples/policy.json"]);
+    assert_eq!((policy.status.code(), &*policy.stdout), (Some(0), &b"examples/policy.json: valid\n"[..]));
     let message = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1c-7d3e-8f00-0123456789ab\"\n  },\n  \"data\": {}\n}\n";
     let file = Scratch::new("pretty.json", message.as_bytes());
     assert_eq!(redeliver(&["check", file.name()]).status.code(), Some(0));
@@ -57,4 +58,22 @@ fn check_finds_what_is_wrong_with_a_policy_and_with_a_data_schema() {
     assert!(findings.contains("/jitter is not a known member"), "{findings}");
     assert!(findings.contains("/backoff/delay_seconds"), "{findings}");
     assert!(findings.contains("remote references are refused"), "{findings}");
+}
+
+#[test]
+fn check_and_simulate_warn_of_a_policy_that_never_retries() {
+    let policy = Scratch::new(
+        "no-retry.json",
+        br#"{"max_age_seconds":60,"backoff":{"kind":"fixed","delay_seconds":600,"jitter":"none"}}"#,
+    );
+    let warning =
+        "the first retry comes after 600 s at the earliest, but max_age_seconds is 60: no retry is ever made";
+    let warning = format!("warning: {}: {warning}\n", policy.name());
+    for command in [
+        &["check", "--policy", policy.name()][..],
+        &["simulate", "--messages", "10", "--policy", policy.name()],
+    ] {
+        let output = redeliver(command);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), warning.clone()));
+    }
 }

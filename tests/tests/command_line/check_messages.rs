@@ -12,10 +12,10 @@ fn check(input: &[u8]) -> (Option<i32>, String) {
 
 #[test]
 fn a_dash_is_standard_input() {
-    let valid = (Some(0), "valid\n".to_owned());
-    assert_eq!(check(VALID.as_bytes()), valid);
-    assert_eq!(check(format!("{VALID}\r\n{VALID}\n").as_bytes()), valid);
-    assert_eq!(check(b""), valid);
+    let said = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
+    assert_eq!(check(VALID.as_bytes()), said("1 message, valid"));
+    assert_eq!(check(format!("{VALID}\r\n{VALID}\n").as_bytes()), said("2 messages, valid"));
+    assert_eq!(check(b""), said("0 messages"));
 }
 
 #[test]
@@ -40,7 +40,8 @@ fn a_message_of_one_mebibyte_is_valid() {
     let (start, end) = VALID.split_at(VALID.len() - 2);
     let start = format!("{start}\"pad\":\"");
     let pad = "x".repeat(1_048_576 - start.len() - end.len() - 1);
-    assert_eq!(check(format!("{start}{pad}\"{end}\n").as_bytes()), (Some(0), "valid\n".to_owned()));
+    let valid = (Some(0), "standard input: 1 message, valid\n".to_owned());
+    assert_eq!(check(format!("{start}{pad}\"{end}\n").as_bytes()), valid);
 }
 
 /// `aws sqs send-message --message-body file://order.json` sends it as it is.

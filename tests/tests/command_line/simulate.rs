@@ -159,7 +159,9 @@ fn what_is_wrong_is_named() {
     );
     assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
     assert!(refused(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
-    assert!(refused(&policy, &["--messages", "0"]).contains("1..=1000000"));
+    assert!(
+        refused(&policy, &["--messages", "0"]).contains("a whole number from 1 to 1000000, without commas")
+    );
     let many = [["--compare", policy.name()]; 6].concat();
     assert!(refused(&policy, &many).contains("at most 5 policies beside the first"));
 }

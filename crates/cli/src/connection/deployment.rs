@@ -7,7 +7,7 @@ use aws_sdk_sqs::Client;
 use clap::Args;
 use redeliver_core::strategy::Role;
 
-use super::{Connection, Requests, said, url_of};
+use super::{Connection, Requests, said};
 use crate::{Failure, tell};
 
 /// Which deployment.
@@ -74,8 +74,10 @@ impl Deployed {
                 "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
             )
         };
-        let answer = client.describe_stacks().stack_name(name).send().await;
-        let stacks = answer.map_err(|error| failed(&said(&error)))?.stacks.unwrap_or_default();
+        let stacks = match client.describe_stacks().stack_name(name).send().await {
+            Ok(answer) => answer.stacks.unwrap_or_default(),
+            Err(error) => return Err(connection.failed(&error, failed).await),
+        };
         let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack"))?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
             let role =
@@ -88,12 +90,16 @@ impl Deployed {
     /// The queues whose names begin with `name`, which is `PREFIX-STAGE`.
     async fn by_names(connection: &Connection, name: &str) -> Result<Self, Failure> {
         let client = connection.sqs_client(None).await?;
-        let find = async |suffix: &str| url_of(&client, &format!("{name}-{suffix}"), None).await;
-        let (Some(annotation), Some(final_dlq)) = (find("annotation").await?, find("final-dlq").await?)
-        else {
+        let find = async |suffix: &str| connection.url_of(&client, &format!("{name}-{suffix}"), None).await;
+        let (annotation, final_dlq) = (find("annotation").await?, find("final-dlq").await?);
+        let (Some(annotation), Some(final_dlq)) = (&annotation, &final_dlq) else {
+            let queues = [("annotation", &annotation), ("final-dlq", &final_dlq)];
+            let missing = queues.iter().filter(|(_, url)| url.is_none());
+            let missing: Vec<_> = missing.map(|(suffix, _)| format!("{name}-{suffix}")).collect();
             return Err(format!(
-                "there is no queue {name}-annotation or {name}-final-dlq; check --prefix, --stage, the region and the account, \
-                 or name the queues with --queue"
+                "there is no queue {}; check --prefix, --stage, the region and the account, \
+                 or name the queues with --queue",
+                missing.join(" and no queue ")
             )
             .into());
         };
@@ -104,13 +110,13 @@ impl Deployed {
             source = find("retry").await?;
         }
         if source.is_none() {
-            source = source_of(&client, intermediate.as_ref().unwrap_or(&annotation)).await;
+            source = source_of(&client, intermediate.as_ref().unwrap_or(annotation)).await;
         }
         let urls = [
             (Role::Source, source),
             (Role::IntermediateDlq, intermediate),
-            (Role::Annotation, Some(annotation)),
-            (Role::FinalDlq, Some(final_dlq)),
+            (Role::Annotation, Some(annotation.clone())),
+            (Role::FinalDlq, Some(final_dlq.clone())),
         ];
         let urls = urls.into_iter().filter_map(|(role, url)| Some((role, url?)));
         Ok(Self { name: name.to_owned(), urls: urls.collect() })
@@ -193,11 +199,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_deployment_that_is_not_there_is_told_with_the_names_that_were_looked_for() {
-        let error = deployment([missing(), missing()]).await.unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "there is no queue orders-test-annotation or orders-test-final-dlq; check --prefix, --stage, the region and the \
-             account, or name the queues with --queue"
-        );
+        let advice = "check --prefix, --stage, the region and the account, or name the queues with --queue";
+        for (answers, names) in [
+            ([missing(), missing()], "orders-test-annotation and no queue orders-test-final-dlq"),
+            ([url("annotation"), missing()], "orders-test-final-dlq"),
+            ([missing(), url("final-dlq")], "orders-test-annotation"),
+        ] {
+            let error = deployment(answers).await.unwrap_err().to_string();
+            assert_eq!(error, format!("there is no queue {names}; {advice}"));
+        }
     }
 }

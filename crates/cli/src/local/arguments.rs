@@ -7,6 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 
 use crate::output::Printing;
+use crate::people::number;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
@@ -48,13 +49,13 @@ pub struct Arguments {
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub fail_rate: f64,
     /// Built-in target: how many attempts of each message fail at first
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u32..))]
     pub fail_first: u32,
     /// Built-in target: the chance that a message fails for good, 0 to 1
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub fail_permanently: f64,
     /// The same seed gives the same run, byte for byte
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
     /// Write the final DLQ here, one `{"body":…,"attributes":{…}}` a line; it must not
     /// be there yet

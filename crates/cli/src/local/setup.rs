@@ -35,6 +35,10 @@ impl Setup {
             let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
             return Err(FileError::new(path, reason));
         }
+        if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
+            let reason = "is a data schema, and --strategy async-retry checks none: leave it out";
+            return Err(FileError::new(path, reason));
+        }
         let schema = read_schema(arguments.data_schema.as_deref())?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),

@@ -5,6 +5,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Ou
 use redeliver_core::packing::pack;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings};
+use redeliver_dead_letters::files::IS_THERE;
 use redeliver_dead_letters::{Filter, Pick};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
@@ -187,4 +188,31 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
     let purged = apply(&world, "true", &path);
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, u64::MAX)), (10, 0, 1), "{purged:?}");
     assert!(purged.why_not_deleted.is_some());
+}
+
+#[test]
+fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_the_next() {
+    let ((clock, _, queue), path) = (world(), file("again"));
+    let try_it = |filter: &str| {
+        let mut backup = Archive::on_demand(&path)?;
+        let pick = picked(filter);
+        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false))
+    };
+    assert!(try_it(".body").is_err() && !path.exists());
+    assert!(try_it("false").is_ok_and(|purged| purged.picked == 0) && !path.exists());
+    let purged = try_it(".body.n < 15").unwrap();
+    assert_eq!((purged.deleted, lines(&path).len()), (15, 15));
+    assert_eq!(try_it("true").unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
+}
+
+#[test]
+fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_deleted() {
+    let ((clock, _, queue), path) = (world(), file("meanwhile"));
+    let mut backup = Archive::on_demand(&path).unwrap();
+    std::fs::write(&*path, "precious").unwrap();
+    let pick = picked("true");
+    let refused = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false));
+    assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
+    assert_eq!(std::fs::read_to_string(&*path).unwrap(), "precious");
+    assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::applying::Applying;
 use crate::connection::{DeadLetterQueue, QueueAddress};
 use crate::output::Printing;
-use crate::people::parse_span;
+use crate::people::{number, parse_span};
 use crate::picking::Picking;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
@@ -71,14 +71,14 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub(super) data_schema: Option<PathBuf>,
     /// At most so many messages a second
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3000))]
+    #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
     pub(super) rate: Option<u32>,
     /// Leave alone what was sent back so many times already
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     pub(super) max_generation: u32,
     /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the
     /// pilot, waits for a retry. 100: never
-    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = number(0..=100_u8))]
     pub(super) stop_after_failures: u8,
     /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so
     /// less than that sees only what came straight back

@@ -7,7 +7,7 @@ use redeliver_dead_letters::redrive::{Ending, Report, Watched};
 use crate::coverage::incompleteness;
 use crate::people::{counted, grouped, span};
 
-pub(super) fn table(report: &Report, applied: bool) -> String {
+pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
         let _infallible = writeln!(text, " {name:<38} {:>10}", grouped(count));
@@ -39,6 +39,9 @@ pub(super) fn table(report: &Report, applied: bool) -> String {
     };
     line(stay, report.staying_count());
     line(not_selected, report.not_selected);
+    if let Some(left) = left_by_max(report, applied, max) {
+        let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
+    }
     if let Some(watched) = &report.watched {
         let _infallible = writeln!(text, "{}", watched_in_words(watched));
     }
@@ -52,6 +55,17 @@ pub(super) fn table(report: &Report, applied: bool) -> String {
         let _infallible = writeln!(text, "{}", incompleteness(&coverage));
     }
     text
+}
+
+/// How many are left in the DLQ because enough were sent back. A plan has counted all, and a run only what it saw until
+/// then.
+fn left_by_max(report: &Report, applied: bool, max: u64) -> Option<String> {
+    match (applied, report.left_by_max) {
+        (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
+        (_, 0) => None,
+        (true, left) => Some(format!("{} or more", grouped(left))),
+        (false, left) => Some(grouped(left)),
+    }
 }
 
 fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
@@ -115,7 +129,7 @@ mod tests {
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
             ..Report::default()
         };
-        let table = table(&report, true);
+        let table = table(&report, true, u64::MAX);
         for line in [
             "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
             "e.g. new was old",
@@ -128,5 +142,19 @@ mod tests {
             unknown.ends_with("1 came straight back, and SQS did not say how many wait for a retry"),
             "{unknown}"
         );
+    }
+
+    #[test]
+    fn what_max_leaves_is_counted_in_a_plan_and_told_of_a_run_as_far_as_it_has_looked() {
+        let left = |report: &Report, applied| {
+            let table = table(report, applied, 1);
+            table.lines().find(|line| line.contains("--max")).map(str::to_owned)
+        };
+        let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));
+        let report = Report { planned: 1, sent: 1, left_by_max: 1, ..Report::default() };
+        assert_eq!((left(&report, false), left(&report, true)), (line("1"), line("1 or more")));
+        let not_seen = Report { left_by_max: 0, ..report };
+        assert_eq!((left(&not_seen, false), left(&not_seen, true)), (None, line("not counted")));
+        assert_eq!(left(&Report::default(), true), None);
     }
 }

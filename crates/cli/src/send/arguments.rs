@@ -10,6 +10,7 @@ use crate::applying::Applying;
 use crate::connection::{Connection, OneQueue};
 use crate::lines::is_standard_input;
 use crate::output::Printing;
+use crate::people::number;
 
 /// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
 /// left.
@@ -62,7 +63,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
     /// Messages a second at most; by default as fast as SQS takes them
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number(NonZeroU32::MIN..))]
     pub rate: Option<NonZeroU32>,
     /// Where to record what is sent, instead of FILE.sent
     #[arg(long, value_name = "FILE")]

@@ -62,11 +62,12 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         confirmed: confirmed.unwrap_or_default(),
     };
     let terminal = Terminal::new(&arguments.file);
+    let verb = if applied { "sending" } else { "would send" };
+    let what = format!("{verb} {} to {}", lines::named(&arguments.file).display(), queue.arn());
+    account::announce(connection, queue.arn(), what).await;
     if !applied {
         return Ok(preview(rules.steps(input), &terminal));
     }
-    let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
-    account::announce(connection, queue.arn(), what).await;
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), stop.requested()).await;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, value_parser};
+use clap::Args;
 
 use super::{Scenario, Trouble};
 use crate::cost::Architecture;
 use crate::local::probability;
 use crate::output::Printing;
-use crate::people::parse_span;
+use crate::people::{number, parse_span};
 
 /// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what
 /// it costs.
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// How many messages are sent
-    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
     /// The target is down for so long, from the first message on
     #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span, conflicts_with = "failure_rate")]
@@ -55,19 +55,19 @@ pub struct Arguments {
     #[arg(long, value_name = "P", value_parser = probability)]
     pub failure_rate: Option<f64>,
     /// Calls that the target can do with success in a second; those beyond it get HTTP status 429
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
     /// The messages come evenly over this span [default: that of the outage; with --failure-rate 10m]
     #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "arrival_rate")]
     pub over: Option<Duration>,
     /// So many messages come in a second
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub arrival_rate: Option<u32>,
     /// Invocations of the message-processor at the same time, as an event source mapping limits them
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = number(1..=1000_u16))]
     pub max_concurrency: Option<u16>,
     /// The same seed gives the same run, byte for byte
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
     /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7
     /// days
@@ -107,10 +107,18 @@ impl Arguments {
     }
 }
 
-/// What a policy is called: its file's name without the ending.
-pub(super) fn name_of(path: Option<&Path>) -> String {
-    let path = path.unwrap_or(Path::new("default"));
-    path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+/// What policies are called: their files' names without the ending, with as many folders as tell them apart.
+pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
+    let paths: Vec<_> =
+        paths.iter().map(|path| path.unwrap_or(Path::new("default")).with_extension("")).collect();
+    let name = |path: &Path| {
+        let parts: Vec<_> = path.components().collect();
+        let last = |count: usize| parts[parts.len() - count..].iter().collect::<PathBuf>();
+        let tells_it_apart =
+            |name: &PathBuf| paths.iter().filter(|other| *other != path).all(|other| !other.ends_with(name));
+        (1..parts.len()).map(last).find(tells_it_apart).unwrap_or(path.to_owned())
+    };
+    paths.iter().map(|path| name(path).to_string_lossy().into_owned()).collect()
 }
 
 /// At least a second, at most 30 days.
@@ -129,13 +137,17 @@ mod tests {
 
     #[test]
     fn spans_have_the_limits_of_what_they_are_of() {
-        assert_eq!(span("31d").unwrap_err(), "whole seconds from 1s to 30days");
-        assert_eq!(retention("15d").unwrap_err(), "whole seconds from 1m to 14days");
+        assert_eq!(span("31d").unwrap_err(), "whole seconds from 1s to 30d");
+        assert_eq!(retention("15d").unwrap_err(), "whole seconds from 1m to 14d");
     }
 
     #[test]
     fn a_policy_is_called_by_its_file() {
-        assert_eq!(name_of(Some(Path::new("policies/fixed.json"))), "fixed");
-        assert_eq!(name_of(None), "default");
+        let names =
+            |paths: &[&str]| names_of(&paths.iter().map(|path| Some(Path::new(*path))).collect::<Vec<_>>());
+        assert_eq!(names_of(&[Some(Path::new("policies/fixed.json")), None]), ["fixed", "default"]);
+        assert_eq!(names(&["x/a/policy.json", "x/b/policy.json"]), ["a/policy", "b/policy"]);
+        assert_eq!(names(&["policy.json", "b/policy.json"]), ["policy", "b/policy"]);
+        assert_eq!(names(&["./policy.json", "other.json", "other.json"]), ["policy", "other", "other"]);
     }
 }

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, ValueEnum};
 use redeliver_core::strategy::Role;
 use redeliver_loop::work::Limits;
 
 use crate::connection::Connection;
-use crate::people::parse_span;
+use crate::people::{number, parse_span};
 
 /// Deleting after the last batch, and ending.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
@@ -48,10 +48,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Batches at the same time, for each function; each has up to 10 messages
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = value_parser!(u16).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(1..=1000_u16))]
     concurrency: u16,
     /// Serve /healthz, /readyz and /metrics here, e.g. 127.0.0.1:8080
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(super) health: Option<SocketAddr>,
     /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long, and
     /// `TARGET_TIMEOUT_SECONDS` is 5 s less at most
@@ -125,6 +125,10 @@ impl Arguments {
     pub(super) fn shutdown(&self) -> Duration {
         self.shutdown.unwrap_or(self.wait + self.invocation + SHUTDOWN_RESERVE)
     }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "an IP address with a port, such as 127.0.0.1:8080 or [::1]:8080".to_owned())
 }
 
 fn invocation(text: &str) -> Result<Duration, String> {

@@ -29,7 +29,8 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
                     Verdict::Send(send_back) if report.planned < self.limits.max => {
                         report.would_send(&record, &send_back);
                     }
-                    Verdict::Send(_) | Verdict::NotSelected => report.not_selected += 1,
+                    Verdict::Send(_) => report.left_by_max += 1,
+                    Verdict::NotSelected => report.not_selected += 1,
                     Verdict::Stays(reason) => report.stays(&record, &reason),
                 }
             }

@@ -37,6 +37,8 @@ pub struct Report {
     /// What was seen of the pilot, if it was watched.
     pub watched: Option<Watched>,
     pub not_selected: u64,
+    /// Selected, seen and left in the DLQ, since enough were sent back, or would be. A run stops looking then.
+    pub left_by_max: u64,
     /// How much of the DLQ was seen.
     pub coverage: Option<Coverage>,
     /// Why it ended before it was done, if it did.
@@ -183,6 +185,7 @@ impl Report {
             "came_back": self.came_back_count(),
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,
+            "left_by_max": self.left_by_max,
             "coverage": self.coverage,
             "complete": self.is_complete(),
             "stopped": self.early == Some(Early::Stopped),

@@ -170,6 +170,9 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             // without an outcome, and an interrupt waits for one round.
             while going.len() >= self.round() || (is_last && !going.is_empty()) {
                 if let Some(over) = self.over() {
+                    if self.report.sent >= self.redrive.limits.max {
+                        self.report.left_by_max = going.len() as u64;
+                    }
                     return Ok(over);
                 }
                 let rest = going.split_off(self.round().min(going.len()));

@@ -61,7 +61,11 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
         assert!(stderr.contains(&format!("error: no message {named} is in the queue\n")), "{stderr}");
     }
     let (code, _, stderr) = redeliver(&[&redrive[..], &["--ids", &id(1)]].concat()).await;
-    assert_eq!((code, stderr.as_str()), (Some(0), "nothing was done: add --apply\n"));
+    let plan = format!(
+        "would send back from {} to {}\nnothing was done: add --apply\n",
+        topology.final_dlq.arn, topology.source.arn
+    );
+    assert!(code == Some(0) && stderr.starts_with("account ") && stderr.ends_with(&plan), "{stderr}");
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [1, 0, 0]);
 }
 

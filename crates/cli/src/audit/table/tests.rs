@@ -41,7 +41,7 @@ By age
   6 – 24 h          1 ██████████████████████████████
   1 – 3 d           1 ██████████████████████████████
 
-The oldest has been here for 1day.
+The oldest has been here for 1d.
 ",
         report.groups[0].fingerprint, report.groups[1].fingerprint
     );

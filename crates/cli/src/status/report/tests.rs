@@ -44,7 +44,7 @@ fn a_person_sees_depths_retention_redrive_and_who_reads() {
     let table = status(vec![source()]).table();
     assert!(table.lines().all(|line| line == line.trim_end()), "{table}");
     let lines = lines(&table);
-    assert_eq!(lines[1], "source prod-source 12,345 3 40 7days 1 receive → prod-dlq");
+    assert_eq!(lines[1], "source prod-source 12,345 3 40 7d 1 receive → prod-dlq");
     assert_eq!(lines[4], "source prod-message-processor Disabled 10 no limit u-1");
 }
 
