@@ -339,6 +339,17 @@ fn it_keeps_to_the_rate_and_to_the_number_in_all() {
 }
 
 #[test]
+fn what_the_number_in_all_leaves_is_counted_apart_from_what_was_not_selected() {
+    let mut world = World::new((0..45).map(dead).collect());
+    world.limits.max = 7;
+    let planned = world.clock.block_on(world.redrive(&everything()).dry_run()).unwrap();
+    assert_eq!((planned.planned, planned.left_by_max, planned.not_selected), (7, 38, 0));
+    let report = world.apply(&everything()).unwrap();
+    assert_eq!((report.sent, report.not_selected), (7, 0));
+    assert!((1..=38).contains(&report.left_by_max), "as far as it has looked: {}", report.left_by_max);
+}
+
+#[test]
 fn it_stops_when_too_many_come_straight_back() {
     let world = World::new((0..500).map(dead).collect());
     let plan = everything();
