@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use aws_config::imds::client::error::ImdsError;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
@@ -40,8 +41,10 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
 /// Why a request came to no service at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreached {
-    /// Nobody has given credentials. Those that are refused, or cannot be read, are another matter.
+    /// Nobody has given credentials.
     NoCredentials,
+    /// They are given, and cannot be loaded, for this reason.
+    UnusableCredentials(String),
     /// Nobody answers there, for this reason.
     NoConnection(String),
 }
@@ -49,15 +52,20 @@ pub enum Unreached {
 /// Tells a request that came to no service from one that was answered, or may have been.
 #[must_use]
 pub fn unreached(error: &(dyn Error + 'static)) -> Option<Unreached> {
-    if let Some(CredentialsError::CredentialsNotLoaded(_)) = caused_by(error) {
-        return Some(Unreached::NoCredentials);
+    if let Some(error) = caused_by::<CredentialsError>(error) {
+        // Instance metadata is asked last of all: nothing that a person sets was there.
+        let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
+        return Some(match is_absent || caused_by::<ImdsError>(error).is_some() {
+            true => Unreached::NoCredentials,
+            false => Unreached::UnusableCredentials(root(error).trim_end_matches([' ', '.']).to_owned()),
+        });
     }
     let refused = caused_by::<HttpError>(error).filter(|error| error.is_connect())?;
-    let mut root: &dyn Error = refused;
-    while let Some(cause) = root.source() {
-        root = cause;
-    }
-    Some(Unreached::NoConnection(root.to_string()))
+    Some(Unreached::NoConnection(root(refused)))
+}
+
+fn root(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), root)
 }
 
 /// The fault of one entry of an answer ("BatchResultErrorEntry", Amazon SQS API Reference).

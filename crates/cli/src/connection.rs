@@ -31,7 +31,7 @@ pub use which::{OneQueue, OpenQueue, Queues};
 
 use crate::Failure;
 
-const NO_CREDENTIALS: &str = "no AWS credentials found: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
+const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
                               AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
                               `eval \"$(aws configure export-credentials --format env)\"`";
 
@@ -207,7 +207,10 @@ impl Connection {
     {
         match unreached(error) {
             None => otherwise(&said(error)),
-            Some(Unreached::NoCredentials) => NO_CREDENTIALS.to_owned(),
+            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
+            Some(Unreached::UnusableCredentials(why)) => {
+                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS}")
+            }
             Some(Unreached::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;
                 match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {

@@ -63,7 +63,9 @@ fn read(stream: &TcpStream) -> (String, String) {
 /// The program with credentials in its environment and a profile `prod` in a file.
 fn redeliver(arguments: &[&str], name: &str) -> Output {
     let config = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n";
+    let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n\
+                   [profile sso]\nregion = eu-central-1\nsso_account_id = 123456789012\n\
+                   sso_role_name = r\nsso_region = eu-central-1\nsso_start_url = https://example.com\n";
     std::fs::write(&config, profile).expect("it is ours");
     let output = Command::new(env!("CARGO_BIN_EXE_redeliver"))
         .args(arguments)
@@ -103,8 +105,7 @@ fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
     let (url, authorizations) = endpoint(true);
     let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat(), "nope");
     assert_eq!(output.status.code(), Some(2));
-    let expected =
-        "error: --profile nope: there is no such profile in the AWS configuration files; they have prod\n";
+    let expected = "error: --profile nope: there is no such profile in the AWS configuration files; they have prod, sso\n";
     assert_eq!(stderr(&output), expected);
     assert_eq!(authorizations.try_iter().count(), 0);
 }
@@ -165,6 +166,11 @@ fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permiss
                     `eval \"$(aws configure export-credentials --format env)\"`\n";
     assert_eq!(without_credentials(&["status", "--stack", "redeliver-prod"]), expected);
     assert_eq!(without_credentials(&["status", "--queue", "orders"]), expected);
+
+    let sso = redeliver(&["status", "--queue", "orders", "--profile", "sso"], "sso");
+    let why = "the AWS credentials cannot be loaded (ProfileFile provider could not be built: This behavior \
+               requires following cargo feature(s) enabled: sso)";
+    assert_eq!(stderr(&sso), expected.replace("no AWS credentials found", why));
 
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr().expect("it is bound");
     let url = format!("http://{closed}");
