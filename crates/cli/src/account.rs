@@ -36,7 +36,8 @@ fn in_words(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Says what is about to be changed or would be, and whose it is; STS is asked in the queue's region, since none may be set.
+/// Says what is about to be changed or would be, and whose it is; STS is asked in the queue's region, since none may be
+/// set.
 pub(crate) async fn announce(connection: &Connection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => account_of(&config).await,

@@ -5,6 +5,7 @@ mod endpoint;
 mod profile;
 mod queue_address;
 mod requests;
+mod said;
 mod which;
 
 use std::collections::BTreeMap;
@@ -20,20 +21,16 @@ use aws_sdk_sqs::operation::get_queue_url::GetQueueUrlError;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
-use redeliver_aws::{Unreached, unreached};
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
 pub(crate) use endpoint::is_on_this_machine;
 pub(crate) use queue_address::{QueueAddress, name_in, region_in};
 pub(crate) use requests::Requests;
+pub(crate) use said::said;
 pub use which::{OneQueue, OpenQueue, Queues};
 
 use crate::Failure;
-
-const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
-                              AWS_SECRET_ACCESS_KEY; with single sign-on run `aws sso login`, then \
-                              `eval \"$(aws configure export-credentials --format env)\"`";
 
 /// Where AWS is.
 #[derive(Clone, Debug, Default, Args)]
@@ -200,30 +197,6 @@ impl Connection {
         Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
     }
 
-    /// A request's error in words. Advice on names and permissions is for requests that came to a service.
-    async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
-    where
-        E: ProvideErrorMetadata + std::error::Error + 'static,
-    {
-        match unreached(error) {
-            None => otherwise(&said(error)),
-            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
-            Some(Unreached::UnusableCredentials(why)) => {
-                format!("the AWS credentials cannot be loaded ({why}): {CREDENTIALS}")
-            }
-            Some(Unreached::NoConnection(why)) => {
-                let config = self.sdk_config(Some("us-east-1")).await;
-                match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
-                    Some(endpoint) => {
-                        format!("no connection to {endpoint} ({why}): is it running? check --endpoint-url")
-                    }
-                    None => format!("no connection to AWS ({why}): check the network and the region"),
-                }
-            }
-        }
-        .into()
-    }
-
     #[cfg(test)]
     pub(crate) fn to_endpoint(url: &str) -> Self {
         let region = Some("eu-central-1".to_owned());
@@ -240,26 +213,4 @@ pub(crate) fn emulator_credentials() -> CredentialsProviderChain {
     let anybody = Credentials::new("test", "test", None, None, "emulator");
     CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
         .or_else("Emulator", anybody)
-}
-
-/// An AWS error in words: the service's code and text if it answered, else the whole chain of causes.
-pub(crate) fn said<E>(error: &E) -> String
-where
-    E: ProvideErrorMetadata + std::error::Error,
-{
-    match (error.code(), error.message()) {
-        (Some(code), Some(message)) => format!("{code}: {message}"),
-        (Some(code), None) => code.to_owned(),
-        (None, _) => causes(error),
-    }
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        words = format!("{words}: {cause}");
-        source = cause.source();
-    }
-    words
 }
