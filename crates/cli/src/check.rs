@@ -81,7 +81,7 @@ fn check_policy(path: &Path, text: &str) -> Vec<String> {
         Err(PolicyError::Refused(violations)) => {
             violations.iter().map(|violation| format!("{}: {violation}", path.display())).collect()
         }
-        Err(error @ PolicyError::NotJson(_)) => vec![format!("{}: {error}", path.display())],
+        Err(error) => vec![format!("{}: the retry policy {error}", path.display())],
     }
 }
 

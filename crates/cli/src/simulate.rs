@@ -26,6 +26,8 @@ pub use run::{Measured, RunError, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
+use redeliver_core::strategy::Strategy;
+
 use crate::cost::Prices;
 use crate::files::{read_policy, read_text};
 use crate::format::Format;
@@ -69,7 +71,8 @@ fn simulate(arguments: &Arguments) -> Result<Report, SimulateError> {
     if files.len() > POLICIES_MAX {
         return Err(SimulateError::TooManyPolicies(POLICIES_MAX - 1));
     }
-    let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(*path, "{}")).collect();
+    let policies: Result<Vec<_>, _> =
+        files.iter().map(|path| read_policy(*path, Strategy::DelayedResend)).collect();
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);

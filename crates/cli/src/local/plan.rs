@@ -28,13 +28,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
         let strategy = arguments.strategy;
-        let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
-        if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
-            && !strategy.paces()
-        {
-            let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
-            return Err(FileError::new(path, reason));
-        }
+        let policy = read_policy(arguments.policy.as_deref(), strategy)?;
         let schema = read_schema(arguments.data_schema.as_deref())?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
