@@ -75,7 +75,7 @@ pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
     Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
-/// The same if the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
+/// The variable `name` if it is set, whatever is in it: for a program that looks at queues that it does not poll.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
@@ -103,7 +103,7 @@ pub enum StrategySettings {
         /// `SOURCE_QUEUE_URL`: its own queue.
         source_queue_url: String,
         /// `VISIBILITY_TIMEOUT_SECONDS` and `RETENTION_SECONDS`: those of its own queue.
-        queue: QueueTimes,
+        queue_times: QueueTimes,
     },
 }
 
@@ -190,12 +190,12 @@ impl StrategySettings {
         }
     }
 
-    /// The queue on which failed messages stay, if they do.
+    /// Of the queue on which failed messages stay, if they do.
     #[must_use]
-    pub const fn hiding(&self) -> Option<QueueTimes> {
+    pub const fn queue_times(&self) -> Option<QueueTimes> {
         match self {
             Self::DelayedResend { .. } => None,
-            Self::Visibility { queue, .. } => Some(*queue),
+            Self::Visibility { queue_times, .. } => Some(*queue_times),
         }
     }
 
@@ -220,8 +220,9 @@ impl StrategySettings {
                     .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
                     .and_then(|_| reader.number(RETENTION, RETENTION_SECONDS));
                 let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
-                let queue = QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
-                Some(Self::Visibility { source_queue_url: source_queue_url?, queue })
+                let queue_times =
+                    QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
+                Some(Self::Visibility { source_queue_url: source_queue_url?, queue_times })
             }
             Some(Strategy::AsyncRetry) | None => reader
                 .check("STRATEGY", Err("is neither delayed-resend nor visibility; set it to one of them")),

@@ -135,7 +135,7 @@ impl Policy {
         wire::parse_over("{}", text)
     }
 
-    /// The same, but what is absent is taken from another document instead of our default. A `preset` stands for its
+    /// Parses and checks a policy document; what is absent is taken from another document instead of our default. A `preset` stands for its
     /// own backoff.
     ///
     /// # Errors As [`Policy::from_json`].

@@ -16,9 +16,10 @@ use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoke
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::lambda::FUNCTION_ARN;
 use crate::polling::poll;
 use crate::topology::INVOCATION_TIMEOUT;
-use crate::{FUNCTION_ARN, Ledger, Topology};
+use crate::{Ledger, Topology};
 
 /// Messages fed at once.
 const FEED: usize = 1000;

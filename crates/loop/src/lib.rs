@@ -18,8 +18,8 @@ pub mod work;
 
 pub use engine::{Engine, Functions, LoopError};
 pub use failing::Failing;
-pub use functions::{failed_message_processor, final_dlq_annotator, message_processor};
-pub use lambda::{FUNCTION_ARN, LocalLambda, check_payload, payload_of};
+pub use functions::{async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor};
+pub use lambda::{LocalLambda, check_payload, payload_of};
 pub use ledger::Ledger;
 pub use stop::Stop;
 pub use tally::{Counts, Tally};

@@ -178,11 +178,14 @@ fn each_strategy_has_settings_of_its_own() {
         ("RETRY_POLICY", r#"{"max_attempts":2}"#),
     ];
     let settings = with(&visibility).unwrap();
-    let queue = QueueTimes {
+    let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(360).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    assert_eq!(settings.strategy, StrategySettings::Visibility { source_queue_url: source.clone(), queue });
+    assert_eq!(
+        settings.strategy,
+        StrategySettings::Visibility { source_queue_url: source.clone(), queue_times }
+    );
     assert_eq!(settings.policy.max_attempts, 2);
 
     let error = with(&visibility[..1]).unwrap_err().to_string();
