@@ -49,7 +49,8 @@ export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan
       ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
       : []),
     ...functions.filter((found) => typeof found === 'string'),
-    ...(props.policy === undefined ? [] : ownPolicyProblems(props.policy, props.functions.length)),
+    // Without a policy, too: the functions alone can be more than fits.
+    ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
   ]);
   return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
 }

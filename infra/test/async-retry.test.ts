@@ -4,6 +4,7 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
+import { Construct } from 'constructs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
@@ -182,6 +183,17 @@ describe('the retries of asynchronous invocations', () => {
     }
   });
 
+  test('alarms on a function have its path in their names, with hyphens', () => {
+    const { retries } = made((stack) => ({ functions: [userFunction(new Construct(new Construct(stack, 'Mails'), 'Weekly'), 'Send')] }));
+    const names = retries.alarms.map(({ node }) => node.id).filter((id) => id.startsWith('Alarm-Mails'));
+    assert.deepEqual(names, ['Alarm-Mails-Weekly-Send-loop-stopped', 'Alarm-Mails-Weekly-Send-failure-not-sent']);
+    const told = Object.values(resources(Template.fromStack(Stack.of(retries)), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
+    assert.deepEqual(
+      told.filter((name) => name.includes('Mails')).sort(),
+      ['redeliver-async-prod-Mails-Weekly-Send-failure-not-sent', 'redeliver-async-prod-Mails-Weekly-Send-loop-stopped'],
+    );
+  });
+
   test('one event source mapping each, and nothing refers to what is not there', () => {
     const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
     const told = mappings.map(({ EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes }) => [EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes]);
@@ -280,6 +292,16 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
     ],
     [
+      'more functions than the environment holds, without a policy',
+      (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)) }),
+      "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
+    ],
+    [
+      'long delays where long_delays is false',
+      () => ({ policy: { long_delays: false, backoff: { kind: 'fixed', delay_seconds: 901 } } }),
+      'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
+    ],
+    [
       'a name for nothing',
       () => ({ prefix: 'my_reports' }),
       'prefix and stage make the name "my_reports-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.',
@@ -290,6 +312,20 @@ describe('what cannot be retried fails the synth with one sentence', () => {
   }
 
   test('a function that allows its loop already is right', () => assert.deepEqual(refused(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
+
+  test('what is right', () => {
+    const right: ((stack: Stack) => Partial<AsyncRetryProps>)[] = [
+      // Short delays of its own, either way.
+      () => ({ policy: { long_delays: false, preset: 'durable_default' } }),
+      () => ({ policy: { long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } } }),
+      // Long ones without a word: the handler's own policy has them.
+      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 43_200 } } }),
+      (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),
+    ];
+    for (const props of right) {
+      assert.deepEqual(refused(props), [], String(props));
+    }
+  });
 
   test('a missing bundle is named', () => {
     const empty = temporaryDirectory();

@@ -2,7 +2,7 @@ import { App } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
@@ -138,6 +138,19 @@ describe('the app', () => {
     );
     assert.equal(existsSync(join(output, 'manifest.json')), false);
   });
+});
+
+test('what was staged for the packages is gone when the app has run', () => {
+  const [directory, output] = [temporaryDirectory(), temporaryDirectory()];
+  const dataSchema = join(directory, 'order.schema.json');
+  writeFileSync(dataSchema, '{}');
+  const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {
+    cwd: new URL('..', import.meta.url),
+    env: { ...process.env, TMPDIR: directory, CDK_OUTDIR: output, CDK_CONTEXT_JSON: JSON.stringify({ ...TARGET, bundles: fakeBundles(), dataSchema }) },
+    encoding: 'utf8',
+  });
+  assert.deepEqual([run.status, existsSync(join(output, 'manifest.json'))], [0, true], run.stderr);
+  assert.deepEqual(readdirSync(directory).filter((name) => name.startsWith('redeliver-')), []);
 });
 
 test('the examples in the documentation are the ones that compile', () => {

@@ -1,4 +1,4 @@
-import { type App, Duration } from 'aws-cdk-lib';
+import { type App, Duration, type Stack } from 'aws-cdk-lib';
 import type { Template } from 'aws-cdk-lib/assertions';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as kms from 'aws-cdk-lib/aws-kms';
@@ -6,10 +6,11 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
+import { Redeliver } from '../lib/index.ts';
 import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
@@ -53,6 +54,27 @@ function always(id: string): string[] {
     'xray:PutTelemetryRecords on *',
     'xray:PutTraceSegments on *',
   ];
+}
+
+/** A user's schema, in a file of its own. */
+function schemaOf(text: string): string {
+  const schema = join(temporaryDirectory(), 'order.schema.json');
+  writeFileSync(schema, text);
+  return schema;
+}
+
+/** What is in the package of each function, by the function's name: files and, of the schema, its text. */
+function packages(stack: Stack): Record<string, string[]> {
+  const assembly = (stack.node.root as App).synth();
+  const resources = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>);
+  const functions = resources.filter((found) => found.Type === 'AWS::Lambda::Function');
+  return Object.fromEntries(
+    functions.map(({ Properties }) => {
+      const directory = join(assembly.directory, `asset.${Properties.Code.S3Key.replace('.zip', '')}`);
+      const told = readdirSync(directory).map((file) => (file.endsWith('.schema.json') ? `${file}: ${readFileSync(join(directory, file), 'utf8')}` : file));
+      return [Properties.FunctionName, told.sort()];
+    }),
+  );
 }
 
 describe('functions', () => {
@@ -223,6 +245,28 @@ describe('functions', () => {
       ['redeliver-prod-final-dlq-annotator', undefined, false],
       ['redeliver-prod-message-processor', 'data.schema.json', '{"required":["order"]}'],
     ]);
+  });
+
+  test('two constructs of one stack have a schema each', () => {
+    const { stack } = stackWith(() => ({ ...HTTP, dataSchema: schemaOf('{"required":["order"]}') }));
+    new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', dataSchema: schemaOf('{"required":["mail"]}') });
+    const validating = Object.entries(packages(stack)).filter(([name]) => !name.endsWith('annotator'));
+    assert.deepEqual(Object.fromEntries(validating), {
+      'redeliver-prod-message-processor': ['bootstrap', 'data.schema.json: {"required":["order"]}'],
+      'redeliver-prod-failed-message-processor': ['bootstrap', 'data.schema.json: {"required":["order"]}'],
+      'redeliver-test-message-processor': ['bootstrap', 'data.schema.json: {"required":["mail"]}'],
+      'redeliver-test-failed-message-processor': ['bootstrap', 'data.schema.json: {"required":["mail"]}'],
+    });
+  });
+
+  test('a handler has the schema beside all of its files', () => {
+    const bundle = join(fakeBundles(), 'redeliver-functions');
+    writeFileSync(join(bundle, 'model.bin'), 'model');
+    const { stack } = stackWith(() => ({ target: { kind: 'handler', bundle }, dataSchema: schemaOf('{}') }));
+    const { 'redeliver-prod-message-processor': handler, 'redeliver-prod-failed-message-processor': ours } = packages(stack);
+    assert.deepEqual(handler, ['bootstrap', 'data.schema.json: {}', 'model.bin']);
+    assert.deepEqual(ours, ['bootstrap', 'data.schema.json: {}']);
+    assert.deepEqual(readdirSync(bundle).sort(), ['bootstrap', 'model.bin']);
   });
 
   test("a handler of one's own is deployed instead of the message-processor", () => {

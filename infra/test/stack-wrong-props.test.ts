@@ -169,6 +169,18 @@ describe('bundles', () => {
     assert.deepEqual(staged.map((path) => (statSync(join(directory, path)).mode & 0o777).toString(8)), ['644']);
   });
 
+  test("a handler's own is looked at alike", () => {
+    const own = (bundle: string): string[] => refused({ target: { kind: 'handler', bundle } });
+    const empty = temporaryDirectory();
+    assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
+    const other = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
+    assert.match(own(other)[0] ?? '', /bootstrap is built for x86_64, but the functions are to run on arm64; /);
+    const closed = join(fakeBundles(), 'redeliver-functions');
+    assert.deepEqual(own(closed), []);
+    chmodSync(join(closed, 'bootstrap'), 0o744);
+    assert.match(own(closed)[0] ?? '', /bootstrap has the mode 744, with which Lambda cannot start it; /);
+  });
+
   test('a script is no bundle', () => {
     const bundles = temporaryDirectory();
     mkdirSync(join(bundles, 'redeliver-functions'));

@@ -127,6 +127,9 @@ describe('strategy visibility', () => {
     assert.deepEqual(grants(template, 'MessageProcessorRole'), [...processor].sort());
     assert.deepEqual(grants(template, 'FinalDlqAnnotatorRole'), [...annotator].sort());
     assert.deepEqual(grants(keyed, 'MessageProcessorRole'), [...processor, ...key].sort());
+    assert.deepEqual(grants(keyed, 'FinalDlqAnnotatorRole'), [...annotator, ...key].sort());
+    const keys = Object.entries(resources(keyed, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, plain(Properties['KmsMasterKeyId'])]);
+    assert.deepEqual(Object.fromEntries(keys), { SourceQueue: '{Key.Arn}', AnnotationQueue: '{Key.Arn}', FinalDlq: '{Key.Arn}' });
     assert.deepEqual(senders(template, 'AnnotationQueue'), ['{MessageProcessorRole.Arn}']);
     assert.deepEqual(senders(template, 'FinalDlq'), ['{FinalDlqAnnotatorRole.Arn}']);
   });
@@ -154,6 +157,14 @@ describe('strategy visibility', () => {
       MetricName: 'ApproximateNumberOfMessagesNotVisible',
       Statistic: 'Maximum',
     });
+  });
+
+  test('a wait is too long an hour after what the first three retries of the policy take', () => {
+    const waits = (policy: RetryPolicy): number | undefined =>
+      alarms(templateWith(() => ({ ...HTTP, strategy: 'visibility', policy })))['source-queue-waits-too-long'];
+    assert.equal(waits({ backoff: { kind: 'schedule', delays_seconds: [10, 20, 30, 900] } }), hour + 60);
+    assert.equal(waits({ max_attempts: 2 }), hour + 2 * 900);
+    assert.equal(waits({ max_attempts: 0 }), hour);
   });
 
   test('the dashboard shows what is hidden in place of the hand-offs, and asks no function that is not there', () => {
@@ -244,8 +255,18 @@ describe('paced re-sends', () => {
   });
 
   test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
-    assert.equal(alarms(template)['redelivery-rate-not-held'], 0);
-    assert.equal(alarms(template)['waiting-messages-not-counted'], 0);
+    const more = Object.values(resources(template, 'AWS::CloudWatch::Alarm'))
+      .map(({ Properties }) => Properties)
+      .filter(({ AlarmName }) => /redelivery-rate-not-held|waiting-messages-not-counted/.test(AlarmName))
+      .map(({ Namespace, MetricName, Dimensions, Statistic, Threshold, EvaluationPeriods }) => [
+        `${Namespace} ${MetricName} of ${plain(Dimensions[0].Value)}`,
+        `${Statistic} > ${Threshold}`,
+        EvaluationPeriods,
+      ]);
+    assert.deepEqual(more, [
+      ['Redeliver RedeliveryRateNotHeld of {FailedMessageProcessor}', 'Sum > 0', 3],
+      ['Redeliver NotCounted of {FailedMessageProcessor}', 'Sum > 0', 3],
+    ]);
     assert.equal('redelivery-rate-not-held' in alarms(templateWith(() => HTTP)), false);
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.ok(body.includes('"Redeliver","PacedRetries","Function","{FailedMessageProcessor}"'));
@@ -304,6 +325,15 @@ describe('a wrong combination is one sentence', () => {
           'of which the visibility timeout (360 s) may have passed.',
       ],
     ],
+    ['the same with a longer visibility timeout', { ...hiding, policy: fixed(42_800), sourceVisibilityTimeout: Duration.seconds(400) }, []],
+    [
+      'a second more with it',
+      { ...hiding, policy: fixed(42_801), sourceVisibilityTimeout: Duration.seconds(400) },
+      [
+        'policy has a delay of 42801 s; use at most 42800 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
+          'of which the visibility timeout (400 s) may have passed.',
+      ],
+    ],
     ['12 hours in hops', { policy: fixed(43_200) }, []],
     // 14 × 12 hours; by hops each is a new message, hidden it is the same one.
     ['a week of hops', { policy: fixed(42_840, 14) }, []],
@@ -319,4 +349,27 @@ describe('a wrong combination is one sentence', () => {
   for (const [name, props, sentences] of cases) {
     test(name, () => assert.deepEqual(refused(props), sentences));
   }
+
+  test('what has nothing to do with the strategy is wrong with either', () => {
+    const wrong: Partial<RedeliverProps>[] = [
+      { prefix: '1st' },
+      { policy: { max_attempts: -1 } },
+      { policy: { max_attempts: 900 }, sourceRetention: Duration.days(10) },
+      { longDelays: true, policy: { long_delays: false } },
+      { dataSchema: '/nowhere.json' },
+      { target: { kind: 'http', url: 'http://orders.example.com/' } },
+      { existingSourceQueue: { queueArn: 'orders' } },
+      { batchSize: 11 },
+      { maxConcurrentCalls: 3 },
+      { maxConcurrency: 1 },
+      { reservedConcurrency: 9 },
+      { timeout: Duration.seconds(901) },
+      { sourceVisibilityTimeout: Duration.seconds(359) },
+    ];
+    for (const props of wrong) {
+      const usual = refused(props);
+      assert.equal(usual.length, 1, JSON.stringify(props));
+      assert.deepEqual(refused({ ...props, ...hiding }), usual);
+    }
+  });
 });

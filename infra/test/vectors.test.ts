@@ -1,12 +1,14 @@
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 
 import { AsyncRetry, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index.ts';
 import { planOf } from '../lib/planning.ts';
 import { maxAttempts, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy.ts';
 import { policyProblems } from '../lib/schemas.ts';
+import { STRATEGIES } from '../lib/strategy/index.ts';
 import { fakeBundles, HTTP } from './stack-support.ts';
 import { userFunction } from './stack-variants.ts';
 import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGIES, type StrategyVector } from './vectors.ts';
@@ -56,6 +58,19 @@ function assertMeans(policy: RetryPolicy, { means, worst_case_span_seconds, leas
   assert.equal(fits(policy, Math.min(least, longest)), least <= longest);
   assert.ok(!fits(policy, Math.min(least - 1, longest)));
 }
+
+test('there are vectors of all that differs: without them nothing would be compared', () => {
+  const sorted = (names: readonly (string | undefined)[]): string[] => [...new Set(names)].filter((name) => name !== undefined).sort();
+  const kinds = ['exponential', 'fixed', 'schedule', 'uniform'];
+  const accepted = POLICIES.filter((vector) => vector.accepted).map(({ document }) => document);
+  const { preset: presets } = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8')).properties;
+  assert.deepEqual(sorted(accepted.map(({ backoff }) => backoff?.kind)), kinds);
+  assert.deepEqual(sorted(accepted.map(({ preset }) => preset)), [...presets.enum].sort());
+  assert.ok(POLICIES.some(({ refused }) => refused));
+  assert.deepEqual(sorted(BACKOFFS.map(({ policy }) => policy.backoff?.kind)), kinds);
+  assert.ok(BACKOFFS.every(({ retries }) => retries.length > 0));
+  assert.deepEqual(sorted(QUEUES.map(({ strategy }) => strategy)), ['async-retry', ...Object.keys(STRATEGIES)].sort());
+});
 
 describe('policies', () => {
   for (const { name, document, accepted, refused } of POLICIES) {

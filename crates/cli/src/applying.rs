@@ -17,7 +17,6 @@ pub struct Applying {
 
 impl Applying {
     /// Whether it is done, and not only shown.
-    #[must_use]
     pub const fn is_wanted(self) -> bool {
         self.apply
     }

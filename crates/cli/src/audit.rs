@@ -7,7 +7,6 @@ mod auditor;
 mod body;
 mod copies;
 mod csv;
-mod error;
 #[cfg(test)]
 pub(crate) mod examples;
 mod html;
@@ -19,27 +18,25 @@ mod table;
 mod timeline;
 mod view;
 
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
-use error::AuditError;
-use redeliver_dead_letters::groups;
 use report::{Context, Tally};
 pub(crate) use table::groups_for_people;
 use view::View;
 
 use crate::connection::KnownQueue;
-use crate::dead_letters::{Archive, Pick};
 use crate::people::counted;
 use crate::{Failure, signals, tell};
+use redeliver_dead_letters::{Archive, Pick};
 
 /// Reads the queue and prints what is in it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -48,8 +45,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(remark) = remark {
         tell::warning(remark);
     }
-    let told = says_it_itself(arguments) || *output_closed;
-    if let Some(sentence) = report.incompleteness().filter(|_| !told) {
+    let is_known = says_it_itself(arguments) || *output_closed;
+    if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
         tell::warning(sentence);
     }
     for sentence in missing {
@@ -79,18 +76,17 @@ fn says_it_itself(arguments: &Arguments) -> bool {
     arguments.format == Format::Table && arguments.output.file().is_none() && arguments.show.is_none()
 }
 
-async fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
+async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
     let pick = match &arguments.show {
         Some(id) => Pick::one(id),
         None => arguments.picking.pick()?,
     };
-    let interrupt =
-        signals::interrupted("interrupted: giving the messages back").map_err(AuditError::Start)?;
+    let interrupt = signals::interrupted("interrupted: giving the messages back")?;
     let mut stop = Box::pin(interrupt.requested());
     let KnownQueue { queue, attributes } = match select(stop.as_mut(), Box::pin(arguments.queue.open())).await
     {
-        Either::Left(_) => return Err(AuditError::Interrupted),
+        Either::Left(_) => return Err("interrupted before anything was read".into()),
         Either::Right((queue, _)) => queue?,
     };
     let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
@@ -103,7 +99,8 @@ async fn run(arguments: &Arguments) -> Result<Audited, AuditError> {
     };
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
-    let bar = progress_bar();
+    let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
+    let bar = tell::progress(ProgressBar::new(0), template);
     let progress = |progress| match progress {
         Progress::Read { seen, approximate } => {
             bar.set_length(approximate.max(seen));
@@ -143,21 +140,12 @@ fn view(arguments: &Arguments) -> Box<dyn View> {
     }
 }
 
-fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, AuditError> {
+fn output(arguments: &Arguments) -> Result<BufWriter<Box<dyn Write>>, Failure> {
     let output: Box<dyn Write> = match arguments.output.file() {
         Some(path) => Box::new(crate::output::create(path)?),
         None => Box::new(io::stdout().lock()),
     };
     Ok(BufWriter::new(output))
-}
-
-/// On standard error, and only where that is a terminal.
-fn progress_bar() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} messages read, {elapsed}");
-    tell::progress(ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, where there is none.
+//! Pages in a real browser, for the tests. `cargo xtask test` leaves those out, and says so, if there is none.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What of a page keeps it from being read.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// Pixels of the window.
     pub(crate) window: f64,
     /// Pixels that the page needs side by side.
     pub(crate) page: f64,
@@ -17,8 +16,8 @@ pub(crate) struct Measured {
     pub(crate) smallest_letters: f64,
 }
 
-/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500 pixels at
-/// least, a frame as few as a phone.)
+/// Looks into the frame that the page is in, and writes what it finds into the title. (A window of Chromium has 500
+/// pixels at least, a frame as few as a phone.)
 const MEASURE: &str = "<script>onload = () => {
   const { contentWindow: window, contentDocument: page } = document.querySelector('iframe');
   page.querySelectorAll('details').forEach((one) => { one.open = true; });

@@ -43,12 +43,12 @@ pub struct Arguments {
 /// Checks what is given and prints what is found.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let findings = check(arguments)?;
-    Output::default().write(&told(&findings))?;
+    Output::default().write(&lines_of(&findings))?;
     Ok(ExitCode::from(u8::from(!findings.is_empty())))
 }
 
 /// A line each.
-fn told(findings: &[String]) -> String {
+fn lines_of(findings: &[String]) -> String {
     if findings.is_empty() {
         return "valid\n".to_owned();
     }
@@ -85,8 +85,8 @@ fn check_policy(path: &Path, text: &str) -> Vec<String> {
     }
 }
 
-/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the AWS CLI
-/// sends it with `--message-body file://…`.
+/// Line by line, as `send` and `local` read them. A file of one JSON document over several lines is one message, as the
+/// AWS CLI sends it with `--message-body file://…`.
 fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Vec<String>, FileError> {
     let mut bytes = Vec::new();
     lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;

@@ -4,7 +4,7 @@ mod prices;
 mod usage;
 
 #[cfg(test)]
-mod docs;
+mod tests;
 
-pub use prices::{Price, PriceList, Prices, PricesError};
+pub use prices::{Price, PriceList, Prices};
 pub use usage::{Architecture, Bill, CALL_SECONDS, Invocations, Usage};

@@ -6,12 +6,11 @@ use aws_config::SdkConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::http::HttpResponse;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_lambda::types::ScalingConfig;
-use redeliver_core::ports::Queue as _;
 use serde::Serialize;
 use thiserror::Error;
 
-use crate::connection::{Connection, ConnectionError, OpenQueue, Requests, said};
+use crate::Failure;
+use crate::connection::{Connection, Requests, region_in, said};
 
 /// Lambda's event source mappings.
 #[derive(Clone, Debug)]
@@ -19,18 +18,30 @@ pub struct EventSources {
     client: Client,
 }
 
-/// One mapping.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mapping {
     pub uuid: String,
-    /// The function's name, with its version or alias where it has one.
+    /// The function's name, with its version or alias if it has one.
     pub function: String,
     /// `Enabled`, `Disabled`, or on the way: `Creating`, `Enabling`, `Disabling`, `Updating`, `Deleting`.
     pub state: String,
     /// Messages of one invocation at most.
     pub batch_size: Option<i32>,
-    /// Invocations at the same time at most, where it is limited.
+    /// Invocations at the same time at most, if that is limited.
     pub maximum_concurrency: Option<i32>,
+}
+
+/// Three answers have the same members, and types of their own.
+macro_rules! mapping {
+    ($found:ident) => {
+        Mapping {
+            uuid: $found.uuid.unwrap_or_default(),
+            function: function_name(&$found.function_arn.unwrap_or_default()).to_owned(),
+            state: $found.state.unwrap_or_else(|| "unknown".to_owned()),
+            batch_size: $found.batch_size,
+            maximum_concurrency: $found.scaling_config.and_then(|scaling| scaling.maximum_concurrency),
+        }
+    };
 }
 
 /// Lambda refuses or does not answer.
@@ -43,7 +54,6 @@ pub struct LambdaError {
 
 impl LambdaError {
     /// Whether the same request may succeed later: the mapping is being changed, or there were too many requests.
-    #[must_use]
     pub fn may_pass(&self) -> bool {
         const PASSING: [&str; 4] = [
             "ResourceInUseException",
@@ -55,84 +65,39 @@ impl LambdaError {
     }
 }
 
-/// The mappings that read a queue.
-///
-/// # Errors
-/// If there is no connection, or Lambda refuses or does not answer.
-pub async fn mappings_of(
-    connection: &Connection,
-    queue: &OpenQueue,
-) -> Result<Vec<Mapping>, Box<dyn std::error::Error>> {
-    Ok(EventSources::beside(connection, queue).await?.of(queue.known.queue.arn()).await?)
-}
-
 impl EventSources {
     /// Those of a queue's region.
-    ///
-    /// # Errors
-    /// If there is no connection.
-    pub async fn beside(connection: &Connection, queue: &OpenQueue) -> Result<Self, ConnectionError> {
-        let region = queue.known.queue.arn().split(':').nth(3);
-        Ok(Self::new(&connection.sdk_config_in(region).await?))
+    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+        Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
     /// Those of an account and a region.
-    #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(Requests).build();
         Self { client: Client::from_conf(config) }
     }
 
     /// The mappings that read a queue.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn of(&self, queue_arn: &str) -> Result<Vec<Mapping>, LambdaError> {
         let request = self.client.list_event_source_mappings().event_source_arn(queue_arn);
         let answer: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
         let mappings = answer.map_err(|error| failed("lambda:ListEventSourceMappings", &error))?;
-        let mappings = mappings.into_iter().map(|found| {
-            mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config)
-        });
+        let mappings = mappings.into_iter().map(|found| mapping!(found));
         Ok(mappings.collect())
     }
 
     /// One mapping, as it is now.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn get(&self, uuid: &str) -> Result<Mapping, LambdaError> {
         let answer = self.client.get_event_source_mapping().uuid(uuid).send().await;
         let found = answer.map_err(|error| failed("lambda:GetEventSourceMapping", &error))?;
-        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
+        Ok(mapping!(found))
     }
 
     /// Asks for a mapping to be enabled or disabled; its state is on the way there.
-    ///
-    /// # Errors
-    /// If Lambda refuses or does not answer.
     pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<Mapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
         let found = answer.map_err(|error| failed("lambda:UpdateEventSourceMapping", &error))?;
-        Ok(mapping(found.uuid, found.function_arn, found.state, found.batch_size, found.scaling_config))
-    }
-}
-
-/// Three answers have the same members, and types of their own.
-fn mapping(
-    uuid: Option<String>,
-    function_arn: Option<String>,
-    state: Option<String>,
-    batch_size: Option<i32>,
-    scaling: Option<ScalingConfig>,
-) -> Mapping {
-    let function_arn = function_arn.unwrap_or_default();
-    Mapping {
-        uuid: uuid.unwrap_or_default(),
-        function: function_name(&function_arn).to_owned(),
-        state: state.unwrap_or_else(|| "unknown".to_owned()),
-        batch_size,
-        maximum_concurrency: scaling.and_then(|scaling| scaling.maximum_concurrency),
+        Ok(mapping!(found))
     }
 }
 

@@ -1,29 +1,15 @@
 //! Files named on the command line: read whole, or begun, with the file's name in every error.
 
-use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::Strategy;
 use redeliver_dead_letters::files::create_new;
-use thiserror::Error;
 
-/// A file that cannot be used. The command ends with exit code 2.
-#[derive(Debug, Error)]
-#[error("{}: {reason}", .path.display())]
-pub struct FileError {
-    path: PathBuf,
-    reason: String,
-}
-
-impl FileError {
-    pub(crate) fn new(path: &Path, reason: impl Display) -> Self {
-        Self { path: path.to_owned(), reason: reason.to_string() }
-    }
-}
+pub(crate) use redeliver_dead_letters::files::FileError;
 
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
     std::fs::read_to_string(path)
@@ -31,9 +17,6 @@ pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
 }
 
 /// A new file, or what is no file and can be written to, such as `/dev/stdout` or a pipe.
-///
-/// # Errors
-/// As [`create_new`].
 pub(crate) fn create_output(path: &Path) -> io::Result<File> {
     match path.metadata() {
         Ok(there) if !there.is_file() && !there.is_dir() => OpenOptions::new().write(true).open(path),

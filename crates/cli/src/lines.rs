@@ -1,5 +1,5 @@
-//! JSON Lines as messages: one body a line, and anything may be on a line. Lines are read one at a time, and of a line that
-//! is too long only its length is kept: memory does not grow with the input.
+//! JSON Lines as messages: one body a line, and anything may be on a line. Lines are read one at a time, and of a line
+//! that is too long only its length is kept: memory does not grow with the input.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read as _};
@@ -28,7 +28,7 @@ pub(crate) struct Line {
     pub(crate) number: usize,
     /// Bytes of the input up to its end.
     pub(crate) end: u64,
-    /// What is on it, without its end; its length where that is more than a message may have.
+    /// What is on it, without its end; its length if that is more than a message may have.
     pub(crate) content: Result<Vec<u8>, usize>,
 }
 
@@ -81,9 +81,6 @@ impl<R: BufRead> Iterator for Lines<R> {
 
 impl Line {
     /// The line as a message that SQS takes.
-    ///
-    /// # Errors
-    /// What SQS would say.
     pub(crate) fn message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
@@ -97,7 +94,7 @@ pub(crate) fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file, or standard input where the name is `-`.
+/// A file, or standard input if the name is `-`.
 pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     if is_standard_input(path) {
         if io::stdin().is_terminal() {

@@ -5,9 +5,9 @@ mod embedded;
 mod endpoint;
 mod feed;
 mod input;
-mod plan;
 mod report;
 mod run;
+mod setup;
 mod target;
 
 use std::process::ExitCode;
@@ -18,30 +18,24 @@ pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};
 
-use plan::Plan;
 pub(crate) use run::progress_bar;
+use setup::Setup;
 
-use crate::format::Format;
-use crate::output::document;
 use crate::{Failure, tell};
 
 /// Runs the loop and prints what came of it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.output.check()?;
-    let mut plan = Plan::new(arguments)?;
-    let mut output = plan.take_output();
+    arguments.printing.check()?;
+    let (setup, mut output) = Setup::of(arguments)?;
     let report = match &arguments.endpoint_url {
-        None => embedded::run(plan, &mut *output).await?,
-        Some(url) => endpoint::run(plan, url, &mut *output).await?,
+        None => embedded::run(setup, &mut *output).await?,
+        Some(url) => endpoint::run(setup, url, &mut *output).await?,
     };
     print(arguments, &report)
 }
 
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
-    arguments.output.write(&match arguments.format {
-        Format::Table => report.table(),
-        Format::Json => document("local", report),
-    })?;
+    arguments.printing.print("local", report, || report.table())?;
     let problems = report.problems();
     for problem in &problems {
         tell::error(problem);

@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order. Requests
-//! after the last answer are hung up on.
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order.
+//! Requests after the last answer are hung up on.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -42,12 +42,10 @@ impl Loopback {
         Self { url, requests }
     }
 
-    /// Where it is.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }

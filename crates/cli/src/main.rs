@@ -1,8 +1,5 @@
 //! The `redeliver` program: its commands, each with its arguments and its exit codes.
-#![expect(
-    unreachable_pub,
-    reason = "a program has no public API: what is `pub` is so for the modules beside it"
-)]
+#![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
 
 mod account;
 mod applying;
@@ -16,7 +13,6 @@ mod cost;
 mod coverage;
 mod event_sources;
 mod files;
-mod format;
 mod lines;
 mod local;
 #[cfg(test)]
@@ -41,7 +37,6 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use redeliver_dead_letters as dead_letters;
 use tell::{Voice, colors_of};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
@@ -86,7 +81,7 @@ fn main() -> ExitCode {
 }
 
 /// Why a command has no outcome, in words.
-type Failure = Box<dyn std::error::Error>;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
     match command {

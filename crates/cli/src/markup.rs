@@ -8,8 +8,8 @@ use crate::text::escaped_lines;
 
 const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
-/// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no markup,
-/// are written out here.
+/// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no
+/// markup, are written out here.
 pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)

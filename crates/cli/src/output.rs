@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use redeliver_dead_letters::files::{IS_THERE, directory_of};
 use serde::Serialize;
 
@@ -16,6 +16,45 @@ pub struct Output {
     /// Write there instead of standard output; a file that is there is not overwritten
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// One JSON object.
+    Json,
+}
+
+/// How a report is printed, and where to.
+#[derive(Clone, Debug, Args)]
+pub struct Printing {
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Printing {
+    /// Before the work, as [`Output::check`].
+    pub(crate) fn check(&self) -> Result<(), FileError> {
+        self.output.check()
+    }
+
+    /// After it: as a table, or as the document of a command.
+    pub(crate) fn print(
+        &self,
+        command: &str,
+        report: &impl Serialize,
+        table: impl FnOnce() -> String,
+    ) -> Result<(), FileError> {
+        self.output.write(&match self.format {
+            Format::Table => table(),
+            Format::Json => document(command, report),
+        })
+    }
 }
 
 impl Output {

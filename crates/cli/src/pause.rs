@@ -1,5 +1,5 @@
-//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage that
-//! should not spend attempts.
+//! `redeliver pause` and `redeliver resume`: stop and start the functions of a deployment at its queues, for an outage
+//! that should not spend attempts.
 
 mod switch;
 
@@ -13,12 +13,11 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 
 use crate::applying::Applying;
-use crate::connection::{Connection, OpenQueue, Queues};
+use crate::connection::{Connection, OpenQueue, Queues, name_in};
 use crate::event_sources::{EventSources, Mapping};
-use crate::format::Format;
-use crate::output::{Output, document};
+use crate::output::Printing;
 use crate::{Failure, account, tell};
-pub use switch::{Outcome, Wanted, switch};
+pub use switch::{Wanted, switch};
 
 /// Stop calling the target: messages wait in the source queue and spend no attempts, as in an outage that is known of.
 ///
@@ -69,18 +68,15 @@ pub struct ResumeArguments {
     which: Which,
 }
 
-/// Which mappings, and how it is told.
+/// Which mappings, and how the result is printed.
 #[derive(Debug, Args)]
 struct Which {
     #[command(flatten)]
     queues: Queues,
     #[command(flatten)]
     applying: Applying,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
     #[command(flatten)]
-    output: Output,
+    printing: Printing,
     #[command(flatten)]
     connection: Connection,
 }
@@ -110,7 +106,6 @@ struct Changed {
     uuid: String,
     from: String,
     to: &'static str,
-    /// What went wrong.
     error: Option<String>,
 }
 
@@ -125,7 +120,8 @@ async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Fai
 }
 
 async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
-    which.output.check()?;
+    which.printing.check()?;
+    // All mappings are read before any is changed: exit code 2 promises that nothing was.
     let readings = readings(which, all).await?;
     let applied = which.applying.is_wanted();
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
@@ -137,17 +133,25 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
         if !is_there {
             tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
         }
+        // Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says
+        // nothing of the others.
         let outcomes = readings
             .iter()
             .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
         join_all(outcomes).await
     } else {
-        vec![Outcome::Already; readings.len()]
+        vec![Ok(()); readings.len()]
     };
     let mappings = readings.into_iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
-        let error = if let Outcome::Failed(word) = outcome { Some(word) } else { None };
         let Mapping { function, uuid, state: from, .. } = mapping;
-        Changed { queue: last_part(&queue).to_owned(), function, uuid, from, to: wanted.state(), error }
+        Changed {
+            queue: name_in(&queue).to_owned(),
+            function,
+            uuid,
+            from,
+            to: wanted.state(),
+            error: outcome.err(),
+        }
     });
     Ok(Report { applied, mappings: mappings.collect() })
 }
@@ -163,10 +167,10 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
         }
         let OpenQueue { known, .. } = &open;
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::beside(&which.connection, &open).await?;
+        let sources = EventSources::near(&which.connection, &queue).await?;
         let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
-            unread.push(format!("no event source mapping reads {}", last_part(&queue)));
+            unread.push(format!("no event source mapping reads {}", name_in(&queue)));
         }
         readings.extend(mappings.into_iter().map(|mapping| Reading {
             queue: queue.clone(),
@@ -184,16 +188,9 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
     Ok(readings)
 }
 
-fn last_part(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or(arn)
-}
-
 fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Failure> {
     let command = if wanted == Wanted::Disabled { "pause" } else { "resume" };
-    which.output.write(&match which.format {
-        Format::Table => report.lines(),
-        Format::Json => document(command, report),
-    })?;
+    which.printing.print(command, report, || report.lines())?;
     let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
     for Changed { queue, function, uuid, error, .. } in &failed {
         tell::error(format_args!(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
 use indicatif::HumanCount;
 
 const MINUTE: u64 = 60;
@@ -33,6 +35,26 @@ pub(crate) fn about(seconds: i64) -> String {
         _ => DAY,
     };
     span(seconds - seconds % precision)
+}
+
+/// A table of columns without lines; numbers stand at the right of the columns in `right`. The header may be empty.
+pub(crate) fn table<C: Into<String>>(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<C>>,
+    right: impl IntoIterator<Item = usize>,
+) -> String {
+    let mut table = Table::new();
+    table.load_style(NOTHING);
+    if !header.is_empty() {
+        table.set_header(header);
+    }
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(Into::into).collect::<Vec<String>>()));
+    for column in right {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt() + "\n"
 }
 
 /// A count to calculate with.

@@ -24,23 +24,16 @@ pub struct Picking {
 }
 
 impl Picking {
-    /// Compiles the filter.
-    ///
-    /// # Errors
-    /// With the place where it is wrong.
     pub fn pick(&self) -> Result<Pick, FilterError> {
         let filter = self.filter.as_deref().map(Filter::new).transpose()?;
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
     /// Whether nothing is left out, apart from `--max`.
-    #[must_use]
     pub fn is_everything(&self) -> bool {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
-    /// How many at most.
-    #[must_use]
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }
@@ -52,7 +45,7 @@ pub(crate) fn remark(pick: &Pick) -> Option<String> {
     let example = members.first()?;
     Some(format!(
         "{} picked without {}, which jq takes for less than any number; to leave such messages out: `{} | numbers < …`, or \
-         `and {1} != null`",
+         `and {2} != null`",
         counted(messages, "message"),
         escaped(&members.join(" or ")),
         escaped(example),
@@ -79,6 +72,16 @@ mod tests {
             remark(&pick).unwrap(),
             "1 message picked without .attempts, which jq takes for less than any number; to leave such messages out: \
              `.attempts | numbers < …`, or `and .attempts != null`"
+        );
+    }
+    #[test]
+    fn of_several_absent_members_the_example_is_one() {
+        let pick = Pick::filtered(Filter::new(".a < 3 or .b < 3").unwrap());
+        pick.filter.as_ref().unwrap().matches("m", "{}".to_owned()).unwrap();
+        assert_eq!(
+            remark(&pick).unwrap(),
+            "1 message picked without .a or .b, which jq takes for less than any number; to leave such messages out: \
+             `.a | numbers < …`, or `and .a != null`"
         );
     }
 }

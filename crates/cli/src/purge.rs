@@ -1,7 +1,5 @@
 //! `redeliver purge`: deletes dead letters, each after it is in a backup file.
 
-mod preview;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,15 +10,14 @@ use redeliver_dead_letters::Archive;
 use redeliver_dead_letters::purge::{Purged, purge};
 
 use crate::applying::Applying;
+use crate::audit::groups_for_people;
 use crate::connection::DeadLetterQueue;
 use crate::coverage::incompleteness;
-use crate::format::Format;
-use crate::output::{Output, document};
+use crate::output::Printing;
 use crate::people::{counted, grouped};
 use crate::picking::{Picking, remark};
 use crate::signals::interrupted;
 use crate::{Failure, account, tell};
-use preview::preview;
 
 /// Delete dead letters that you pick, each after it is written to a backup file.
 ///
@@ -53,11 +50,8 @@ pub struct Arguments {
     backup: PathBuf,
     #[command(flatten)]
     applying: Applying,
-    /// How to print the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
     #[command(flatten)]
-    output: Output,
+    printing: Printing,
 }
 
 /// Counts, and with `--apply` deletes.
@@ -71,14 +65,14 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     if arguments.picking.is_everything() {
         return Err("say which messages: --group, --ids or --where; `--where true` is all of them".into());
     }
-    arguments.output.check()?;
+    arguments.printing.check()?;
     let pick = arguments.picking.pick()?;
     let queue = arguments.queue.open().await?.queue;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
     let mut backup = None;
     if arguments.applying.is_wanted() {
         let what = format_args!("deleting from {}", queue.arn()).to_string();
-        account::announce(arguments.queue.connection(), queue.arn(), what).await;
+        account::announce(&arguments.queue.connection, queue.arn(), what).await;
         backup = Some(Archive::create(&arguments.backup)?);
     }
     let max = arguments.picking.max();
@@ -93,12 +87,9 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
 fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
     let (picked, deleted) = (grouped(purged.picked), grouped(purged.deleted));
-    arguments.output.write(&match (arguments.format, applied) {
-        (Format::Json, _) => document("purge", purged),
-        (Format::Table, true) => {
-            format!("{deleted} of {picked} deleted; all of them are in {}\n", arguments.backup.display())
-        }
-        (Format::Table, false) => preview(purged, console::colors_enabled()),
+    arguments.printing.print("purge", purged, || match applied {
+        true => format!("{deleted} of {picked} deleted; all of them are in {}\n", arguments.backup.display()),
+        false => preview(purged, console::colors_enabled()),
     })?;
     if !applied && purged.picked > 0 {
         arguments.applying.remark_that_nothing_was_done();
@@ -118,6 +109,12 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
     }
     let code = exit_code(purged, applied, arguments.picking.max());
     Ok(ExitCode::from(if code == 0 { u8::from(!missing.is_empty()) } else { code }))
+}
+
+/// In groups, with an example of each: a number alone does not show that a filter picks too much.
+fn preview(purged: &Purged, colours: bool) -> String {
+    let would = format!("{} would be deleted\n", counted(purged.picked, "dead letter"));
+    if purged.groups.is_empty() { would } else { would + &groups_for_people(&purged.groups, colours) }
 }
 
 fn exit_code(purged: &Purged, apply: bool, max: u64) -> u8 {

@@ -10,18 +10,15 @@ use std::time::Duration;
 
 pub use arguments::Arguments;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::redrive::{
     Early, Edit, Ending, Journal, Limits, Plan, Progress, Redrive, Report, plan_id,
 };
 
-use crate::connection::QueueAddress;
 use crate::event_sources::EventSources;
 use crate::files::read_schema;
-use crate::format::Format;
-use crate::output::document;
 use crate::people::span;
 use crate::signals::interrupted;
 use crate::text::escaped_lines;
@@ -36,17 +33,13 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// What came of it, and what was named and is not there.
 async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
-    arguments.output.check()?;
+    arguments.printing.check()?;
     let plan = plan_of(arguments)?;
     let from = arguments.from.open().await?;
-    let stack = arguments.from.stack().await?;
-    let connection = arguments.from.connection();
-    let to = match (&arguments.to, &stack) {
-        (Some(address), _) => connection.source_queue(address).await?,
-        (None, Some(stack)) => {
-            connection.source_queue(&QueueAddress::Url(stack.source_queue_url()?.to_owned())).await?
-        }
-        (None, None) => return Err("--to is missing".into()),
+    let connection = &arguments.from.connection;
+    let to = match &arguments.to {
+        Some(address) => connection.source_queue(address).await?,
+        None => connection.source_queue(&arguments.from.source().await?).await?,
     };
     // By ARN: one queue may have several URLs.
     if to.queue.arn() == from.queue.arn() {
@@ -54,7 +47,9 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     }
     let watch = if is_consumed(arguments, to.queue.arn()).await? { arguments.watch } else { Duration::ZERO };
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let bar = progress_bar();
+    let bar = tell::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} sent back, {elapsed} {msg}");
+    // It turns by itself: a round may take a minute, and the pilot is watched for longer.
+    bar.enable_steady_tick(Duration::from_millis(100));
     let redrive = Redrive {
         dlq: &from.queue,
         source: &to.queue,
@@ -72,6 +67,7 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     let (from, to) = (from.queue.arn(), to.queue.arn());
     let (report, is_first_run) = if arguments.applying.is_wanted() {
         account::announce(connection, from, format_args!("sending back from {from} to {to}")).await;
+        // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
         let path = arguments
             .journal
@@ -95,13 +91,12 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
     Ok((report, missing))
 }
 
-/// Whether anybody takes what is sent; where nobody does, it is sent only if that is wanted.
+/// Whether anybody takes what is sent; if nobody does, it is sent only if that is wanted.
 async fn is_consumed(arguments: &Arguments, source_arn: &str) -> Result<bool, Failure> {
     // A queue that is named may be read by anybody.
     let is_stack = arguments.to.is_none();
-    let region = source_arn.split(':').nth(3);
-    let sources = EventSources::new(&arguments.from.connection().sdk_config_in(region).await?);
-    let why = match Consumer::of(&sources, source_arn, is_stack).await {
+    let sources = EventSources::near(&arguments.from.connection, source_arn).await?;
+    let why = match Consumer::of(sources.of(source_arn).await, is_stack) {
         Consumer::There => return Ok(true),
         Consumer::Unknown(words) => {
             tell::warning(format_args!(
@@ -145,15 +140,6 @@ fn id_of(arguments: &Arguments, from: &str, to: &str) -> String {
     plan_id(&parts)
 }
 
-/// It turns by itself: a round may take a minute, and the pilot is watched for longer.
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {human_pos} sent back, {elapsed} {msg}");
-    let bar =
-        ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar.enable_steady_tick(Duration::from_millis(100));
-    tell::progress(bar)
-}
-
 fn show(bar: &ProgressBar, progress: Progress) {
     match progress {
         Progress::Sent(sent) => {
@@ -171,11 +157,9 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
-    arguments.output.write(&match arguments.format {
-        // Reasons name members that somebody else has named.
-        Format::Table => escaped_lines(&words::table(report, applied)),
-        Format::Json => document("redrive", &report.json()),
-    })?;
+    // Reasons name members that somebody else has named.
+    let table = || escaped_lines(&words::table(report, applied));
+    arguments.printing.print("redrive", &report.json(), table)?;
     if !applied && report.planned > 0 {
         arguments.applying.remark_that_nothing_was_done();
     }

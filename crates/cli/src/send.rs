@@ -1,5 +1,5 @@
-//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and recorded in a
-//! [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
+//! `redeliver send`: producers' helper. Lines are read and checked ([`reader::Rules`]), cut into batches, sent, and
+//! recorded in a [`journal::Journal`] as they are confirmed, so that a second run goes on where the first one ended.
 
 mod arguments;
 mod batches;
@@ -17,8 +17,6 @@ pub use arguments::Arguments;
 use summary::Summary;
 
 use crate::Failure;
-use crate::format::Format;
-use crate::output::document;
 
 /// Sends the file and prints what came of it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -27,10 +25,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 fn print(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, Failure> {
     let applied = arguments.applying.is_wanted();
-    arguments.output.write(&match arguments.format {
-        Format::Table => summary.table(applied),
-        Format::Json => document("send", summary),
-    })?;
+    arguments.printing.print("send", summary, || summary.table(applied))?;
     if !applied && summary.planned > 0 {
         arguments.applying.remark_that_nothing_was_done();
     }

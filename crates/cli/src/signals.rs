@@ -53,13 +53,10 @@ impl Signals {
 /// A wish to stop, from the first signal on, which is answered with `remark`; at the second one the program ends.
 ///
 /// Another thread listens: a run in virtual time that waits for nothing real never gives its own back to the runtime.
-///
-/// # Errors
-/// If signals cannot be listened for.
 pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
-    let told = stop.clone();
+    let wish = stop.clone();
     let (listening, listens) = mpsc::channel();
     thread::spawn(move || {
         runtime.block_on(async {
@@ -70,7 +67,7 @@ pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
             let _ = listening.send(Ok(()));
             signals.next().await;
             tell::remark(remark);
-            told.request();
+            wish.request();
             signals.next().await;
             std::process::exit(130);
         });

@@ -1,9 +1,8 @@
-//! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a target
-//! that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
+//! `redeliver simulate`: what a policy will do, before it is deployed. The real functions run in virtual time against a
+//! target that is down, or fails, or takes only so much; what can be computed from the policy alone is computed.
 
 mod arguments;
 mod counted;
-mod error;
 mod events;
 mod load;
 mod page;
@@ -22,33 +21,27 @@ pub use arguments::Arguments;
 pub(crate) use events::line_bytes;
 pub use load::Second;
 pub use report::Report;
-pub use run::{Measured, RunError, Scenario, Trouble, run};
+pub use run::{Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
 use redeliver_core::strategy::Strategy;
 
 use crate::cost::Prices;
-use crate::files::{read_policy, read_text};
-use crate::format::Format;
+use crate::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
-use crate::output::document;
 use crate::people::counted;
 use crate::{Failure, tell};
-use error::SimulateError;
 use plot::{POLICIES_MAX, Picture};
 
 /// Runs the scenario with each policy and prints what came of it.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    arguments.output.check()?;
-    Ok(print(arguments, &simulate(arguments)?)?)
+    arguments.printing.check()?;
+    print(arguments, &simulate(arguments)?)
 }
 
-fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, SimulateError> {
-    arguments.output.write(&match arguments.format {
-        Format::Table => tables::text(report),
-        Format::Json => document("simulate", report),
-    })?;
+fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
+    arguments.printing.print("simulate", report, || tables::text(report))?;
     let lost: u64 =
         report.policies.iter().map(|policy| policy.measured.waiting + policy.measured.unaccounted).sum();
     if lost == 0 {
@@ -59,17 +52,15 @@ fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, SimulateErr
     Ok(ExitCode::from(1))
 }
 
-fn simulate(arguments: &Arguments) -> Result<Report, SimulateError> {
+fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
     let picture = arguments.plot.as_deref().map(Picture::at).transpose()?;
     let prices = match &arguments.prices {
-        Some(path) => {
-            Prices::list_with(&read_text(path)?).map_err(|error| SimulateError::prices(path, error))?
-        }
+        Some(path) => Prices::list_with(&read_text(path)?).map_err(|error| FileError::new(path, error))?,
         None => Prices::list(),
     };
     let files: Vec<_> = arguments.policies().collect();
     if files.len() > POLICIES_MAX {
-        return Err(SimulateError::TooManyPolicies(POLICIES_MAX - 1));
+        return Err(format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1).into());
     }
     let policies: Result<Vec<_>, _> =
         files.iter().map(|path| read_policy(*path, Strategy::DelayedResend)).collect();

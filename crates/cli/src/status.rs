@@ -10,9 +10,8 @@ use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
 use crate::connection::{Connection, OpenQueue, Queues};
-use crate::event_sources::mappings_of;
-use crate::format::Format;
-use crate::output::{Output, document};
+use crate::event_sources::EventSources;
+use crate::output::Printing;
 use crate::{Failure, tell};
 pub use report::{QueueStatus, Status};
 
@@ -35,11 +34,8 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     queues: Queues,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    format: Format,
     #[command(flatten)]
-    output: Output,
+    printing: Printing,
     #[command(flatten)]
     connection: Connection,
 }
@@ -50,7 +46,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 async fn look(arguments: &Arguments) -> Result<Status, Failure> {
-    arguments.output.check()?;
+    arguments.printing.check()?;
     let connection = &arguments.connection;
     let open = arguments.queues.open(connection).await?;
     let mut queues: Vec<_> = open
@@ -59,9 +55,12 @@ async fn look(arguments: &Arguments) -> Result<Status, Failure> {
             QueueStatus::new(role.map_or("queue", Role::in_words), known.queue.arn(), &known.attributes)
         })
         .collect();
-    let mappings = join_all(open.iter().map(|queue| mappings_of(connection, queue))).await;
+    let mappings = open.iter().map(async |queue| {
+        let arn = queue.known.queue.arn();
+        Ok::<_, Failure>(EventSources::near(connection, arn).await?.of(arn).await?)
+    });
     let mut problems = Vec::new();
-    for (queue, found) in queues.iter_mut().zip(mappings) {
+    for (queue, found) in queues.iter_mut().zip(join_all(mappings).await) {
         match found {
             Ok(found) => queue.mappings = Some(found),
             Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
@@ -71,10 +70,7 @@ async fn look(arguments: &Arguments) -> Result<Status, Failure> {
 }
 
 fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
-    arguments.output.write(&match arguments.format {
-        Format::Table => status.table(),
-        Format::Json => document("status", status),
-    })?;
+    arguments.printing.print("status", status, || status.table())?;
     for problem in &status.problems {
         tell::error(problem);
     }

@@ -1,11 +1,12 @@
-//! What the program says on standard error, apart from its result: as much as `-v` and `-q` want of it, in colour as `--color` says.
+//! What the program says on standard error, apart from its result: as much as `-v` and `-q` want of it, in colour as
+//! `--color` says.
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use clap::{Args, ColorChoice};
 use console::style;
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::text::escaped_lines;
 
@@ -50,7 +51,7 @@ impl Voice {
     }
 }
 
-/// The colours of help and of errors in usage, which are told before the command line is understood.
+/// The colours of help and of errors in usage, which are printed before the command line is understood.
 pub fn colors_of(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
@@ -100,8 +101,12 @@ pub(crate) fn hush() {
     LEVEL.store(QUIET, Ordering::Relaxed);
 }
 
-/// A progress bar that is not seen where nothing but warnings is wanted.
-pub(crate) fn progress(bar: ProgressBar) -> ProgressBar {
+/// A progress bar on standard error; it is not seen if nothing except warnings is wanted, nor without a terminal.
+pub(crate) fn progress(bar: ProgressBar, template: &str) -> ProgressBar {
+    let bar = match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    };
     if LEVEL.load(Ordering::Relaxed) == QUIET {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }

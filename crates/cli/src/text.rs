@@ -32,7 +32,7 @@ fn escaped_except(text: &str, keep: impl Fn(char) -> bool) -> String {
     escaped
 }
 
-/// At most so many characters, with an ellipsis where it was cut.
+/// At most so many characters, with an ellipsis if it was cut.
 pub(crate) fn shortened(text: &str, characters_max: usize) -> String {
     match text.char_indices().nth(characters_max) {
         None => text.to_owned(),

@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-/// In a tarball that git has made (`git archive`, GitHub), git has put the commit here (`export-subst` in .gitattributes).
+/// In a tarball that git has made (`git archive`, GitHub), git has put the commit here (`export-subst` in
+/// .gitattributes).
 const ARCHIVED: &str = include_str!("commit.txt");
 
 /// Of the repository that it was built in; empty without one.

@@ -1,9 +1,11 @@
-//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of Lambda.
+//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
+//! Lambda.
 //!
-//! What runs is the functions' own code; [`redeliver_loop::polling`] is the event source mapping that a container has not. To stop
-//! means to receive no more and to finish what was received. A receive that is under way when the stop comes is not broken off,
-//! since SQS may be handing out messages in that moment, and what it brings is handled, not given back: a message's only receive
-//! on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it to the intermediate DLQ as if it had failed.
+//! What runs is the functions' own code; [`redeliver_loop::polling`] is the event source mapping that a container has
+//! not. To stop means to receive no more and to finish what was received. A receive that is under way when the stop
+//! comes is not broken off, since SQS may be handing out messages in that moment, and what it brings is handled, not
+//! given back: a message's only receive on the source queue is spent (`maxReceiveCount` 1), so that SQS would move it
+//! to the intermediate DLQ as if it had failed.
 
 mod arguments;
 mod log;
@@ -33,7 +35,6 @@ use prepared::{Prepared, prepare};
 use server::{HealthServer, Shown};
 
 /// Polls until a signal comes, and ends with what was received handled.
-#[must_use]
 pub fn main(arguments: &Arguments) -> ExitCode {
     telemetry::init();
     // Standard error has JSON lines.
@@ -108,6 +109,8 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
             Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
         }
     }
+    // From here on nobody receives. The workers end by themselves: each when its receive is answered and its batch is
+    // handled and deleted.
     stop.request();
     let impatient = async {
         let (signal, time_is_up) = (signals.next(), SystemClock.sleep(patience));
@@ -123,6 +126,8 @@ async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience
             log::info("stopped", json!({}));
             Ended::Finished
         }
+        // Dropped in the middle of their work. Nothing is lost: what is not deleted becomes visible again, and SQS
+        // counts that receive.
         Either::Right((reason, _)) => {
             log::info(
                 "broken_off",

@@ -3,13 +3,12 @@
 mod line;
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use redeliver_core::message::ReceivedMessage;
-use thiserror::Error;
 
-use crate::files::{create_new, sync_directory_of};
+use crate::files::{FileError, create_new, sync_directory_of};
 pub use line::{ArchivedAttribute, ArchivedMessage};
 
 /// A new file of dead letters, for its owner's eyes only: it holds whole messages.
@@ -19,22 +18,14 @@ pub struct Archive {
     file: BufWriter<File>,
 }
 
-/// Why messages cannot be archived.
-#[derive(Debug, Error)]
-#[error("{}: {reason}", .path.display())]
-pub struct ArchiveError {
-    path: PathBuf,
-    reason: String,
-}
-
 impl Archive {
     /// Starts a file.
     ///
     /// # Errors
     /// If it is there already, or cannot be written.
-    pub fn create(path: &Path) -> Result<Self, ArchiveError> {
+    pub fn create(path: &Path) -> Result<Self, FileError> {
         let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
-        let file = created.map_err(|error| at(path, &error))?;
+        let file = created.map_err(|error| FileError::new(path, error))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
@@ -45,7 +36,7 @@ impl Archive {
     pub fn write<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m ReceivedMessage>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), FileError> {
         messages.into_iter().try_for_each(|message| self.append(message))?;
         self.sync()
     }
@@ -54,24 +45,20 @@ impl Archive {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), ArchiveError> {
+    pub fn append(&mut self, message: &ReceivedMessage) -> Result<(), FileError> {
         let line = serde_json::to_string(&ArchivedMessage::new(message))
             .expect("strings and maps with string keys always serialise");
-        writeln!(self.file, "{line}").map_err(|error| at(&self.path, &error))
+        writeln!(self.file, "{line}").map_err(|error| FileError::new(&self.path, error))
     }
 
     /// Waits until all that was written is on disk.
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn sync(&mut self) -> Result<(), ArchiveError> {
+    pub fn sync(&mut self) -> Result<(), FileError> {
         let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
-        synced.map_err(|error| at(&self.path, &error))
+        synced.map_err(|error| FileError::new(&self.path, error))
     }
-}
-
-fn at(path: &Path, error: &io::Error) -> ArchiveError {
-    ArchiveError { path: path.to_owned(), reason: error.to_string() }
 }
 
 #[cfg(test)]

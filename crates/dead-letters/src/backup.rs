@@ -1,4 +1,5 @@
-//! `--backup`: lines that `audit --archive` and `purge --backup` wrote, as the messages that a redrive would have sent back.
+//! `--backup`: lines that `audit --archive` and `purge --backup` wrote, as the messages that a redrive would have sent
+//! back.
 
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::metadata::GENERATION_MAX;
@@ -7,8 +8,8 @@ use redeliver_core::schema::MessageSchema;
 use crate::redrive::{Plan, Reason, Verdict};
 use crate::{ArchivedMessage, DeadLetterRecord};
 
-/// What is kept of such a line at most: in JSON each byte of a message may take two, those of an attribute's value in base64
-/// less, and what stands around them is small.
+/// What is kept of such a line at most: in JSON each byte of a message may take two, those of an attribute's value in
+/// base64 less, and what stands around them is small.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What is wrong with a DLQ as the queue to send to.
@@ -57,6 +58,7 @@ impl Backup {
         }
         let received =
             archived.restored().ok_or_else(|| foreign("a time or an attribute of it was changed"))?;
+        // The same decision as in a redrive, so that both send the very same bytes.
         let verdict =
             self.plan.decide(&DeadLetterRecord::new(received)).map_err(|error| error.to_string())?;
         match verdict {

@@ -5,13 +5,15 @@ use std::ops::Range;
 use redeliver_core::envelope::members;
 use serde_json::{Map, Value};
 
-/// `body` with the members that differ between `before` and `after` replaced, removed or added, and every other byte as it
-/// came. `before` is `body` as the editing tool writes it when it changes nothing: how it writes a number or a character
-/// must not count as a change.
+/// `body` with the members that differ between `before` and `after` replaced, removed or added, and every other byte as
+/// it came. `before` is `body` as the editing tool writes it when it changes nothing: how it writes a number or a
+/// character must not count as a change.
 ///
-/// Members are compared inside objects, at any depth; an array or an object with a duplicate member is replaced as a whole.
+/// Members are compared inside objects, at any depth; an array or an object with a duplicate member is replaced as a
+/// whole.
 #[must_use]
 pub fn splice(body: &str, before: &Value, after: &Value) -> String {
+    // White space around the document belongs to no member: it is put back as it came.
     let start = body.len() - body.trim_start().len();
     let end = body.trim_end().len();
     let value = spliced(body, start..end, before, after);
@@ -19,6 +21,8 @@ pub fn splice(body: &str, before: &Value, after: &Value) -> String {
 }
 
 fn spliced(body: &str, at: Range<usize>, before: &Value, after: &Value) -> String {
+    // Nothing inside has changed, so not one byte may: digits, escapes and white space stay. Only then the members are
+    // looked at one by one, and only a value that differs and is no object is written anew.
     if before == after {
         return body[at].to_owned();
     }
@@ -30,7 +34,7 @@ fn spliced(body: &str, at: Range<usize>, before: &Value, after: &Value) -> Strin
     after.to_string()
 }
 
-/// `None` where it is not clear which member is which.
+/// `None` if it is not clear which member is which.
 fn spliced_object(
     body: &str,
     at: Range<usize>,
@@ -38,9 +42,12 @@ fn spliced_object(
     after: &Map<String, Value>,
 ) -> Option<String> {
     let members = members(body, at.clone(), "").ok()?;
+    // A segment is a member with the white space around it, without its commas. A member that is gone gives no segment;
+    // one that stays keeps all of its segment except what changed within its value.
     let mut segments = Vec::with_capacity(members.len());
     for member in &members {
         let name = std::str::from_utf8(&member.name).ok()?;
+        // A name that `before` does not have was written with an escape that the tool reads in another way: not clear.
         let was = before.get(name)?;
         if let Some(is) = after.get(name) {
             let value = spliced(body, member.value.clone(), was, is);
@@ -49,6 +56,7 @@ fn spliced_object(
             segments.push(format!("{}{value}{}", &body[head], &body[tail]));
         }
     }
+    // New members come last, in the order in which the tool has them.
     let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
     segments.extend(new.map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))));
     Some(format!("{{{}}}", segments.join(",")))

@@ -1,8 +1,25 @@
 //! Files that hold messages: for their owner's eyes only, and never over another one.
 
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// A file that cannot be used.
+#[derive(Debug, Error)]
+#[error("{}: {reason}", .path.display())]
+pub struct FileError {
+    path: PathBuf,
+    reason: String,
+}
+
+impl FileError {
+    pub fn new(path: &Path, reason: impl Display) -> Self {
+        Self { path: path.to_owned(), reason: reason.to_string() }
+    }
+}
 
 /// Of a file that is not overwritten.
 pub const IS_THERE: &str = "it is there already; name another file, so that nothing is overwritten";

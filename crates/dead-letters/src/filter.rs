@@ -1,6 +1,7 @@
 //! `--where` and `--edit`: jq, in process, without a way out of it, and within a time limit.
 
 mod absent;
+mod compile;
 mod verdict;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -8,23 +9,20 @@ use std::thread;
 use std::time::Duration;
 
 use jaq_core::data::JustLut;
-use jaq_core::load::{Arena, File, Loader};
-use jaq_core::{Compiler, Ctx, Vars, load, unwrap_valr};
+use jaq_core::load::Arena;
+use jaq_core::{Ctx, Vars, unwrap_valr};
 use jaq_json::{Val, read};
 use thiserror::Error;
 
 pub use absent::Absent;
 use absent::Watch;
+use compile::compile;
 use verdict::{hint, verdict};
 
 /// For one message. A filter that needs longer has no end.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// Recursion takes stack; it is only reserved, not used.
 const STACK_BYTES: usize = 256 * 1024 * 1024;
-/// Filters that reach out of the message: to the environment, to standard error, to the program itself. `input` and
-/// modules are not there in the first place.
-const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
-
 #[derive(Debug)]
 pub struct Filter {
     text: String,
@@ -36,13 +34,11 @@ pub struct Filter {
 /// Why a filter cannot be used. The command ends with exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
-    /// It is no filter.
     #[error("the filter `{text}` is wrong at byte {offset} (`{rest}`): {reason}")]
     Compile {
         text: String,
         /// Where, in bytes from its start.
         offset: usize,
-        /// What is there, shortly.
         rest: String,
         reason: String,
     },
@@ -65,7 +61,6 @@ pub enum FilterError {
         message_id: String,
         /// The kind of its first output, without its value.
         given: &'static str,
-        /// What was probably meant.
         hint: &'static str,
     },
 }
@@ -105,6 +100,7 @@ impl Filter {
     /// If the filter fails, takes too long, or its first output is none of these: `.a = "x"` changes the message, and what
     /// it gives is no answer. Taken for a yes it would pick every message.
     pub fn matches(&self, message_id: &str, document: String) -> Result<bool, FilterError> {
+        // The run takes the document, and only afterwards it is known whether it was picked.
         let seen = self.watch.as_ref().map(|watch| (watch, document.clone()));
         let outputs = self.run(message_id, document)?;
         let verdict = verdict(outputs.first().map(String::as_str));
@@ -142,6 +138,8 @@ impl Filter {
     fn run(&self, message_id: &str, document: String) -> Result<Vec<String>, FilterError> {
         let failed = |reason: &str| self.failed(message_id, reason);
         self.jobs.send(document).map_err(|_| failed("it has ended before"))?;
+        // Whoever gets an error ends. A filter that is asked again after its time was up would give the late answer to
+        // the document before as its answer to this one.
         match self.answers.recv_timeout(TIME_LIMIT) {
             Ok(answer) => answer.map_err(|reason| failed(&reason)),
             Err(RecvTimeoutError::Timeout) => {
@@ -180,53 +178,6 @@ fn work_on(
     }
 }
 
-fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, FilterError> {
-    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
-    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    let wrong = |(found, reason): (&str, String)| {
-        let offset = load::span(code, found).start;
-        FilterError::Compile { text: code.to_owned(), offset, rest: found.chars().take(20).collect(), reason }
-    };
-    let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
-    let modules = loader.load(arena, File { code, path: () }).map_err(|errors| {
-        wrong(first(errors, |error| of_loading(code, error)).unwrap_or((code, unknown())))
-    })?;
-    let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
-    Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-        let first = first(errors, |undefined| {
-            undefined.into_iter().next().map(|(name, what)| {
-                (name, format!("there is no {} of this name, or not with so many arguments", what.as_str()))
-            })
-        });
-        wrong(first.unwrap_or((code, unknown())))
-    })
-}
-
-fn first<'s, E>(
-    errors: load::Errors<&'s str, (), E>,
-    place: impl Fn(E) -> Option<(&'s str, String)>,
-) -> Option<(&'s str, String)> {
-    errors.into_iter().find_map(|(_, error)| place(error))
-}
-
-fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<(&'s str, String)> {
-    match error {
-        load::Error::Io(_) => Some((code, "modules cannot be loaded".to_owned())),
-        load::Error::Lex(errors) => errors
-            .into_iter()
-            .next()
-            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
-        load::Error::Parse(errors) => errors
-            .into_iter()
-            .next()
-            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
-    }
-}
-
-fn unknown() -> String {
-    "it cannot be understood".to_owned()
-}
-
 fn outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> Result<Vec<String>, String> {
     let input = read::parse_single(document.as_bytes()).map_err(|error| error.to_string())?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
@@ -247,6 +198,8 @@ fn without_values(error: &str) -> String {
         let wanted = error.rsplit(" as ").next().unwrap_or_default();
         return format!("cannot use a value as {wanted}");
     }
+    // What is known is said by its beginning alone. Anything else, above all what a filter raises with `error`, may be
+    // made of the message, so none of it is shown.
     let known = [
         ("cannot calculate ", "cannot calculate with two values"),
         ("cannot index ", "cannot index a value with another"),

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
 
-/// Groups that are told apart.
+/// Groups that are counted apart.
 const GROUPS_MAX: usize = 10_000;
 /// The fingerprint of all that found no place in the table.
 pub const OTHER: &str = "other";
@@ -20,7 +20,7 @@ const ID_BYTES_MAX: usize = 128;
 /// Dead letters with the same fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Group {
-    /// What they have in common, as for `--group`; [`OTHER`] where the table was full.
+    /// What they have in common, as for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
     /// `ErrorType` of the newest.
     pub error_type: String,
@@ -53,7 +53,7 @@ impl Group {
 
     fn add(&mut self, record: &DeadLetterRecord) {
         let sent_at = record.message.sent_at;
-        // By id where the time is the same, so that the order of reading does not matter.
+        // By id if the time is the same, so that the order of reading does not matter.
         if (sent_at, record.message_id()) > (self.last, &self.example) {
             *self = Self { count: self.count, first: self.first, ..Self::of(record, &self.fingerprint) };
         }
@@ -62,14 +62,12 @@ impl Group {
     }
 }
 
-/// Groups by fingerprint.
 #[derive(Debug, Default)]
 pub struct GroupTable {
     groups: HashMap<String, Group>,
 }
 
 impl GroupTable {
-    /// Counts a dead letter.
     pub fn add(&mut self, record: &DeadLetterRecord) {
         let is_full = self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&record.fingerprint);
         let fingerprint = if is_full { OTHER } else { &record.fingerprint };

@@ -1,8 +1,8 @@
-//! Dead letters: read without consuming them, told apart, and sent back, archived or deleted.
+//! Dead letters: read without consuming them, grouped, and sent back, archived or deleted.
 //!
-//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a [`Pick`]
-//! picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`], or away by a
-//! [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
+//! A [`Reader`] goes through a DLQ and hides what it has seen; each message becomes a [`DeadLetterRecord`], which a
+//! [`Pick`] picks or not. From there: into [`groups`], into an [`Archive`], back to the source queue by a [`redrive`],
+//! or away by a [`purge`]. Nothing here knows of a terminal: whoever runs it gets values and finds the words.
 
 mod archive;
 mod backup;
@@ -16,9 +16,13 @@ mod reader;
 mod record;
 pub mod redrive;
 
-pub use archive::{Archive, ArchiveError, ArchivedAttribute, ArchivedMessage};
+/// Why a purge or a redrive ends early: its queue, its file or its filter fails. What was done until then is in the
+/// backup or the journal.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+pub use archive::{Archive, ArchivedAttribute, ArchivedMessage};
 pub use backup::{Backup, LINE_BYTES_MAX};
 pub use filter::{Absent, Filter, FilterError};
 pub use pick::Pick;
 pub use reader::{Coverage, HIDDEN, Reader, ReaderError};
-pub use record::{DeadLetterRecord, Told, UNANNOTATED, plain};
+pub use record::{DeadLetterRecord, RecordMetadata, UNANNOTATED, plain};

@@ -2,19 +2,16 @@
 
 use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::groups::{Group, GroupTable};
-use crate::{Archive, ArchiveError, Coverage, DeadLetterRecord, FilterError, Pick, Reader, ReaderError};
+use crate::{Archive, Coverage, DeadLetterRecord, Failure, Pick, Reader};
 
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Purged {
-    /// Messages that were picked.
     pub picked: u64,
     /// What they died of, largest group first.
     pub groups: Vec<Group>,
-    /// Messages that are gone.
     pub deleted: u64,
     /// SQS's last word on those that are not.
     pub why_not_deleted: Option<String>,
@@ -22,19 +19,7 @@ pub struct Purged {
     pub failed: Option<String>,
     /// How much of the queue was seen.
     pub coverage: Option<Coverage>,
-    /// Ctrl-C.
     pub interrupted: bool,
-}
-
-/// Why a purge ends early. What was deleted is in the backup.
-#[derive(Debug, Error)]
-pub enum PurgeError {
-    #[error(transparent)]
-    Reader(#[from] ReaderError),
-    #[error(transparent)]
-    Archive(#[from] ArchiveError),
-    #[error(transparent)]
-    Filter(#[from] FilterError),
 }
 
 /// So many deletions in a row without one that is confirmed: the next would not fare better.
@@ -51,7 +36,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     max: u64,
     mut backup: Option<&mut Archive>,
     interrupted: &dyn Fn() -> bool,
-) -> Result<Purged, PurgeError> {
+) -> Result<Purged, Failure> {
     let mut purged = Purged::default();
     let mut groups = GroupTable::default();
     let mut deletions_failed = 0;
@@ -69,6 +54,8 @@ pub async fn purge<Q: Queue, C: Clock>(
             }
             purged.picked += picked.len() as u64;
             if let Some(backup) = &mut backup {
+                // On disk first. If the process dies between the two, messages are in the backup and in the queue;
+                // never in neither.
                 backup.write(&picked)?;
                 for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
                     match outcome {
@@ -96,11 +83,11 @@ pub async fn purge<Q: Queue, C: Clock>(
         }
         Ok(())
     };
-    let outcome: Result<(), PurgeError> = outcome.await;
+    let outcome: Result<(), Failure> = outcome.await;
     purged.coverage = Some(reader.finish().await);
     purged.groups = groups.into_groups();
     match outcome {
-        // What was done until then must be told all the same.
+        // What was done until then must be reported all the same.
         Err(error) if purged.deleted > 0 => Ok(Purged { failed: Some(error.to_string()), ..purged }),
         outcome => outcome.map(|()| purged),
     }

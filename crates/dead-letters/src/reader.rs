@@ -1,7 +1,8 @@
-//! Reads a whole queue without consuming it: many receivers at once, each message once, held while there is work, and given
-//! back at the end.
+//! Reads a whole queue without consuming it: many receivers at once, each message once, held while there is work, and
+//! given back at the end.
 
 mod held;
+mod patience;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
@@ -19,26 +20,24 @@ use thiserror::Error;
 
 pub use held::HIDDEN;
 use held::Held;
+use patience::{give_back, patiently};
 
 /// Requests of a kind at the same time: SQS answers one within some 20 ms, so this is thousands of messages a second.
 const REQUESTS_MAX: usize = 16;
 const MESSAGES_OF_A_REQUEST: u8 = 10;
 /// Long, so that SQS asks all of its servers; short, since the last ones wait in vain.
 const WAIT: Duration = Duration::from_secs(1);
-/// A failed request is tried again so often, with pauses that double.
-const TRIES: u32 = 5;
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for two minutes
-/// at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
+/// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for
+/// two minutes at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
 pub struct Reader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, Received>>,
-    /// Answers that [`Reader::next`] has not told yet.
+    /// Answers that [`Reader::next`] has not given out yet.
     answers: VecDeque<Result<Answer, EntryError>>,
     held: Held<'a, Q, C>,
     /// SQS's ids of what has come out, whatever became of it.
@@ -58,7 +57,7 @@ struct Answer {
 }
 
 /// How much of a queue was seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub seen: u64,
     /// Messages in the queue, as SQS counts them.
@@ -134,8 +133,9 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
     }
 
-    /// Works with what came out of it, however long that takes: it stays hidden meanwhile. Requests that are under way are
-    /// brought to their end, and no others are made: an answer that nobody reads in time is lost, and hides what is in it.
+    /// Works with what came out of it, however long that takes: it stays hidden meanwhile. Requests that are under way
+    /// are brought to their end, and no others are made: an answer that nobody reads in time is lost, and hides what is
+    /// in it.
     pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
@@ -158,6 +158,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
         let deleted = self.during(delete(queue, clock, &handles)).await;
+        // What is not deleted stays held: it is given back at the end like all others.
         for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| deleted.is_ok()) {
             self.held.release(&message.sqs_message_id);
         }
@@ -172,6 +173,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         }
         let (seen, unreadable) = (self.seen.len() as u64, self.unreadable.len() as u64);
         let handles = self.held.into_handles().await;
+        // SQS's count at the start may be a minute old, so fewer may have been there. It is complete, too, if now
+        // nothing is left that this reader does not hold itself.
         let depth = self.queue.depth().await;
         let all_came_out = seen >= self.approximate
             || depth.is_ok_and(|depth| {
@@ -192,6 +195,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
             }
         };
         let answer = answer.map(|(asked, messages)| {
+            // Each is held anew, also what came before: the newest receive's handle is the only good one. Given out is
+            // only what is new.
             let new: Vec<_> = messages.into_iter().filter(|message| self.hold(message, asked)).collect();
             let is_last = !self.hold_unreadable() && new.is_empty();
             Answer { new, is_last }
@@ -234,47 +239,6 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         };
         async move { patiently(clock, ask).await }.boxed()
     }
-}
-
-/// Visible again, at once; how many are not.
-async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
-    let now = VisibilitySeconds::new(0).expect("zero is within the limits");
-    let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
-    let mut pause = FIRST_PAUSE;
-    for _ in 0..TRIES {
-        let batches: Vec<_> = waiting.chunks(MESSAGES_OF_A_REQUEST.into()).map(<[_]>::to_vec).collect();
-        let answers = futures_util::stream::iter(batches).map(|batch| async move {
-            let outcomes = queue.change_visibility_batch(&batch).await;
-            let failed = batch.into_iter().zip(outcomes);
-            failed
-                .filter(|(_, outcome)| matches!(outcome, Err(error) if error.fault.is_retryable()))
-                .map(|(entry, _)| entry)
-                .collect::<Vec<_>>()
-        });
-        waiting = answers.buffer_unordered(REQUESTS_MAX).concat().await;
-        if waiting.is_empty() {
-            break;
-        }
-        clock.sleep(pause).await;
-        pause *= 2;
-    }
-    waiting.len() as u64
-}
-
-/// Asks again where that may help.
-async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
-    clock: &C,
-    ask: impl Fn() -> F,
-) -> Result<T, EntryError> {
-    let mut pause = FIRST_PAUSE;
-    for _ in 1..TRIES {
-        match ask().await {
-            Err(error) if error.fault.is_retryable() => clock.sleep(pause).await,
-            answer => return answer,
-        }
-        pause *= 2;
-    }
-    ask().await
 }
 
 fn at<Q: Queue>(queue: &Q, error: EntryError) -> ReaderError {

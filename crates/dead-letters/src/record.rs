@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use chrono::SecondsFormat;
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::envelope::Envelope;
 use redeliver_core::failure::FAILURE;
@@ -13,6 +12,8 @@ use redeliver_core::reason::Code;
 use redeliver_core::schema::MessageSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
+
+use crate::groups::written;
 
 /// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
@@ -26,29 +27,28 @@ const FILTERED_LEVELS_MAX: usize = 1000;
 /// A message of a DLQ, ours or not.
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
-    /// As it was received.
     pub message: ReceivedMessage,
     /// `ErrorType`, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`; empty where there are none.
+    /// `ErrorDetails`; empty if there are none.
     pub error_details: String,
-    /// Our document, where there is one.
+    /// Our document, if there is one.
     pub dead_letter: Option<DeadLetter>,
     /// What groups it with its like.
     pub fingerprint: String,
-    /// What its body says, where the body is one of our messages.
-    pub metadata: Option<Told>,
+    /// What its body says, if the body is one of our messages.
+    pub metadata: Option<RecordMetadata>,
 }
 
 /// What a message's metadata says.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct RecordMetadata {
     /// `message_id` as it is written.
     pub message_id: String,
-    /// The higher one of `redrive_generation` and what the final record tells: a message that was given up without a re-send
-    /// does not say it in its body. 0 where there is none.
+    /// The higher one of `redrive_generation` and what the final record says: a message that was given up without a
+    /// re-send does not say it in its body. 0 if there is none.
     pub generation: u32,
-    /// `retry_attempt`; 0 where there is none.
+    /// `retry_attempt`; 0 if there is none.
     pub retry_attempt: u32,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
@@ -80,8 +80,8 @@ impl DeadLetterRecord {
     pub fn new(message: ReceivedMessage) -> Self {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
-        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has no `Failure`
-        // any more. A code that only a later version knows is one beside its document.
+        // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has
+        // no `Failure` any more. A code that only a later version knows is one only together with its document.
         let is_raw = message.attributes.contains_key(FAILURE);
         let is_code = |code: &str| match Code::read(code) {
             Some(Code::Known(_)) => true,
@@ -96,15 +96,15 @@ impl DeadLetterRecord {
             _ => fingerprint(&error_type, "", &error_details),
         };
         let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
-        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| told(&envelope, generation));
+        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| metadata_of(&envelope, generation));
         Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
     }
 
-    /// Retries made, where that is known.
+    /// Retries made, if that is known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
-        ours.or_else(|| self.metadata.as_ref().map(|told| told.retry_attempt))
+        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt))
     }
 
     /// When it was first sent, as far as is known: by our document, else by SQS.
@@ -114,20 +114,21 @@ impl DeadLetterRecord {
         ours.and_then(redeliver_core::metadata::parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
-    /// The message's id: its own where it has one, else SQS's.
+    /// The message's id: its own if it has one, else SQS's.
     #[must_use]
     pub fn message_id(&self) -> &str {
-        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |told| &told.message_id)
+        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id)
     }
 
-    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details, attempts,
-    /// fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in earnest, is text.
+    /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details,
+    /// attempts, fingerprint, attributes, body}`. A body that is no JSON, or nested deeper than anybody would nest in
+    /// earnest, is text.
     #[must_use]
     pub fn document(&self) -> String {
         let attributes = self.message.attributes.iter();
         let document = Document {
             message_id: self.message_id(),
-            sent_at: self.message.sent_at.to_rfc3339_opts(SecondsFormat::Millis, true),
+            sent_at: written(self.message.sent_at),
             error_type: &self.error_type,
             error_details: &self.error_details,
             attempts: self.attempts(),
@@ -175,9 +176,9 @@ fn levels_at_most(text: &str) -> usize {
     most
 }
 
-fn told(envelope: &Envelope<'_>, generation: Option<u32>) -> Told {
+fn metadata_of(envelope: &Envelope<'_>, generation: Option<u32>) -> RecordMetadata {
     let metadata = &envelope.metadata;
-    Told {
+    RecordMetadata {
         message_id: metadata.message_id_text.clone(),
         generation: metadata.generation().max(generation.unwrap_or(0)),
         retry_attempt: metadata.retry_attempt,

@@ -1,7 +1,7 @@
 //! From the DLQ back to the source queue, without losing anything on the way.
 //!
-//! A [`Redrive`] looks at each dead letter and its [`Plan`] decides; what it did is in the [`Journal`], what came of it is
-//! counted in the [`Report`], and how it ended is an [`Ending`].
+//! A [`Redrive`] looks at each dead letter and its [`Plan`] decides; what it did is in the [`Journal`], what came of it
+//! is counted in the [`Report`], and how it ended is an [`Ending`].
 
 mod apply;
 mod ending;
@@ -15,4 +15,4 @@ pub use ending::Ending;
 pub use journal::{Entry, Journal, JournalError, plan_id};
 pub use plan::{Edit, Plan, Reason, SendBack, Verdict};
 pub use report::{Early, Report, Watched};
-pub use task::{Limits, Progress, Redrive, RedriveError};
+pub use task::{Limits, Progress, Redrive};

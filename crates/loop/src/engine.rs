@@ -12,16 +12,14 @@ use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::deletion::delete;
 use redeliver_core::delivery::deliver;
 use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
-use redeliver_core::ports::{AsyncInvoker, Clock, EntryError, Function, NotInvoked, Queue, Receive};
+use redeliver_core::ports::{AsyncInvoker, Clock, Function, Queue, Receive};
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::lambda::FUNCTION_ARN;
-use crate::polling::poll;
+use crate::polling::{handle, receive};
 use crate::topology::INVOCATION_TIMEOUT;
-use crate::{Ledger, Topology};
+use crate::{Ledger, LoopError, Topology};
 
-/// Messages fed at once.
 const FEED: usize = 1000;
 /// How long one feeding may take.
 const FEED_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,41 +30,13 @@ const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 /// Looks at empty queues before what has not come out is called lost.
 const EMPTY_LOOKS: u32 = 3;
 
-/// Why a run cannot go on.
-#[derive(Debug, Error)]
-pub enum LoopError {
-    #[error("{doing}: {error}")]
-    Sqs { doing: &'static str, error: EntryError },
-    /// Ctrl-C before the loop began.
-    #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
-    Interrupted {
-        /// Messages whose send is confirmed.
-        confirmed: usize,
-        total: usize,
-    },
-    /// The function could not be invoked.
-    #[error("invoking the function: {0}")]
-    Invoke(#[from] NotInvoked),
-    /// The output file's answer.
-    #[error("the final records cannot be written: {0}")]
-    Output(#[from] std::io::Error),
-}
-
-impl LoopError {
-    /// What was tried, for SQS's answer to it.
-    pub fn sqs(doing: &'static str) -> impl Fn(EntryError) -> Self {
-        move |error| Self::Sqs { doing, error }
-    }
-}
-
 /// The functions of the loop.
 #[derive(Debug)]
 pub struct Functions<M, F, A> {
     /// On the source queue: the message-processor, or the async-retry-handler.
     pub on_source: M,
-    /// On the intermediate DLQ, where there is one.
+    /// On the intermediate DLQ, if there is one.
     pub failed_message_processor: Option<F>,
-    /// On the annotation queue.
     pub final_dlq_annotator: A,
 }
 
@@ -75,7 +45,7 @@ pub struct Engine<'a, Q, C> {
     pub clock: &'a C,
     /// What went in and what came out.
     pub ledger: &'a Mutex<Ledger>,
-    /// Told how many messages have come out.
+    /// Called with how many messages have come out.
     pub progress: &'a dyn Fn(u64),
     /// Longest long poll.
     pub wait: Duration,
@@ -95,14 +65,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         messages: Vec<OutgoingMessage>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let total = messages.len();
-        let confirmed = Cell::new(0);
-        let sending = self.send_all(messages, &confirmed);
-        pin_mut!(stop, sending);
-        match select(stop, sending).await {
-            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
-            Either::Right((outcome, _)) => outcome,
-        }
+        let (total, confirmed) = (messages.len(), Cell::new(0));
+        unless(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
     }
 
     /// Invokes the function with each message's body, unless `stop` completes before.
@@ -115,8 +79,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         invoker: &impl AsyncInvoker,
         stop: impl Future<Output = ()>,
     ) -> Result<(), LoopError> {
-        let total = messages.len();
-        let confirmed = Cell::new(0);
+        let (total, confirmed) = (messages.len(), Cell::new(0));
         let invoking = async {
             for message in messages {
                 let payload = &message.content().body;
@@ -126,11 +89,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             Ok(())
         };
-        pin_mut!(stop, invoking);
-        match select(stop, invoking).await {
-            Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
-            Either::Right((outcome, _)) => outcome,
-        }
+        unless(stop, &confirmed, total, invoking).await
     }
 
     async fn send_all(
@@ -141,6 +100,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
             let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
+            // Entered before it is sent: the target may be done with it before SQS's answer is here.
             for message in &chunk {
                 self.ledger().sent(&message.content().body);
             }
@@ -168,6 +128,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let over = Cell::new(self.ledger().is_settled());
         let Topology { source, intermediate, annotation, .. } = self.topology;
         let work = async {
+            // Not `try_join!`: when one fails, the others finish the batch that they are at, and `over` ends them.
             let (messages, failed, annotated, collected) = join!(
                 self.pump_side_by_side(source, &functions.on_source, &over),
                 async {
@@ -210,8 +171,9 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
         self.repeat(over, async || {
-            let polled = poll(queue, function, self.clock, self.wait, INVOCATION_TIMEOUT).await;
-            polled.map_err(LoopError::sqs("receiving messages"))
+            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("receiving messages"))?;
+            handle(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
+            Ok(())
         })
         .await
     }
@@ -222,6 +184,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.repeat(over, async || {
             let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
             let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
+            // queue.
             for record in &records {
                 writeln!(output, "{}", final_record(record))?;
                 let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
@@ -231,6 +195,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
+            // One that is not deleted comes out again, and the ledger counts it as a copy.
             delete(queue, self.clock, &handles).await;
             Ok(())
         })
@@ -254,6 +219,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                     return Err(error);
                 }
             }
+            // After each step, whoever made it: the last message may come out at the target or at the final DLQ.
             let ledger = self.ledger();
             (self.progress)(ledger.settled());
             if ledger.is_settled() {
@@ -268,6 +234,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let mut empty = 0;
         while empty < EMPTY_LOOKS {
             self.clock.sleep(BETWEEN_LOOKS).await;
+            // One look is not enough: between two queues a message is in a function's hands, and SQS's counts lag
+            // behind.
             let is_empty = matches!(self.topology.waiting().await, Ok(0)) && !self.ledger().expects_more();
             empty = if is_empty { empty + 1 } else { 0 };
         }
@@ -275,6 +243,20 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends, unless `stop` completes before.
+async fn unless(
+    stop: impl Future<Output = ()>,
+    confirmed: &Cell<usize>,
+    total: usize,
+    sending: impl Future<Output = Result<(), LoopError>>,
+) -> Result<(), LoopError> {
+    pin_mut!(stop, sending);
+    match select(stop, sending).await {
+        Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
+        Either::Right((outcome, _)) => outcome,
     }
 }
 

@@ -46,7 +46,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     }
 }
 
-/// The failed-message-processor, where there is an intermediate DLQ for it.
+/// The failed-message-processor, if there is an intermediate DLQ for it.
 pub fn failed_message_processor<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,

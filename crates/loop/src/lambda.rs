@@ -1,5 +1,5 @@
-//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue, as
-//! Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
+//! Asynchronous invocations on this machine: the target is called, and of a failure a record goes to the retry queue,
+//! as Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 /// The function's ARN: there is one.
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
-/// What the record of a payload takes besides, at most: of a larger one Lambda could not send any record.
+/// What the record of a payload takes on top of it, at most: of a larger one Lambda could not send any record.
 const RECORD_BYTES: usize = 4096;
 /// How long the record of a failure is sent again and again.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,7 +33,7 @@ pub struct LocalLambda<'a, H, Q, C> {
 }
 
 impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
-    /// `seed` tells the requests of one run from those of another.
+    /// `seed` makes the requests of one run differ from those of another.
     pub fn new(handler: H, retry_queue: &'a Q, clock: &'a C, seed: u64) -> Self {
         Self { handler, retry_queue, clock, seed, invocations: AtomicU64::new(0) }
     }
@@ -84,7 +84,7 @@ pub fn payload_of(body: &str) -> &str {
     FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
 }
 
-/// `metadata.message_id` where the payload has one, else a number of the payload's own: what the built-in target goes by.
+/// `metadata.message_id` if the payload has one, else a number of the payload's own: what the built-in target goes by.
 fn message_id(payload: &str) -> String {
     #[derive(Deserialize)]
     struct Payload {
@@ -101,6 +101,7 @@ fn message_id(payload: &str) -> String {
 fn hashed(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);
+    // Two hashes, the second of the first as well: an id has 128 bits.
     let first = hasher.finish();
     first.hash(&mut hasher);
     Uuid::from_u64_pair(first, hasher.finish()).to_string()

@@ -7,7 +7,7 @@ use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 
 /// Counts by message. A message is known by its `metadata.message_id`, which no re-send changes, or by its whole body
-/// where it has none, which no function changes either.
+/// if it has none, which no function changes either.
 #[derive(Debug, Default)]
 pub struct Ledger {
     messages: HashMap<u64, Count>,
@@ -77,13 +77,11 @@ impl Ledger {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
     }
 
-    /// Messages that went in.
     #[must_use]
     pub fn total_sent(&self) -> u64 {
         self.sent
     }
 
-    /// Successes of the target.
     #[must_use]
     pub fn total_processed(&self) -> u64 {
         self.processed

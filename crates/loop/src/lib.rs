@@ -1,10 +1,11 @@
 //! The whole retry loop in one process: what `redeliver local`, `simulate` and `work` run on.
 //!
 //! A [`Topology`] is the queues of the deployed stack. The functions are put together on it as the stack does, and an
-//! [`Engine`] feeds the source queue and [`polling`] does what event source mappings do, until the [`Ledger`] says that each
-//! message that went in has come out; or a [`work::Worker`] polls one queue until it is told to stop.
+//! [`Engine`] feeds the source queue and [`polling`] does what event source mappings do, until the [`Ledger`] says that
+//! each message that went in has come out; or a [`work::Worker`] polls one queue until it is told to stop.
 
 mod engine;
+mod error;
 mod failing;
 mod functions;
 mod lambda;
@@ -16,7 +17,8 @@ mod topology;
 pub mod virtual_time;
 pub mod work;
 
-pub use engine::{Engine, Functions, LoopError};
+pub use engine::{Engine, Functions};
+pub use error::LoopError;
 pub use failing::Failing;
 pub use functions::{async_retry_handler, failed_message_processor, final_dlq_annotator, message_processor};
 pub use lambda::{LocalLambda, check_payload, payload_of};

@@ -7,23 +7,7 @@ use redeliver_core::deletion::delete;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Queue, Receive};
 
-/// One poll: [`receive`] and [`handle`].
-///
-/// # Errors
-/// If the receive fails; nothing was taken then.
-pub async fn poll<Q: Queue>(
-    queue: &Q,
-    function: &impl Function,
-    clock: &impl Clock,
-    wait: Duration,
-    invocation: Duration,
-) -> Result<(), EntryError> {
-    let records = receive(queue, wait).await?;
-    handle(queue, function, clock, records, invocation).await;
-    Ok(())
-}
-
-/// Receives up to ten records; none where none came within `wait`.
+/// Receives up to ten records; none if none came within `wait`.
 ///
 /// # Errors
 /// If the receive fails; nothing was taken then, or the answer got lost: what was in it comes back.
@@ -31,10 +15,11 @@ pub async fn receive<Q: Queue>(queue: &Q, wait: Duration) -> Result<Vec<Received
     queue.receive(Receive { max_messages: 10, wait, visibility: None }).await
 }
 
-/// Invokes the function, which has the time `invocation` for it, and deletes the records that are not among its failures.
+/// Invokes the function, which has the time `invocation` for it, and deletes the records that are not among its
+/// failures.
 ///
-/// A record that is reported failed, or whose deletion fails, comes back when its visibility timeout ends, as behind an event
-/// source mapping. Answers with SQS's ids of those that are done and could not be deleted.
+/// A record that is reported failed, or whose deletion fails, comes back when its visibility timeout ends, as behind an
+/// event source mapping. Answers with SQS's ids of those that are done and could not be deleted.
 pub async fn handle<Q: Queue>(
     queue: &Q,
     function: &impl Function,
@@ -42,6 +27,7 @@ pub async fn handle<Q: Queue>(
     records: Vec<ReceivedMessage>,
     invocation: Duration,
 ) -> Vec<String> {
+    // The function takes the records, so what is needed to delete them is kept.
     let received: Vec<_> =
         records.iter().map(|record| (record.sqs_message_id.clone(), record.receipt_handle.clone())).collect();
     if received.is_empty() {
@@ -51,6 +37,8 @@ pub async fn handle<Q: Queue>(
         function.process(records, clock.now() + invocation).await.failed.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
+    // Deleted even if the function took longer than it had: it has confirmed what became of each, and nobody else
+    // would.
     let deleted = delete(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }

@@ -1,4 +1,4 @@
-//! The wish to stop, told once to all.
+//! The wish to stop, made once for all.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ impl Stop {
         self.0.send_replace(true);
     }
 
-    /// Whether it was requested.
     #[must_use]
     pub fn is_requested(&self) -> bool {
         *self.0.borrow()

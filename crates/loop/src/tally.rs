@@ -6,11 +6,10 @@ use redeliver_core::events::Event;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::ports::Observer;
 
-/// What the functions told.
+/// What the functions reported.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Counts>);
 
-/// How often it happened.
 #[derive(Clone, Debug)]
 pub struct Counts {
     /// Retries by delay: the index is the delay in seconds.
@@ -24,7 +23,6 @@ pub struct Counts {
 }
 
 impl Tally {
-    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -24,7 +24,8 @@ pub struct Topology<Q> {
 }
 
 impl<Q: Queue + Clone> Topology<Q> {
-    /// Creates the queues of a strategy, for a policy with so many attempts. Should one fail, those before it are deleted again.
+    /// Creates the queues of a strategy, for a policy with so many attempts. Should one fail, those before it are
+    /// deleted again.
     ///
     /// # Errors
     /// What the service answered.

@@ -1,8 +1,14 @@
-//! An SQS event, read record by record, so that one that cannot be read fails alone. Bodies stay raw strings.
+//! An SQS event, read in one go; if a record cannot be read, record by record, so that it fails alone. Bodies stay raw
+//! strings.
+
+use std::fmt;
+use std::marker::PhantomData;
 
 use aws_lambda_events::sqs::SqsMessage;
 use redeliver_core::message::ReceivedMessage;
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use thiserror::Error;
 
@@ -35,21 +41,29 @@ pub enum NotAnSqsEvent {
 /// # Errors
 /// If it is not an SQS event, or a record has no message id.
 pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
-    #[derive(Deserialize)]
-    struct SqsEvent<'a> {
-        #[serde(rename = "Records", borrow)]
-        records: Vec<&'a RawValue>,
+    match all(event) {
+        Some(readable) => Ok(Records { readable, unreadable: Vec::new() }),
+        None => one_by_one(event),
     }
+}
+
+/// `None` unless each record can be read.
+fn all(event: &str) -> Option<Vec<ReceivedMessage>> {
+    let event: SqsEvent<Object<SqsMessage>> = object(event)?;
+    event.records.into_iter().map(|Object(record)| received(record).ok()).collect()
+}
+
+fn one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
     #[derive(Deserialize)]
     struct MessageId {
         #[serde(rename = "messageId")]
         message_id: String,
     }
-    // First only taken apart: read as a whole, the event would fail for all ten records if one of them cannot be read.
-    let event: SqsEvent<'_> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
+    let event: SqsEvent<&RawValue> = object(event).ok_or(NotAnSqsEvent::NoRecords)?;
     let mut records = Records::default();
     for (index, raw) in event.records.into_iter().enumerate() {
-        if let Some(record) = object(raw.get()).and_then(|record| received(record).ok()) {
+        let record = object(raw.get()).and_then(|record| received(record).ok());
+        if let Some(record) = record {
             records.readable.push(record);
             continue;
         }
@@ -60,9 +74,35 @@ pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
     Ok(records)
 }
 
-/// A struct from an object; serde would read one from an array too.
+#[derive(Deserialize)]
+struct SqsEvent<R> {
+    #[serde(rename = "Records")]
+    records: Vec<R>,
+}
+
 fn object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
-    text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
+    serde_json::from_str(text).ok().map(|Object(value)| value)
+}
+
+/// A struct that is read from an object only; serde would read one from an array too.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(members)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Members(PhantomData))
+    }
 }
 
 fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {

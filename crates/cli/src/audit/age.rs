@@ -6,13 +6,12 @@ use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::groups::written;
+use redeliver_dead_letters::groups::written;
 
 const HOUR: i64 = 3600;
 const DAY: i64 = 24 * HOUR;
 /// Upper limits of the classes of age; the last class has none.
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
-/// Their names, for people.
 pub(super) const NAMES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
 
@@ -30,7 +29,7 @@ pub struct Age {
     pub oldest_seconds: i64,
     /// Under 1 hour, 6 hours, 1 day, 3 days, 7 days, 14 days, and older.
     pub classes: [u64; 7],
-    /// When SQS deletes the oldest; nothing where the queue's retention is not known.
+    /// When SQS deletes the oldest; nothing if the queue's retention is not known.
     #[serde(serialize_with = "if_any")]
     pub first_expires_at: Option<Timestamp>,
     /// What SQS deletes within a day.

@@ -10,9 +10,9 @@ use crate::picking::Picking;
 
 /// Tell what died, why and when, by reading a DLQ without consuming it.
 ///
-/// Works on the final DLQ of a redeliver stack and on any other standard queue. Messages are hidden from other readers while
-/// they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program is killed).
-/// Reading counts as a receive, as with any reader.
+/// Works on the final DLQ of a redeliver stack and on any other standard queue. Messages are hidden from other readers
+/// while they are read, and visible again at the end, also after an error or Ctrl-C (within two minutes if the program
+/// is killed). Reading counts as a receive, as with any reader.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +31,7 @@ JSON: {schema, total, coverage: {seen, approximate, unreadable}, by_error_type: 
 count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}
 
 Duplicates are dead letters with the same message_id and generation: copies, however many attempts each has spent. Skipped \
-attempts are those that retry_attempt counts and retry_history does not tell of, from its oldest failure on if it has five, \
+attempts are those that retry_attempt counts and retry_history does not have, from its oldest failure on if it has five, \
 else from the first.
 
 Exit codes:

@@ -3,22 +3,21 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::metadata::HISTORY_MAX;
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// `retry_attempt` is at most this; what somebody else wrote is counted as if it were this.
 const ATTEMPTS_MAX: u32 = 1000;
-/// Ids that are named.
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters by retries made. In JSON `{"0":12,"5":3,"unknown":1}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Attempts {
-    /// Dead letters by retries made.
+    #[serde(flatten)]
     pub known: BTreeMap<u32, u64>,
     /// Dead letters that do not say.
+    #[serde(skip_serializing_if = "is_zero")]
     pub unknown: u64,
 }
 
@@ -31,17 +30,8 @@ impl Attempts {
     }
 }
 
-impl Serialize for Attempts {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (attempts, count) in &self.known {
-            map.serialize_entry(attempts, count)?;
-        }
-        if self.unknown > 0 {
-            map.serialize_entry("unknown", &self.unknown)?;
-        }
-        map.end()
-    }
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Attempts that were counted, but of which `retry_history` has no failure.
@@ -67,19 +57,19 @@ impl SkippedAttempts {
     }
 }
 
-/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of five
-/// begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the size limit a
-/// history is shortened too: then these are attempts that were made, but are no longer told of.)
+/// Attempts from the first that the history should have to `retry_attempt`, without those that it has. A history of
+/// five begins with its oldest entry, since older ones were shed; a shorter one begins with attempt 0. (Next to the
+/// size limit a history is shortened too: then these are attempts that were made, but are no longer in it.)
 pub(super) fn skipped(record: &DeadLetterRecord) -> Vec<u32> {
-    let Some(told) = &record.metadata else {
+    let Some(metadata) = &record.metadata else {
         return Vec::new();
     };
-    let history = &told.retry_history;
+    let history = &metadata.retry_history;
     let first = match history.first() {
         Some(oldest) if history.len() >= HISTORY_MAX => oldest.attempt,
         _ => 0,
     };
-    (first..told.retry_attempt)
+    (first..metadata.retry_attempt)
         .filter(|attempt| history.iter().all(|past| past.attempt != *attempt))
         .collect()
 }

@@ -5,11 +5,11 @@ use std::io::{self, Write};
 use futures_util::future::{Either, select};
 use redeliver_core::ports::{Clock, Queue};
 
-use super::error::AuditError;
 use super::report::{Report, Tally};
 use super::view::View;
-use crate::dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
+use crate::Failure;
 use crate::picking::remark;
+use redeliver_dead_letters::{Archive, Coverage, DeadLetterRecord, Pick, Reader};
 
 /// All that an audit does with a message.
 pub(super) struct Auditor<'a> {
@@ -51,7 +51,7 @@ enum End {
     MaxReached,
     /// Whoever reads our output has seen enough.
     OutputClosed,
-    Failed(AuditError),
+    Failed(Failure),
 }
 
 impl Auditor<'_> {
@@ -62,10 +62,10 @@ impl Auditor<'_> {
         clock: &C,
         stop: impl Future<Output = ()>,
         progress: impl Fn(Progress),
-    ) -> Result<Audited, AuditError> {
+    ) -> Result<Audited, Failure> {
         let mut reader = Reader::new(queue, clock).await?;
         let begun = self.view.begin(self.output);
-        let (mut seen, mut end) = (0, begun.err().map(of_output));
+        let (mut seen, mut end) = (0, begun.err().as_ref().map(of_output));
         if self.max == 0 {
             end = Some(End::MaxReached);
         }
@@ -87,6 +87,8 @@ impl Auditor<'_> {
             progress(Progress::Read { seen, approximate: reader.approximate() });
             end = messages.into_iter().find_map(|message| self.take(&DeadLetterRecord::new(message)).err());
         }
+        // Whatever happened, first everything is given back, and what was archived is on disk; only then an error ends
+        // it.
         let coverage = reader.finish().await;
         let archived = self.archive.as_mut().map_or(Ok(()), Archive::sync);
         if let Some(End::Failed(error)) = end {
@@ -99,7 +101,7 @@ impl Auditor<'_> {
         let mut report = self.tally.into_report(coverage, matches!(end, Some(End::Interrupted)));
         report.max_reached = matches!(end, Some(End::MaxReached));
         let output_closed = match self.view.end(&report, self.output).and_then(|()| self.output.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(AuditError::Output(error)),
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
             Err(_) => true,
             Ok(()) => matches!(end, Some(End::OutputClosed)),
         };
@@ -116,16 +118,20 @@ impl Auditor<'_> {
         if let Some(archive) = &mut self.archive {
             archive.append(&record.message).map_err(|error| End::Failed(error.into()))?;
         }
-        self.view.add(record, self.output).map_err(of_output)?;
+        self.view.add(record, self.output).map_err(|error| of_output(&error))?;
         if self.tally.total() >= self.max { Err(End::MaxReached) } else { Ok(()) }
     }
 }
 
-fn of_output(error: io::Error) -> End {
+fn of_output(error: &io::Error) -> End {
     match error.kind() {
         io::ErrorKind::BrokenPipe => End::OutputClosed,
-        _ => End::Failed(AuditError::Output(error)),
+        _ => End::Failed(not_written(error)),
     }
+}
+
+fn not_written(error: &io::Error) -> Failure {
+    format!("the output cannot be written: {error}").into()
 }
 
 #[cfg(test)]

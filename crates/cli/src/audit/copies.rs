@@ -4,15 +4,14 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// As many messages as can be in flight; more cannot be read from SQS at a time.
 const MESSAGES_MAX: usize = 120_000;
-/// Ids that are named.
 const EXAMPLES_MAX: usize = 10;
 
-/// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation. Copies may
-/// have spent different attempts, since one that a process died of spent one more.
+/// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation.
+/// Copies may have spent different attempts, since one that a process died of spent one more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages of which there is more than one.
@@ -34,12 +33,12 @@ pub(super) struct Copies {
 
 impl Copies {
     pub(super) fn add(&mut self, record: &DeadLetterRecord) {
-        let Some(told) = &record.metadata else {
+        let Some(metadata) = &record.metadata else {
             return;
         };
         // A UUID is the same in capitals.
-        let id = told.message_id.to_ascii_lowercase();
-        let identity = (id.into_boxed_str(), told.generation);
+        let id = metadata.message_id.to_ascii_lowercase();
+        let identity = (id.into_boxed_str(), metadata.generation);
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
             return;
         }
@@ -52,7 +51,7 @@ impl Copies {
         if *copies == 2 {
             self.duplicates.messages += 1;
             if self.duplicates.examples.len() < EXAMPLES_MAX {
-                self.duplicates.examples.push(told.message_id.clone());
+                self.duplicates.examples.push(metadata.message_id.clone());
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::groups::written;
 use super::view::View;
-use crate::dead_letters::DeadLetterRecord;
 use crate::text::is_unsafe;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::written;
 
 const COLUMNS: [&str; 13] = [
     "message_id",
@@ -45,7 +45,7 @@ impl View for Csv {
             record.error_type.clone(),
             record.error_details.clone(),
             record.attempts().map(|attempts| attempts.to_string()).unwrap_or_default(),
-            record.metadata.as_ref().map(|told| told.generation.to_string()).unwrap_or_default(),
+            record.metadata.as_ref().map(|metadata| metadata.generation.to_string()).unwrap_or_default(),
             record.fingerprint.clone(),
             written(record.first_sent()),
             dead_letter.map(|ours| ours.dead_lettered_at.clone()).unwrap_or_default(),

@@ -4,7 +4,7 @@ use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{at, body, id, received};
 
 use super::report::{Context, Report, Tally};
-use crate::dead_letters::{Coverage, DeadLetterRecord};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 
 pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::foreign(body, number))

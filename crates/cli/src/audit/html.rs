@@ -9,15 +9,15 @@ use std::io::{self, Write};
 use maud::{Markup, PreEscaped, html};
 use redeliver_core::message::Timestamp;
 
-use super::groups::{Group, written};
 use super::report::Report;
 use super::table::{ages, attempts};
 use super::view::View;
-use crate::dead_letters::DeadLetterRecord;
 use crate::markup::{figure, page};
 use crate::people::{about, counted, grouped};
 use charts::{bars, class_of, columns};
 use messages::Messages;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::{Group, written};
 
 /// Groups with a row of their own.
 const GROUPS_MAX: usize = 500;

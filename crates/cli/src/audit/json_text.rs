@@ -32,7 +32,7 @@ pub(super) struct LaidOut {
     pub(super) is_cut: bool,
 }
 
-/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` where it is no JSON. Control characters in strings are
+/// Lays a JSON text out, of at most about `bytes_max` bytes; `None` if it is no JSON. Control characters in strings are
 /// escaped, which does not change their value.
 pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
     // This does not go deeper with the text, whatever its depth.
@@ -103,6 +103,8 @@ impl Printer {
             }
             ':' => self.out.push_str(if self.layout == Layout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
+                // At the top level alone: `data` may have a member of that name, too. The name is read as JSON, so that
+                // an escape in it makes no difference.
                 if self.open.len() == 1 {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");

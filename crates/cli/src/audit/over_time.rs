@@ -5,20 +5,18 @@ use std::collections::BTreeMap;
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use super::groups::millis;
+use redeliver_dead_letters::groups::millis;
 
 /// Spans that people count in, in seconds; wider ones double.
 const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
-/// Spans kept while reading.
 const SPANS_WHILE_READING: usize = 2048;
 /// Spans in the report, empty ones in between included.
 const SPANS_MAX: i64 = 48;
 
-/// Counts by error type.
 type Counts = BTreeMap<String, u64>;
 
 /// Dead letters by the time they were sent to this queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverTime {
     /// How long each span is.
     pub span_seconds: i64,

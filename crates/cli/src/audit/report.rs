@@ -9,13 +9,13 @@ use serde::Serialize;
 use super::age::Age;
 use super::attempts::{Attempts, SkippedAttempts};
 use super::copies::{Copies, Duplicates};
-use super::groups::{Group, GroupTable, millis};
 use super::over_time::{OverTime, Times};
-use crate::dead_letters::{Coverage, DeadLetterRecord};
 use crate::output::document;
 use crate::people::{counted, grouped};
+use redeliver_dead_letters::groups::{Group, GroupTable, millis};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord};
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Dead letters that were asked for: all that were seen, or those that the filter let through.
     pub total: u64,
@@ -59,12 +59,11 @@ pub struct Context {
 }
 
 impl Report {
-    /// One line of JSON.
     pub fn json(&self) -> String {
         document("audit", self)
     }
 
-    /// What is missing, in a sentence; `None` where all was seen.
+    /// What is missing, in a sentence; `None` if all was seen.
     pub fn incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
@@ -75,13 +74,13 @@ impl Report {
             _ => format!(", and {} that could not be understood and stay", grouped(unreadable)),
         };
         let messages = counted(approximate, "message");
-        let told = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
+        let part = format!("Not all was seen: {} of about {messages}{unreadable_too}", grouped(seen));
         Some(match self.interrupted {
-            true => format!("{told}; the audit was interrupted."),
-            false if self.max_reached => format!("{told}; --max has ended the audit."),
-            false if unreadable > 0 && seen + unreadable >= approximate => format!("{told}."),
+            true => format!("{part}; the audit was interrupted."),
+            false if self.max_reached => format!("{part}; --max has ended the audit."),
+            false if unreadable > 0 && seen + unreadable >= approximate => format!("{part}."),
             false => format!(
-                "{told}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
+                "{part}; the others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time."
             ),
         })
     }
@@ -90,55 +89,45 @@ impl Report {
 /// Counts records, one after the other; its size does not grow with the queue beyond its tables' limits.
 #[derive(Debug, Default)]
 pub struct Tally {
-    context: Context,
-    total: u64,
-    by_error_type: BTreeMap<String, u64>,
+    report: Report,
     groups: GroupTable,
-    attempts: Attempts,
-    age: Age,
     times: Times,
     copies: Copies,
-    skipped_attempts: SkippedAttempts,
 }
 
 impl Tally {
     pub fn new(context: Context) -> Self {
-        Self { context, ..Self::default() }
+        Self { report: Report { context, ..Report::default() }, ..Self::default() }
     }
 
     /// How many so far.
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.report.total
     }
 
     pub fn add(&mut self, record: &DeadLetterRecord) {
+        let Self { report, groups, times, copies } = self;
         let sent_at = record.message.sent_at;
-        self.total += 1;
+        report.total += 1;
         // One of seven codes, or none.
-        *self.by_error_type.entry(record.error_type.clone()).or_default() += 1;
-        self.groups.add(record);
-        self.attempts.add(record);
-        self.age.add(sent_at, self.context.now, self.context.retention);
-        self.times.add(sent_at, &record.error_type);
-        self.copies.add(record);
-        self.skipped_attempts.add(record);
+        *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
+        report.attempts.add(record);
+        report.age.add(sent_at, report.context.now, report.context.retention);
+        report.skipped_attempts.add(record);
+        groups.add(record);
+        times.add(sent_at, &record.error_type);
+        copies.add(record);
     }
 
     pub fn into_report(self, coverage: Coverage, interrupted: bool) -> Report {
         Report {
-            total: self.total,
             coverage,
-            by_error_type: self.by_error_type,
             groups: self.groups.into_groups(),
-            attempts: self.attempts,
-            age: self.age,
             over_time: self.times.into_over_time(),
             duplicates: self.copies.into_duplicates(),
-            skipped_attempts: self.skipped_attempts,
             complete: coverage.complete,
             interrupted,
-            max_reached: false,
-            context: self.context,
+            ..self.report
         }
     }
 }

@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use console::Style;
 
 use super::body::body_for_people;
-use super::groups::written;
 use super::timeline::Timeline;
 use super::view::View;
-use crate::dead_letters::{DeadLetterRecord, plain};
 use crate::text::{escaped, escaped_lines};
+use redeliver_dead_letters::groups::written;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 /// Copies that are printed; a message may have more.
 const COPIES_MAX: u64 = 10;
@@ -53,8 +53,8 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     if let Some(attempts) = record.attempts() {
         line("retries", &attempts.to_string());
     }
-    if let Some(told) = record.metadata.as_ref().filter(|told| told.generation > 0) {
-        line("generation", &told.generation.to_string());
+    if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation > 0) {
+        line("generation", &metadata.generation.to_string());
     }
     let optional = [
         ("message group", &message.message_group_id),

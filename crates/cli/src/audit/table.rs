@@ -6,22 +6,21 @@ use std::io::{self, Write};
 use console::Style;
 
 use super::age::NAMES;
-use super::groups::{Group, written};
 use super::report::Report;
 use super::view::View;
 use crate::people::{about, counted, grouped};
 use crate::text::{escaped, shortened};
+use redeliver_dead_letters::groups::{Group, written};
 
 /// Characters of the longest bar.
 const BAR: u64 = 30;
-/// Groups that are printed.
 const GROUPS_MAX: usize = 20;
 /// Characters of a group's details.
 const DETAILS_MAX: usize = 120;
 /// Rows of the attempts' histogram.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The report for people, in colour where a terminal shows it.
+/// The report for people, in colour if a terminal shows it.
 pub(super) struct Table {
     pub(super) colours: bool,
 }

@@ -3,7 +3,7 @@ use clap::Parser;
 use super::examples::{record, report};
 use super::report::Report;
 use super::*;
-use crate::dead_letters::Coverage;
+use redeliver_dead_letters::Coverage;
 
 #[derive(Debug, Parser)]
 struct Program {

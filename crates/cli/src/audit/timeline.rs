@@ -1,10 +1,10 @@
-//! What happened to a message: sent, each failure that its history tells of, given up.
+//! What happened to a message: sent, each failure that its history has, given up.
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::parse_rfc3339;
 
 use super::attempts::skipped;
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// A message's story in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,11 +25,9 @@ pub(super) struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It was first sent.
     Sent,
     /// This attempt failed; 0 is the first.
     Failed(u32),
-    /// It was given up.
     GivenUp,
     /// SQS moved it to this queue, nobody knows when.
     Redriven,
@@ -39,7 +37,7 @@ pub(super) enum Kind {
 
 impl Timeline {
     pub(super) fn of(record: &DeadLetterRecord) -> Self {
-        let history = record.metadata.iter().flat_map(|told| &told.retry_history);
+        let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| Event {
             kind: Kind::Failed(past.attempt),
             at: parse_rfc3339(&past.failed_at),

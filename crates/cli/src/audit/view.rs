@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::json_text::{Layout, Mask, lay_out};
 use super::report::Report;
-use crate::dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// One way to print an audit.
 pub(super) trait View {

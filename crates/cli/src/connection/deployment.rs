@@ -1,65 +1,130 @@
-//! A deployment by the names of its queues: a construct in an app of one's own has no outputs to ask for.
+//! A deployment by its stack's name, or by the names of its queues: a construct in an app of one's own has no outputs
+//! to ask for.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::{ProvideErrorMetadata as _, SdkError};
-use aws_sdk_sqs::operation::get_queue_url::GetQueueUrlError;
+use clap::Args;
+use redeliver_core::strategy::Role;
 
-use super::{Connection, ConnectionError, Stack, said};
-use crate::tell;
+use super::{Connection, Requests, said, url_of};
+use crate::{Failure, tell};
 
-impl Connection {
-    /// The queues of the deployment whose names begin with `name`, which is `PREFIX-STAGE`.
-    ///
-    /// # Errors
-    /// If there is no such deployment, or SQS refuses or does not answer.
-    pub async fn deployment(&self, name: &str) -> Result<Stack, ConnectionError> {
-        let client = self.sqs_client(None).await?;
-        let find = async |suffix: &str| url_of(&client, &format!("{name}-{suffix}")).await;
+/// Which deployment.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Deployment {
+    /// The redeliver stack of this name
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["prefix", "stage"])]
+    stack: Option<String>,
+    /// The deployment with this prefix, also of a construct in an app of your own [default: redeliver]
+    #[arg(long, value_name = "NAME")]
+    prefix: Option<String>,
+    /// The deployment with this stage [default: prod]
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+}
+
+/// The queues of a deployment.
+#[derive(Clone, Debug)]
+pub(super) struct Deployed {
+    name: String,
+    urls: BTreeMap<Role, String>,
+}
+
+impl Deployment {
+    /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
+    pub(super) fn name(&self) -> Option<String> {
+        self.stack.clone().or_else(|| self.names_begin_with())
+    }
+
+    pub(super) async fn find(&self, connection: &Connection) -> Result<Option<Deployed>, Failure> {
+        Ok(match (&self.stack, self.names_begin_with()) {
+            (Some(stack), _) => Some(Deployed::by_stack(connection, stack).await?),
+            (None, Some(name)) => Some(Deployed::by_names(connection, &name).await?),
+            (None, None) => None,
+        })
+    }
+
+    /// As `namesOf` of infra/lib/names.ts.
+    fn names_begin_with(&self) -> Option<String> {
+        let [prefix, stage] = [&self.prefix, &self.stage].map(Option::as_deref);
+        let is_named = prefix.or(stage).is_some();
+        is_named.then(|| format!("{}-{}", prefix.unwrap_or("redeliver"), stage.unwrap_or("prod")))
+    }
+}
+
+impl Deployed {
+    pub(super) fn url(&self, role: Role) -> Result<&str, Failure> {
+        let missing = || {
+            format!(
+                "{} has no {}: is it a redeliver stack? A construct in an app of your own is found by --prefix and --stage, any \
+                 queue by --queue",
+                self.name,
+                output(role)
+            )
+        };
+        Ok(self.urls.get(&role).ok_or_else(missing)?)
+    }
+
+    async fn by_stack(connection: &Connection, name: &str) -> Result<Self, Failure> {
+        let config = aws_sdk_cloudformation::config::Builder::from(&connection.sdk_config(None).await?);
+        let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(Requests).build());
+        let failed = |reason: &str| {
+            format!(
+                "stack {name}: {reason}; check the name, the region and your permission for cloudformation:DescribeStacks"
+            )
+        };
+        let answer = client.describe_stacks().stack_name(name).send().await;
+        let stacks = answer.map_err(|error| failed(&said(&error)))?.stacks.unwrap_or_default();
+        let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack"))?;
+        let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
+            let role =
+                Role::ALL.into_iter().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
+            Some((role, found.output_value?))
+        });
+        Ok(Self { name: name.to_owned(), urls: urls.collect() })
+    }
+
+    /// The queues whose names begin with `name`, which is `PREFIX-STAGE`.
+    async fn by_names(connection: &Connection, name: &str) -> Result<Self, Failure> {
+        let client = connection.sqs_client(None).await?;
+        let find = async |suffix: &str| url_of(&client, &format!("{name}-{suffix}"), None).await;
         let (Some(annotation), Some(final_dlq)) = (find("annotation").await?, find("final-dlq").await?)
         else {
-            return Err(ConnectionError::Deployment { name: name.to_owned() });
+            return Err(format!(
+                "there is no queue {name}-annotation or {name}-final-dlq; check --prefix, --stage, the region and the account, \
+                 or name the queues with --queue"
+            )
+            .into());
         };
         let intermediate = find("intermediate-dlq").await?;
         // `retry` is the source of the strategy async-retry; an existing queue has a name of its own.
-        let source = match find("source").await? {
-            None => find("retry").await?,
-            found => found,
-        };
-        let source = match source {
-            None => source_of(&client, intermediate.as_ref().unwrap_or(&annotation)).await,
-            found => found,
-        };
-        let outputs = [
-            ("SourceQueueUrl", source),
-            ("IntermediateDlqUrl", intermediate),
-            ("AnnotationQueueUrl", Some(annotation)),
-            ("FinalDlqUrl", Some(final_dlq)),
+        let mut source = find("source").await?;
+        if source.is_none() {
+            source = find("retry").await?;
+        }
+        if source.is_none() {
+            source = source_of(&client, intermediate.as_ref().unwrap_or(&annotation)).await;
+        }
+        let urls = [
+            (Role::Source, source),
+            (Role::IntermediateDlq, intermediate),
+            (Role::Annotation, Some(annotation)),
+            (Role::FinalDlq, Some(final_dlq)),
         ];
-        let outputs = outputs.into_iter().filter_map(|(output, url)| Some((output.to_owned(), url?)));
-        Ok(Stack { name: name.to_owned(), outputs: outputs.collect::<BTreeMap<_, _>>() })
+        let urls = urls.into_iter().filter_map(|(role, url)| Some((role, url?)));
+        Ok(Self { name: name.to_owned(), urls: urls.collect() })
     }
 }
 
-/// `None` where there is no such queue.
-async fn url_of(client: &Client, name: &str) -> Result<Option<String>, ConnectionError> {
-    match client.get_queue_url().queue_name(name).send().await {
-        Ok(answer) => Ok(answer.queue_url),
-        Err(error) if is_missing(&error) => Ok(None),
-        Err(error) => Err(ConnectionError::Queue {
-            queue: name.to_owned(),
-            action: "sqs:GetQueueUrl",
-            reason: said(&error),
-        }),
+/// What the stack's output with a queue's URL is called.
+const fn output(role: Role) -> &'static str {
+    match role {
+        Role::Source => "SourceQueueUrl",
+        Role::IntermediateDlq => "IntermediateDlqUrl",
+        Role::Annotation => "AnnotationQueueUrl",
+        Role::FinalDlq => "FinalDlqUrl",
     }
-}
-
-pub(super) fn is_missing<R>(error: &SdkError<GetQueueUrlError, R>) -> bool {
-    // By JSON, and by the query protocol before it, whose code SQS still tells beside.
-    let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
-    let is_known = error.as_service_error().is_some_and(GetQueueUrlError::is_queue_does_not_exist);
-    is_known || error.code().is_some_and(is_code)
 }
 
 /// The queue whose DLQ this is. Who only reads the final DLQ can do without it.
@@ -94,18 +159,18 @@ mod tests {
 
     async fn deployment(
         answers: impl IntoIterator<Item = (u16, serde_json::Value)>,
-    ) -> Result<Stack, ConnectionError> {
+    ) -> Result<Deployed, Failure> {
         let endpoint = Loopback::start(answers);
-        Connection::to_endpoint(endpoint.url()).deployment("orders-test").await
+        Deployed::by_names(&Connection::to_endpoint(endpoint.url()), "orders-test").await
     }
 
     #[tokio::test]
     async fn a_construct_in_ones_own_app_is_found_by_the_names_of_its_queues() {
         let names = ["annotation", "final-dlq", "intermediate-dlq", "source"];
         let stack = deployment(names.map(url)).await.unwrap();
-        assert_eq!(stack.source_queue_url().unwrap(), "http://127.0.0.1:1/0/source");
-        assert_eq!(stack.intermediate_dlq_url(), Some("http://127.0.0.1:1/0/intermediate-dlq"));
-        assert_eq!(stack.final_dlq_url().unwrap(), "http://127.0.0.1:1/0/final-dlq");
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
+        assert_eq!(stack.url(Role::IntermediateDlq).unwrap(), "http://127.0.0.1:1/0/intermediate-dlq");
+        assert_eq!(stack.url(Role::FinalDlq).unwrap(), "http://127.0.0.1:1/0/final-dlq");
     }
 
     #[tokio::test]
@@ -113,8 +178,8 @@ mod tests {
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/my-orders"] }));
         let answers = [url("annotation"), url("final-dlq"), missing(), missing(), missing(), sources];
         let stack = deployment(answers).await.unwrap();
-        assert_eq!(stack.source_queue_url().unwrap(), "http://127.0.0.1:1/0/my-orders");
-        assert_eq!(stack.intermediate_dlq_url(), None, "as with the strategy visibility");
+        assert_eq!(stack.url(Role::Source).unwrap(), "http://127.0.0.1:1/0/my-orders");
+        assert!(stack.url(Role::IntermediateDlq).is_err(), "as with the strategy visibility");
     }
 
     #[tokio::test]
@@ -123,7 +188,7 @@ mod tests {
         let answers =
             [url("annotation"), url("final-dlq"), url("intermediate-dlq"), missing(), missing(), refused];
         let stack = deployment(answers).await.unwrap();
-        assert!(stack.final_dlq_url().is_ok() && stack.source_queue_url().is_err());
+        assert!(stack.url(Role::FinalDlq).is_ok() && stack.url(Role::Source).is_err());
     }
 
     #[tokio::test]

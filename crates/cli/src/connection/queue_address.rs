@@ -13,13 +13,7 @@ pub enum QueueAddress {
     /// `orders`: in the account and the region of the credentials.
     Name(String),
     /// `arn:aws:sqs:eu-central-1:123456789012:orders`
-    Arn {
-        /// All of it.
-        arn: String,
-        region: String,
-        account: String,
-        name: String,
-    },
+    Arn { arn: String, region: String, account: String, name: String },
 }
 
 /// Why a text names no queue.
@@ -38,7 +32,6 @@ pub enum NoQueueAddress {
 
 impl QueueAddress {
     /// The region that the address itself names.
-    #[must_use]
     pub fn region(&self) -> Option<&str> {
         match self {
             Self::Arn { region, .. } => Some(region),
@@ -48,7 +41,6 @@ impl QueueAddress {
     }
 
     /// Whether it is a FIFO queue: their names end so.
-    #[must_use]
     pub fn is_fifo(&self) -> bool {
         self.to_string().ends_with(".fifo")
     }
@@ -78,6 +70,16 @@ impl fmt::Display for QueueAddress {
         let (Self::Url(text) | Self::Name(text) | Self::Arn { arn: text, .. }) = self;
         f.write_str(text)
     }
+}
+
+/// The region that an ARN names.
+pub(crate) fn region_in(arn: &str) -> Option<&str> {
+    arn.split(':').nth(3)
+}
+
+/// The queue's name in its ARN.
+pub(crate) fn name_in(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
 }
 
 fn arn(arn: &str, region: &str, account: &str, name: &str) -> QueueAddress {

@@ -24,7 +24,6 @@ pub struct Prices {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {
-    /// Requests to standard queues.
     pub sqs_million_requests: Price,
     pub lambda_million_requests: Price,
     /// Memory × time on arm64.
@@ -64,9 +63,6 @@ impl Prices {
     }
 
     /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
-    ///
-    /// # Errors
-    /// Not JSON, no object, an unknown name, or no amount: each with its JSON Pointer.
     pub fn list_with(overrides: &str) -> Result<Self, PricesError> {
         let overrides = redeliver_core::value::read(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;

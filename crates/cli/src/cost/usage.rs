@@ -39,7 +39,6 @@ pub struct Invocations {
 pub struct Usage {
     /// Requests to SQS. One whose payload is above 64 KB is billed as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
-    /// Invocations of the functions.
     pub invocations: Invocations,
     /// Bytes of the functions' own log lines; Lambda's are added by the invocation.
     pub log_bytes: f64,

@@ -6,8 +6,7 @@ use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use redeliver_core::strategy::Strategy;
 
-use crate::format::Format;
-use crate::output::Output;
+use crate::output::Printing;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
@@ -32,8 +31,8 @@ pub struct Arguments {
     /// JSON Lines, one message body a line; anything may be on a line. `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     pub file: PathBuf,
-    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy async-retry:
-    /// for a day, each after up to twice as long as the one before)
+    /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s (with --strategy
+    /// async-retry: for a day, each after up to twice as long as the one before)
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// What becomes of a message that failed
@@ -61,12 +60,8 @@ pub struct Arguments {
     /// be there yet
     #[arg(long, value_name = "OUT.jsonl")]
     pub final_dlq: Option<PathBuf>,
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// Where the report goes
     #[command(flatten)]
-    pub output: Output,
+    pub printing: Printing,
     /// Run in real time on this SQS-compatible endpoint, on queues of its own that are deleted at the end
     #[arg(long, value_name = "URL")]
     pub endpoint_url: Option<String>,

@@ -7,19 +7,19 @@ use std::time::Duration;
 use redeliver_embedded::EmbeddedSqs;
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 
-use super::plan::Plan;
 use super::run::{self, World};
+use super::setup::Setup;
 use super::{Report, Target};
 use crate::Failure;
 use crate::signals::interrupted;
 
-pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Failure> {
+pub(super) async fn run(setup: Setup, output: &mut dyn Write) -> Result<Report, Failure> {
     let clock = virtual_time::clock();
-    let sqs = EmbeddedSqs::new(clock.clone(), plan.seed);
-    if plan.paces() {
+    let sqs = EmbeddedSqs::new(clock.clone(), setup.seed);
+    if setup.policy.max_redelivery_per_second.is_some() {
         sqs.set_counts_lag(COUNTS_LAG);
     }
-    let hold = matches!(plan.target(), Target::Http(_)).then(|| clock.clone());
+    let hold = matches!(setup.target, Target::Http(_)).then(|| clock.clone());
     let requests = || {
         sqs.requests()
             .iter()
@@ -38,5 +38,5 @@ pub(super) async fn run(plan: Plan, output: &mut dyn Write) -> Result<Report, Fa
     };
     let stop =
         interrupted("interrupted: waiting for the calls that are under way; Ctrl-C again does not wait")?;
-    Ok(clock.run(run::run(plan, world, output, stop.requested())).await??)
+    clock.run(run::run(setup, world, output, stop.requested())).await?
 }

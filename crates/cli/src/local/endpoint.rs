@@ -13,13 +13,13 @@ use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
 
 use super::Report;
-use super::plan::Plan;
 use super::run::{self, World};
+use super::setup::Setup;
 use crate::Failure;
 use crate::connection::{emulator_credentials, is_on_this_machine};
 use crate::signals::interrupted;
 
-pub(super) async fn run(plan: Plan, url: &str, output: &mut dyn Write) -> Result<Report, Failure> {
+pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<Report, Failure> {
     let counter = RequestCounter::default();
     let mut loader = aws_config::from_env().endpoint_url(url);
     if is_on_this_machine(url)? {
@@ -45,7 +45,7 @@ pub(super) async fn run(plan: Plan, url: &str, output: &mut dyn Write) -> Result
         requests: &requests,
     };
     let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
-    Ok(run::run(plan, world, output, stop.requested()).await?)
+    run::run(setup, world, output, stop.requested()).await
 }
 
 /// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.

@@ -50,8 +50,8 @@ impl Feed<'_> {
     }
 }
 
-/// Completes when no message can be received any more. As long as they become fewer the functions are at work, at this very
-/// moment; where they wait for something real, time passes.
+/// Completes when no message can be received any more. As long as they become fewer the functions are at work, at this
+/// very moment; if they wait for something real, time passes.
 pub(super) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {

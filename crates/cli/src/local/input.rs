@@ -1,5 +1,5 @@
-//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those messages take
-//! memory that are in a queue.
+//! The input: one message body a line, and anything may be on a line. It is read in portions, so that only those
+//! messages take memory that are in a queue.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -37,7 +37,6 @@ pub(super) struct Portion {
 impl Portion {
     /// So few that they take little memory, and so many that nobody waits for the next ones.
     pub(super) const SMALL: Self = Self { messages: 10_000, bytes: 64 << 20 };
-    /// Everything.
     pub(super) const WHOLE: Self = Self { messages: usize::MAX, bytes: usize::MAX };
 }
 
@@ -52,8 +51,8 @@ pub(super) struct Portions {
 }
 
 impl Portions {
-    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with a message
-    /// besides what SQS would say.
+    /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with
+    /// a message apart from what SQS would say.
     pub(super) fn open(
         path: &Path,
         check: fn(&OutgoingMessage) -> Result<(), String>,

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use crate::people::{grouped, span};
+use crate::people::{grouped, span, table};
 
 /// What a run of the local loop came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,7 +40,6 @@ pub struct Report {
     pub is_virtual: bool,
     /// SQS requests by action; idle long polls are requests too.
     pub requests: BTreeMap<String, u64>,
-    /// Re-sends by their delay.
     pub delays: Vec<DelayBucket>,
 }
 
@@ -59,7 +56,8 @@ const BUCKETS: u16 = 10;
 /// Characters of the longest bar.
 const BAR: u64 = 40;
 
-/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s` seconds.
+/// Cuts 0..=the longest delay into at most ten ranges of the same width; `counts[s]` re-sends had a delay of `s`
+/// seconds.
 pub fn histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
         return Vec::new();
@@ -100,44 +98,33 @@ impl Report {
     }
 
     pub fn table(&self) -> String {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        let mut row = |name: &str, value: String| {
-            table.add_row([name.to_owned(), value]);
-        };
-        row("sent", grouped(self.sent));
-        if self.refused > 0 {
-            row("refused, not sent", grouped(self.refused));
-        }
-        row("processed", grouped(self.processed));
-        row("retries", grouped(self.retries));
-        for (name, count) in
-            [("  paced", self.paced), ("  hops", self.hops), ("immediate retries", self.immediate_retries)]
-        {
-            if count > 0 {
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        let mut row = |name: &str, value: String| rows.push(vec![name.to_owned(), value]);
+        let mut count = |name: &str, count: u64, always: bool| {
+            if always || count > 0 {
                 row(name, grouped(count));
             }
+        };
+        count("sent", self.sent, true);
+        count("refused, not sent", self.refused, false);
+        count("processed", self.processed, true);
+        count("retries", self.retries, true);
+        count("  paced", self.paced, false);
+        count("  hops", self.hops, false);
+        count("immediate retries", self.immediate_retries, false);
+        count("dead-lettered", self.dead_lettered.values().sum(), true);
+        for (error_type, dead_letters) in &self.dead_lettered {
+            count(&format!("  {error_type}"), *dead_letters, true);
         }
-        row("dead-lettered", grouped(self.dead_lettered.values().sum::<u64>()));
-        for (error_type, count) in &self.dead_lettered {
-            row(&format!("  {error_type}"), grouped(*count));
-        }
-        row("waiting", grouped(self.waiting));
-        if self.copies > 0 {
-            row("copies (at-least-once delivery)", grouped(self.copies));
-        }
-        if self.unaccounted > 0 {
-            row("UNACCOUNTED FOR", grouped(self.unaccounted));
-        }
+        count("waiting", self.waiting, true);
+        count("copies (at-least-once delivery)", self.copies, false);
+        count("UNACCOUNTED FOR", self.unaccounted, false);
         row(if self.is_virtual { "virtual time" } else { "time" }, span(whole(self.seconds)));
-        row("SQS requests", grouped(self.requests.values().sum::<u64>()));
-        for (action, count) in &self.requests {
-            row(&format!("  {action}"), grouped(*count));
+        row("SQS requests", grouped(self.requests.values().sum()));
+        for (action, requests) in &self.requests {
+            row(&format!("  {action}"), grouped(*requests));
         }
-        if let Some(column) = table.column_mut(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        format!("{}\n{}", table.trim_fmt(), self.bars())
+        table(&[], rows, [1]) + &self.bars()
     }
 
     fn bars(&self) -> String {

@@ -1,4 +1,4 @@
-//! One run, the same in virtual and in real time: plan → queues → feed → loop → report.
+//! One run, the same in virtual and in real time: setup → queues → feed → loop → report.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,33 +7,19 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, pin_mut, try_join};
-use indicatif::{ProgressBar, ProgressStyle};
-use redeliver_core::message::Timestamp;
+use indicatif::ProgressBar;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{
-    Counts, Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, async_retry_handler,
+    Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, async_retry_handler,
     failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
-use thiserror::Error;
 
 use super::feed::{Feed, drained};
-use super::plan::Plan;
+use super::setup::Setup;
 use super::{Recorded, Report, histogram};
-use crate::files::FileError;
-use crate::tell;
-
-/// Why a run has no outcome.
-#[derive(Debug, Error)]
-pub(super) enum RunError {
-    /// The loop cannot go on.
-    #[error(transparent)]
-    Loop(#[from] LoopError),
-    /// The input cannot be read on.
-    #[error(transparent)]
-    Input(#[from] FileError),
-}
+use crate::{Failure, tell};
 
 /// What differs between virtual and real time.
 pub(super) struct World<'a, S, C> {
@@ -41,7 +27,7 @@ pub(super) struct World<'a, S, C> {
     pub(super) clock: &'a C,
     /// Whether its time is.
     pub(super) is_virtual: bool,
-    /// Stands still during real calls, where time is virtual.
+    /// Stands still during real calls, if time is virtual.
     pub(super) hold: Option<VirtualClock>,
     /// The names of the queues begin with it.
     pub(super) prefix: String,
@@ -55,28 +41,28 @@ pub(super) struct World<'a, S, C> {
 
 /// Runs the loop and deletes its queues, whatever happens.
 pub(super) async fn run<S: QueueService, C: Clock>(
-    plan: Plan,
+    setup: Setup,
     world: World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, RunError> {
-    let topology = Topology::create(world.service, &world.prefix, plan.strategy, plan.policy.max_attempts)
+) -> Result<Report, Failure> {
+    let topology = Topology::create(world.service, &world.prefix, setup.strategy, setup.policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
-    let outcome = run_on(&topology, plan, &world, output, stop).await;
+    let outcome = run_on(&topology, setup, &world, output, stop).await;
     let deleted = topology.delete(world.service).await.map_err(LoopError::sqs("deleting the queues"));
     outcome.and_then(|report| Ok(deleted.map(|()| report)?))
 }
 
 async fn run_on<S: QueueService, C: Clock>(
     topology: &Topology<S::Queue>,
-    plan: Plan,
+    setup: Setup,
     world: &World<'_, S, C>,
     output: &mut dyn Write,
     stop: impl Future<Output = ()>,
-) -> Result<Report, RunError> {
+) -> Result<Report, Failure> {
     let stop = stop.shared();
-    let Plan { input, seed, strategy, policy, schema, target, .. } = plan;
+    let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
     let mut feed = Feed { input, ledger: &ledger, bar: &bar, refused: 0, next: None };
@@ -114,6 +100,7 @@ async fn run_on<S: QueueService, C: Clock>(
         let functions =
             Functions { on_source: message_processor, failed_message_processor, final_dlq_annotator };
         let others = async {
+            // The next portion only when the source queue is empty, so that memory does not grow with the input.
             while let Some(portion) = feed.next()? {
                 let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
                 pin_mut!(drained);
@@ -122,7 +109,7 @@ async fn run_on<S: QueueService, C: Clock>(
                 }
                 engine.feed(portion.messages, std::future::pending()).await?;
             }
-            Ok::<_, RunError>(())
+            Ok::<_, Failure>(())
         };
         let running = async { Ok(engine.run(&functions, output, stop.clone()).await?) };
         try_join!(others, running)?;
@@ -130,30 +117,20 @@ async fn run_on<S: QueueService, C: Clock>(
     let refused = feed.refused;
     bar.finish_and_clear();
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let missing = ledger.total_sent() - ledger.settled();
     // What has come out is not waiting, even if a copy of it is in a queue, or SQS's count lags behind.
-    let waiting = match ledger.total_sent() - ledger.settled() {
+    let waiting = match missing {
         0 => 0,
         missing => topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?.min(missing),
     };
-    let report = report(&ledger, &tally.counts(), waiting, started, (world.requests)(), world.is_virtual);
-    Ok(Report { refused, interrupted: stop.peek().is_some() && !ledger.is_settled(), ..report })
-}
-
-fn report(
-    ledger: &Ledger,
-    counts: &Counts,
-    waiting: u64,
-    started: Timestamp,
-    mut requests: BTreeMap<String, u64>,
-    is_virtual: bool,
-) -> Report {
+    let mut requests = (world.requests)();
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
-    let missing = ledger.total_sent() - ledger.settled();
+    let counts = tally.counts();
     let end = ledger.last_settled_at().unwrap_or(started);
-    Report {
+    Ok(Report {
         sent: ledger.total_sent(),
-        refused: 0,
+        refused,
         processed: ledger.total_processed(),
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
@@ -162,18 +139,15 @@ fn report(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
-        interrupted: false,
+        interrupted: stop.peek().is_some() && !ledger.is_settled(),
         unaccounted: missing - waiting,
         seconds: (end - started).as_seconds_f64(),
-        is_virtual,
+        is_virtual: world.is_virtual,
         requests,
         delays: histogram(&counts.delays),
-    }
+    })
 }
 
-/// On standard error, and only where that is a terminal.
 pub(crate) fn progress_bar(messages: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {human_pos}/{human_len} messages settled, {elapsed}");
-    let bar = ProgressBar::new(messages);
-    tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())))
+    tell::progress(ProgressBar::new(messages), "{bar:40} {human_pos}/{human_len} messages settled, {elapsed}")
 }

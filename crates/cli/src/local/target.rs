@@ -11,9 +11,7 @@ use redeliver_loop::{Failing, Ledger};
 /// Where the local loop's messages go.
 #[derive(Debug)]
 pub enum Target {
-    /// The built-in one.
     Failing(Failing),
-    /// A real endpoint.
     Http(Box<HttpTarget>),
 }
 
@@ -23,7 +21,7 @@ pub struct Recorded<'a, C> {
     pub target: &'a Target,
     pub ledger: &'a Mutex<Ledger>,
     pub clock: C,
-    /// Held during real calls, where time is virtual.
+    /// Held during real calls, if time is virtual.
     pub hold: Option<VirtualClock>,
 }
 

@@ -173,7 +173,8 @@ pub(crate) fn picture(figures: &[Figure]) -> String {
     escaped_lines(&picture.into_string()) + "\n"
 }
 
-/// The distance of marks, 1, 2 or 5 of some power of ten, and how many there are up to `most`: not more than `marks_max`.
+/// The distance of marks, 1, 2 or 5 of some power of ten, and how many there are up to `most`: not more than
+/// `marks_max`.
 pub(crate) fn scale(most: u64, marks_max: u64) -> (u64, u64) {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [power, power.saturating_mul(2), power.saturating_mul(5)]);

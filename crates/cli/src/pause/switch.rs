@@ -14,15 +14,12 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The state that is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// `pause`.
     Disabled,
-    /// `resume`.
     Enabled,
 }
 
 impl Wanted {
     /// As Lambda calls it.
-    #[must_use]
     pub const fn state(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
@@ -30,7 +27,6 @@ impl Wanted {
         }
     }
 
-    /// In words.
     pub(super) const fn doing(self) -> &'static str {
         match self {
             Self::Disabled => "pausing the readers of",
@@ -46,33 +42,18 @@ impl Wanted {
     }
 }
 
-/// What became of a mapping.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was in that state.
-    Already,
-    /// It is now; what it was before.
-    Changed(String),
-    /// It is not; what was tried and what came of it.
-    Failed(String),
-}
-
-/// Brings a mapping to the wanted state, within three minutes.
+/// Brings a mapping to the wanted state, within three minutes; if it is not there then, what was tried and what came of
+/// it.
 pub async fn switch(
     sources: &EventSources,
     clock: &impl Clock,
     mapping: &Mapping,
     wanted: Wanted,
-) -> Outcome {
-    if mapping.state == wanted.state() {
-        return Outcome::Already;
-    }
-    match bring(sources, clock, mapping, wanted).await {
-        Ok(state) if state == wanted.state() => Outcome::Changed(mapping.state.clone()),
-        Ok(state) => {
-            Outcome::Failed(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs()))
-        }
-        Err(error) => Outcome::Failed(error.to_string()),
+) -> Result<(), String> {
+    let state = bring(sources, clock, mapping, wanted).await.map_err(|error| error.to_string())?;
+    match state == wanted.state() {
+        true => Ok(()),
+        false => Err(format!("is {state}, not {}, after {} s", wanted.state(), PATIENCE.as_secs())),
     }
 }
 
@@ -85,7 +66,7 @@ async fn bring(
 ) -> Result<String, LambdaError> {
     let deadline = clock.now() + PATIENCE;
     let mut state = mapping.state.clone();
-    loop {
+    while state != wanted.state() {
         // Anything else than the opposite is on its way somewhere: Lambda takes no change meanwhile.
         if state == wanted.opposite().state() {
             match sources.set_enabled(&mapping.uuid, wanted == Wanted::Enabled).await {
@@ -94,8 +75,10 @@ async fn bring(
                 Err(error) => return Err(error),
             }
         }
+        // Lambda answers at once with a state on the way (`Disabling`), in which the function is still invoked. Only
+        // the state itself is what was asked for.
         if state == wanted.state() || clock.now() + BETWEEN_LOOKS > deadline {
-            return Ok(state);
+            break;
         }
         clock.sleep(BETWEEN_LOOKS).await;
         match sources.get(&mapping.uuid).await {
@@ -104,6 +87,7 @@ async fn bring(
             Err(error) => return Err(error),
         }
     }
+    Ok(state)
 }
 
 #[cfg(test)]

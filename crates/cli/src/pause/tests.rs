@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::loopback::Loopback;
+use crate::output::document;
 
 #[derive(Debug, Parser)]
 struct Program {
@@ -30,7 +31,8 @@ fn which(endpoint: &Loopback, more: &[&str]) -> Which {
     Program::parse_from(there.iter().chain(more)).which
 }
 
-/// What would become of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled one.
+/// What would become of the mappings of three queues, of which `pause --all` has disabled all and a person has enabled
+/// one.
 fn planned(all: bool, wanted: Wanted) -> Report {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
     let attributes =

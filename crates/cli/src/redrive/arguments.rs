@@ -7,18 +7,19 @@ use clap::Args;
 
 use crate::applying::Applying;
 use crate::connection::{DeadLetterQueue, QueueAddress};
-use crate::format::Format;
-use crate::output::Output;
+use crate::output::Printing;
 use crate::people::parse_span;
 use crate::picking::Picking;
 
-/// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as they are.
+/// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
+/// they are.
 ///
-/// Shows what would be done, and does it only with --apply. A message is deleted from the DLQ when its send is confirmed and
-/// written to the journal; a second run with the same options finishes what an interrupted one began.
+/// Shows what would be done, and does it only with --apply. A message is deleted from the DLQ when its send is
+/// confirmed and written to the journal; a second run with the same options finishes what an interrupted one began.
 ///
-/// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ again, and
-/// whether more messages than before wait for a retry in the source queue. If fewer are sent, they are not watched.
+/// The first 50 messages, the pilot, go ahead and are watched before the rest is sent: whether they are in the DLQ
+/// again, and whether more messages than before wait for a retry in the source queue. If fewer are sent, they are not
+/// watched.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -58,12 +59,12 @@ pub struct Arguments {
     pub(super) to: Option<QueueAddress>,
     #[command(flatten)]
     pub(super) picking: Picking,
-    /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and redeliver's own
-    /// metadata cannot be changed. The original is kept in the journal
+    /// Change .body: only members that the filter changes are replaced, all other bytes stay; message_id and
+    /// redeliver's own metadata cannot be changed. The original is kept in the journal
     #[arg(long, value_name = "JQ")]
     pub(super) edit: Option<String>,
-    /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids, and so
-    /// would ignore or refuse another body under the same one. The journal has both ids
+    /// Give each message that --edit changes a new message_id, derived from its old one: for an API that remembers ids,
+    /// and so would ignore or refuse another body under the same one. The journal has both ids
     #[arg(long, requires = "edit")]
     pub(super) new_id: bool,
     /// A JSON Schema for `data` that messages must match to be sent back
@@ -75,12 +76,12 @@ pub struct Arguments {
     /// Leave alone what was sent back so many times already
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(super) max_generation: u32,
-    /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the pilot,
-    /// waits for a retry. 100: never
+    /// Stop when more than so many percent of what this run has sent failed again: came back to the DLQ, or, of the
+    /// pilot, waits for a retry. 100: never
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(super) stop_after_failures: u8,
-    /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so less than
-    /// that sees only what came straight back
+    /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so
+    /// less than that sees only what came straight back
     #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = watch_span)]
     pub(super) watch: Duration,
     /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
@@ -91,11 +92,8 @@ pub struct Arguments {
     /// Where to keep the journal; by default redeliver-redrive-PLAN.jsonl in the current directory
     #[arg(long, value_name = "FILE")]
     pub(super) journal: Option<PathBuf>,
-    /// How to show the result
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(super) format: Format,
     #[command(flatten)]
-    pub(super) output: Output,
+    pub(super) printing: Printing,
 }
 
 fn watch_span(text: &str) -> Result<Duration, String> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use crate::event_sources::{EventSources, LambdaError, Mapping};
+use crate::event_sources::{LambdaError, Mapping};
 
 /// Who takes messages from the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,8 @@ pub(super) enum Consumer {
 }
 
 impl Consumer {
-    /// Asks Lambda.
-    pub(super) async fn of(sources: &EventSources, queue_arn: &str, is_stack: bool) -> Self {
-        Self::judged(sources.of(queue_arn).await, is_stack)
-    }
-
-    fn judged(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
+    /// By the mappings of the queue, or Lambda's refusal to say which these are.
+    pub(super) fn of(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
         match mappings {
             // A container or a program of somebody's own may read it.
             Ok(mappings) if mappings.is_empty() && is_stack => {
@@ -56,7 +52,7 @@ pub(super) fn refusal(why: &str) -> String {
     )
 }
 
-/// Asks a person, where there is one.
+/// Asks a person, if there is one.
 pub(super) fn is_wanted(why: &str) -> io::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(false);
@@ -98,7 +94,7 @@ mod tests {
             (vec![], true, containers),
             (vec![], false, Consumer::There),
         ] {
-            assert_eq!(Consumer::judged(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");
+            assert_eq!(Consumer::of(Ok(mappings.clone()), is_stack), expected, "{mappings:?} {is_stack}");
         }
     }
 }

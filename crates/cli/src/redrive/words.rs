@@ -7,7 +7,6 @@ use redeliver_dead_letters::redrive::{Ending, Report, Watched};
 use crate::coverage::incompleteness;
 use crate::people::{counted, grouped, span};
 
-/// For people.
 pub(super) fn table(report: &Report, applied: bool) -> String {
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {

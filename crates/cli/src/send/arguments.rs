@@ -8,11 +8,11 @@ use clap::Args;
 
 use crate::applying::Applying;
 use crate::connection::{Connection, OneQueue};
-use crate::format::Format;
 use crate::lines::is_standard_input;
-use crate::output::Output;
+use crate::output::Printing;
 
-/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is left.
+/// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
+/// left.
 ///
 /// Checks the lines and shows how many would be sent, and sends them only with --apply.
 #[derive(Debug, Args)]
@@ -70,12 +70,8 @@ pub struct Arguments {
     /// Only go on with what was begun: without a journal, nothing is sent
     #[arg(long)]
     pub resume: bool,
-    /// How to print the summary
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// Where the summary goes
     #[command(flatten)]
-    pub output: Output,
+    pub printing: Printing,
     /// Where AWS is
     #[command(flatten)]
     pub connection: Connection,
@@ -83,9 +79,6 @@ pub struct Arguments {
 
 impl Arguments {
     /// The journal's name; standard input and pipes have none, since they cannot be read a second time.
-    ///
-    /// # Errors
-    /// If a journal is asked for where there can be none, or it is the input itself.
     pub(super) fn journal(&self) -> Result<Option<PathBuf>, String> {
         if is_standard_input(&self.file) || !self.file.is_file() {
             return match self.journal.is_some() || self.resume {
@@ -93,12 +86,12 @@ impl Arguments {
                 false => Ok(None),
             };
         }
-        let beside = || {
+        let next_to_it = || {
             let mut name = OsString::from(&self.file);
             name.push(".sent");
             PathBuf::from(name)
         };
-        let journal = self.journal.clone().unwrap_or_else(beside);
+        let journal = self.journal.clone().unwrap_or_else(next_to_it);
         if journal == self.file {
             return Err("--journal names the input itself".to_owned());
         }

@@ -52,6 +52,8 @@ pub(super) fn batches(
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
+        // One clock for the whole batch, from its first line on: a slow trickle of lines does not hold the first one
+        // back.
         let mut enough = pin!(clock.sleep(LINGER).fuse());
         while waiting.messages.len() < pace.batch() {
             select_biased! {
@@ -62,6 +64,7 @@ pub(super) fn batches(
                 () = enough => break,
             }
         }
+        // By bytes fewer may fit than there are: the rest waits for the next batch.
         let batch = waiting.cut();
         clock.sleep(pace.reserve(clock.now(), batch.lines.len())).await;
         Some((batch, (lines, waiting, pace)))

@@ -9,15 +9,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::lines::Lines;
 
-/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It tells a changed file;
-/// it is no proof against somebody who means to deceive.
+/// A digest of lines, whatever their order: the exclusive or of 128 bits of each line's SHA-256. It shows that a file
+/// has changed; it is no proof against somebody who means to deceive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);
 
 impl Digest {
     /// Of one line: its number and its content.
-    #[must_use]
     pub fn of(number: usize, content: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update((number as u64).to_be_bytes());
@@ -57,14 +56,11 @@ pub struct Confirmed {
 }
 
 impl Confirmed {
-    /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
     /// Whether this line is one of them.
-    #[must_use]
     pub fn contains(&self, number: usize) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
@@ -94,9 +90,6 @@ impl Confirmed {
     }
 
     /// Whether these lines of an input are the ones that were sent.
-    ///
-    /// # Errors
-    /// If the input cannot be read.
     pub(crate) fn is_of(&self, lines: Lines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
@@ -116,7 +109,6 @@ impl Confirmed {
 }
 
 /// Ascending numbers as ranges of first and last.
-#[must_use]
 pub(super) fn ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {

@@ -1,12 +1,11 @@
-//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before the
-//! next batch is begun after it. What a crash leaves half-written at its end does not count.
+//! The journal of a send: which lines of the input are confirmed, one record a batch, each written and flushed before
+//! the next batch is begun after it. What a crash leaves half-written at its end does not count.
 
 mod file;
 
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use super::confirmed::{Confirmed, Digest, ranges};
 pub(super) use file::open;
@@ -31,7 +30,6 @@ struct Batch {
     digest: Digest,
 }
 
-/// What a journal says.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// The queue's ARN; `None` in a journal that is empty.
@@ -42,47 +40,32 @@ pub struct Known {
     pub bytes: u64,
 }
 
-/// Why a journal cannot be understood.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    #[error("cannot be read: {0}")]
-    Unreadable(#[from] io::Error),
-    /// It was not written by this program, or changed since.
-    #[error("record {record} is not of a journal of `redeliver send`")]
-    Damaged {
-        /// 1 for the first.
-        record: usize,
-    },
-}
-
 /// Reads what a journal says.
-///
-/// # Errors
-/// If it cannot be read, or is no journal.
-pub(super) fn read(mut reader: impl BufRead) -> Result<Known, JournalError> {
+pub(super) fn read(mut reader: impl BufRead) -> Result<Known, String> {
     let mut known = Known::default();
     for record in 1.. {
         let mut bytes = Vec::new();
-        let length = reader.read_until(b'\n', &mut bytes)?;
+        let length =
+            reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
+        let damaged = || format!("record {record} is not of a journal of `redeliver send`");
         if !bytes.ends_with(b"\n") {
             // The end, or what a crash has left half-written: it will be cut off, so it must not be somebody else's.
             let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
             if record == 1 && !ours {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             break;
         }
-        let damaged = |_| JournalError::Damaged { record };
         if record == 1 {
-            let header: Header = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let header: Header = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if header.redeliver_send != VERSION {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             known.queue = Some(header.queue);
         } else {
-            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            let Batch { lines, digest } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
             if lines.iter().any(|(first, last)| first > last) {
-                return Err(JournalError::Damaged { record });
+                return Err(damaged());
             }
             known.confirmed.add(&lines, digest);
         }
@@ -98,10 +81,6 @@ pub struct Journal<W> {
 }
 
 impl<W: Write> Journal<W> {
-    /// Begins one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append(&Header { redeliver_send: VERSION, queue: queue.to_owned() })?;
@@ -109,16 +88,13 @@ impl<W: Write> Journal<W> {
     }
 
     /// Goes on with one that ends after a whole record.
-    #[must_use]
     pub fn resume(output: W) -> Self {
         Self { output }
     }
 
     /// Records lines that are confirmed, in ascending order.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn confirm(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
+        // Batches are confirmed in any order: an exclusive or is the same in all of them.
         let mut digest = Digest::default();
         for (_, of_line) in lines {
             digest ^= *of_line;
@@ -133,6 +109,7 @@ impl<W: Write> Journal<W> {
     }
 
     fn append(&mut self, record: &impl Serialize) -> io::Result<()> {
+        // One write for the whole record. A crash may still tear it, but then it has no line break, and does not count.
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');
         self.output.write_all(&bytes)?;

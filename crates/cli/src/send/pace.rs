@@ -17,13 +17,11 @@ pub(super) struct Pace {
 
 impl Pace {
     /// So many messages a second; `None`: as fast as it goes.
-    #[must_use]
     pub(super) fn new(rate: Option<NonZeroU32>) -> Self {
         Self { rate, free_at: None }
     }
 
     /// Messages of a batch at most: those of one second.
-    #[must_use]
     pub(super) fn batch(&self) -> usize {
         let rate = self.rate.and_then(|rate| usize::try_from(rate.get()).ok());
         rate.map_or(BATCH_ENTRIES_MAX, |rate| rate.min(BATCH_ENTRIES_MAX))

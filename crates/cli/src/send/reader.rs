@@ -16,7 +16,6 @@ use crate::lines::{Line, Lines};
 pub struct Numbered {
     /// 1 for the first.
     pub number: usize,
-    /// Of the line.
     pub digest: Digest,
     pub message: OutgoingMessage,
 }
@@ -32,7 +31,6 @@ pub enum Checked {
         /// At least one.
         findings: Vec<String>,
     },
-    /// Sent before.
     Confirmed,
     /// The input cannot be read on; nothing follows.
     Unreadable(String),
@@ -68,9 +66,6 @@ impl Form {
     }
 
     /// What is sent of a line.
-    ///
-    /// # Errors
-    /// What is wrong with it; at least one finding.
     fn message(&self, line: Line) -> Result<OutgoingMessage, Vec<String>> {
         match self {
             Self::Body(schema) => {
@@ -90,14 +85,11 @@ impl Form {
     }
 }
 
-/// Which lines are sent.
 #[derive(Debug)]
 pub struct Rules {
-    /// What is on them.
     pub form: Form,
     /// What the queue takes, in bytes: its `MaximumMessageSize`.
     pub largest: usize,
-    /// What was sent before.
     pub confirmed: Confirmed,
 }
 

@@ -3,18 +3,19 @@
 use std::path::Path;
 
 use futures_util::{Stream, stream};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
 use redeliver_dead_letters::Backup;
 use tokio::sync::mpsc;
 
-use super::reader::{Checked, Form, Rules, Step};
+use super::reader::{Form, Rules, Step};
 use super::sender::{Sender, Watcher};
-use super::summary::{Stopped, Summary};
+use super::summary::Summary;
 use super::{Arguments, journal};
-use crate::connection::{KnownQueue, QueueAddress};
+use crate::connection::KnownQueue;
 use crate::files::read_schema;
 use crate::people::grouped;
 use crate::signals::interrupted;
@@ -31,8 +32,10 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     if arguments.file.is_dir() {
         return Err(format!("{}: is a directory", arguments.file.display()).into());
     }
-    arguments.output.check()?;
-    let KnownQueue { queue, attributes } = source_queue(arguments).await?;
+    arguments.printing.check()?;
+    let connection = &arguments.connection;
+    let address = arguments.queue.address(connection, Role::Source).await?;
+    let KnownQueue { queue, attributes } = connection.source_queue(&address).await?;
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
     let form = match arguments.backup {
         true => Form::Backup(Box::new(Backup::new(schema, queue.arn()))),
@@ -63,7 +66,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         return Ok(preview(rules.steps(input), &terminal));
     }
     let what = format!("sending {} to {}", lines::named(&arguments.file).display(), queue.arn());
-    account::announce(&arguments.connection, queue.arn(), what).await;
+    account::announce(connection, queue.arn(), what).await;
     let stop = interrupted("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
     let sender = Sender { queue: &queue, clock: &SystemClock, rate: arguments.rate, watcher: &terminal };
     let summary = sender.send(ahead(rules.steps(input)), journal.as_mut(), stop.requested()).await;
@@ -80,31 +83,11 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     Ok(summary)
 }
 
-async fn source_queue(arguments: &Arguments) -> Result<KnownQueue, Failure> {
-    let connection = &arguments.connection;
-    let address = match (&arguments.queue.queue, arguments.queue.stack(connection).await?) {
-        (Some(address), _) => address.clone(),
-        (None, Some(stack)) => QueueAddress::Url(stack.source_queue_url()?.to_owned()),
-        (None, None) => return Err("name the queue: --queue, --stack, or --prefix and --stage".into()),
-    };
-    Ok(connection.source_queue(&address).await?)
-}
-
 /// What a send would do with each line.
 fn preview(steps: impl Iterator<Item = Step>, watcher: &impl Watcher) -> Summary {
     let mut summary = Summary::default();
     for step in steps {
-        match step.checked {
-            Checked::Valid(_) => summary.planned += 1,
-            Checked::Confirmed => summary.sent_before += 1,
-            Checked::Invalid { number, findings } => {
-                summary.invalid += 1;
-                findings.iter().for_each(|finding| watcher.problem(number, finding));
-            }
-            Checked::Unreadable(word) => summary.stopped = Some(Stopped::Unreadable(word)),
-            Checked::End => {}
-        }
-        watcher.progress(step.bytes, &summary);
+        summary.planned += u64::from(summary.take(step, watcher).is_some());
     }
     summary
 }
@@ -122,7 +105,7 @@ fn ahead(steps: impl Iterator<Item = Step> + Send + 'static) -> impl Stream<Item
     stream::poll_fn(move |context| receiver.poll_recv(context))
 }
 
-/// Standard error: problems, and a bar where it is a terminal.
+/// Standard error: problems, and a bar if it is a terminal.
 struct Terminal<'a> {
     bar: ProgressBar,
     input: std::path::Display<'a>,
@@ -135,9 +118,7 @@ impl<'a> Terminal<'a> {
             Some(length) => (ProgressBar::new(length), "{bar:40} {percent}% read, {msg}, {elapsed}"),
             None => (ProgressBar::no_length(), "{spinner} {msg}, {elapsed}"),
         };
-        let style = ProgressStyle::with_template(template);
-        let bar = tell::progress(bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())));
-        Self { bar, input: input.display() }
+        Self { bar: tell::progress(bar, template), input: input.display() }
     }
 }
 

@@ -15,7 +15,7 @@ use super::batches::{Batch, batches};
 use super::confirmed::{Digest, ranges};
 use super::journal::Journal;
 use super::pace::Pace;
-use super::reader::{Checked, Numbered, Step};
+use super::reader::{Checked, Step};
 use super::summary::{Stopped, Summary};
 
 /// Batches on their way at the same time.
@@ -25,7 +25,7 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
 /// So many batches in a row without one confirmed line: the next would not fare better.
 const FRUITLESS_BATCHES: u32 = 3;
 
-/// Who is told how it goes.
+/// Who learns how it goes.
 pub trait Watcher {
     /// A line was not sent, or not confirmed.
     fn problem(&self, line: usize, what: &str);
@@ -36,12 +36,10 @@ pub trait Watcher {
 /// Sends the lines of one input to one queue.
 #[derive(Debug)]
 pub struct Sender<'a, Q, C, T> {
-    /// Where to.
     pub queue: &'a Q,
     pub clock: &'a C,
     /// Messages a second.
     pub rate: Option<NonZeroU32>,
-    /// Who is told how it goes.
     pub watcher: &'a T,
 }
 
@@ -58,13 +56,15 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         let complete = RefCell::new(false);
         let valid = steps.filter_map(|step| {
             *complete.borrow_mut() |= matches!(step.checked, Checked::End);
-            std::future::ready(self.sort(step, &summary))
+            std::future::ready(summary.borrow_mut().take(step, self.watcher))
         });
         let (batches, brake) = abortable(batches(valid.fuse(), self.clock, Pace::new(self.rate)));
         let stop = async {
             stop.await;
-            end(&summary, Stopped::Interrupted);
+            summary.borrow_mut().end(Stopped::Interrupted);
         };
+        // A stop ends the stream of batches, not the batches: those that have left are waited for, and what SQS
+        // confirms of them gets into the journal.
         let answers = batches.take_until(stop).map(|batch| self.deliver(batch));
         let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
         let mut record = Record { journal, failed: None, unknown: Vec::new() };
@@ -72,45 +72,23 @@ impl<Q: QueueSender, C: Clock, T: Watcher> Sender<'_, Q, C, T> {
         while let Some((lines, outcomes)) = answers.next().await {
             let (confirmed, last_error) = self.settle(&lines, outcomes, &summary);
             fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
+            // If the process dies between SQS's answer and this line, these messages are sent again by the next run: a
+            // copy with the same `message_id`. The other order would lose what was recorded and never sent.
             if !record.confirm(&confirmed) {
                 brake.abort();
             }
             if fruitless >= FRUITLESS_BATCHES {
-                end(&summary, Stopped::Refused(last_error.unwrap_or_default()));
+                summary.borrow_mut().end(Stopped::Refused(last_error.unwrap_or_default()));
                 brake.abort();
             }
         }
         let mut summary = summary.borrow().clone();
         summary.stopped = record.failure().or(summary.stopped);
+        // The stream of lines may also end because its thread has died. Nobody must take that for the end of the input.
         if summary.stopped.is_none() && !*complete.borrow() {
             summary.stopped = Some(Stopped::Unreadable("its reader has died".to_owned()));
         }
         summary
-    }
-
-    /// Counts a line; what is to be sent goes on.
-    fn sort(&self, step: Step, summary: &RefCell<Summary>) -> Option<Numbered> {
-        let valid = match step.checked {
-            Checked::Valid(line) => Some(line),
-            Checked::Invalid { number, findings } => {
-                summary.borrow_mut().invalid += 1;
-                for finding in findings {
-                    self.watcher.problem(number, &finding);
-                }
-                None
-            }
-            Checked::Confirmed => {
-                summary.borrow_mut().sent_before += 1;
-                None
-            }
-            Checked::Unreadable(word) => {
-                end(summary, Stopped::Unreadable(word));
-                None
-            }
-            Checked::End => None,
-        };
-        self.watcher.progress(step.bytes, &summary.borrow());
-        valid
     }
 
     async fn deliver(&self, batch: Batch) -> (Vec<(usize, Digest)>, Vec<EntryOutcome<String>>) {
@@ -151,12 +129,13 @@ struct Record<'a, W> {
 }
 
 impl<W: Write> Record<'_, W> {
-    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that is
-    /// torn may only be the last.
+    /// Whether these lines are in the journal, if there is one. After a failure nothing more is written: a record that
+    /// is torn may only be the last.
     fn confirm(&mut self, lines: &[(usize, Digest)]) -> bool {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;
         };
+        // Once: a torn record may only be the last one. What is confirmed afterwards is named in the error instead.
         if self.failed.is_none() {
             self.failed = journal.confirm(lines).err();
         }
@@ -176,9 +155,4 @@ impl<W: Write> Record<'_, W> {
             lines.join(", ")
         )))
     }
-}
-
-/// The first reason counts.
-fn end(summary: &RefCell<Summary>, why: Stopped) {
-    summary.borrow_mut().stopped.get_or_insert(why);
 }

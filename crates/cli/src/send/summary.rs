@@ -1,12 +1,11 @@
 //! What came of a send.
 
-use std::fmt;
-
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
+use thiserror::Error;
 
-use crate::people::grouped;
+use super::reader::{Checked, Numbered, Step};
+use super::sender::Watcher;
+use crate::people::{grouped, table};
 
 /// What came of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,33 +25,44 @@ pub struct Summary {
 }
 
 /// Why a send ended before its input.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "details")]
 pub enum Stopped {
-    /// Ctrl-C.
+    #[error("interrupted")]
     Interrupted,
-    /// SQS confirms nothing any more; its last word.
+    /// SQS's last word.
+    #[error("stopped, since SQS confirms nothing any more: {0}")]
     Refused(String),
-    /// The journal cannot be written; the lines that are sent and not in it.
+    /// With the lines that are sent and not in it.
+    #[error("stopped, since the journal cannot be written: {0}")]
     Journal(String),
-    /// The input cannot be read on.
+    #[error("stopped, since the input cannot be read on: {0}")]
     Unreadable(String),
 }
 
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Interrupted => f.write_str("interrupted"),
-            Self::Refused(word) => write!(f, "stopped, since SQS confirms nothing any more: {word}"),
-            Self::Journal(word) => write!(f, "stopped, since the journal cannot be written: {word}"),
-            Self::Unreadable(word) => write!(f, "stopped, since the input cannot be read on: {word}"),
-        }
-    }
-}
-
 impl Summary {
-    /// The program's exit code.
-    #[must_use]
+    /// Counts a step through the input; a line that is to be sent goes on.
+    pub(super) fn take(&mut self, step: Step, watcher: &impl Watcher) -> Option<Numbered> {
+        let mut valid = None;
+        match step.checked {
+            Checked::Valid(line) => valid = Some(line),
+            Checked::Invalid { number, findings } => {
+                self.invalid += 1;
+                findings.iter().for_each(|finding| watcher.problem(number, finding));
+            }
+            Checked::Confirmed => self.sent_before += 1,
+            Checked::Unreadable(word) => self.end(Stopped::Unreadable(word)),
+            Checked::End => {}
+        }
+        watcher.progress(step.bytes, self);
+        valid
+    }
+
+    /// The first reason counts.
+    pub(super) fn end(&mut self, why: Stopped) {
+        self.stopped.get_or_insert(why);
+    }
+
     pub fn exit_code(&self) -> u8 {
         match self.stopped {
             Some(Stopped::Interrupted) => 130,
@@ -62,27 +72,14 @@ impl Summary {
         }
     }
 
-    /// For people.
-    #[must_use]
     pub fn table(&self, applied: bool) -> String {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        match applied {
-            true => table.add_row(["sent".to_owned(), grouped(self.sent)]),
-            false => table.add_row(["would be sent".to_owned(), grouped(self.planned)]),
-        };
-        for (name, count) in [
+        let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
+        let others = [
             ("sent before", self.sent_before),
             ("invalid, not sent", self.invalid),
             ("not confirmed by SQS", self.unconfirmed),
-        ] {
-            if count > 0 {
-                table.add_row([name.to_owned(), grouped(count)]);
-            }
-        }
-        if let Some(column) = table.column_mut(1) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-        table.trim_fmt() + "\n"
+        ];
+        let rows = [first].into_iter().chain(others.into_iter().filter(|(_, count)| *count > 0));
+        table(&[], rows.map(|(name, count)| vec![name.to_owned(), grouped(count)]), [1])
     }
 }

@@ -7,15 +7,16 @@ use clap::{Args, value_parser};
 
 use super::{Scenario, Trouble};
 use crate::cost::Architecture;
-use crate::format::Format;
 use crate::local::probability;
-use crate::output::Output;
+use crate::output::Printing;
 use crate::people::parse_span;
 
-/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what it costs.
+/// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what
+/// it costs.
 ///
-/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three functions' own code
-/// runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails by chance.
+/// Schedule and survival are computed from the policy. Load, dead letters and requests are measured: the three
+/// functions' own code runs on an SQS in memory, in virtual time, against a target that is down for a while, or fails
+/// by chance.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +42,7 @@ pub struct Arguments {
     /// The retry policy (JSON); without it: 5 retries, each after a random delay of up to 900 s
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// Another policy beside it, in the tables and in the picture; may be given up to five times
+    /// Another policy to compare it with, in the tables and in the picture; may be given up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
     /// How many messages are sent
@@ -68,7 +69,8 @@ pub struct Arguments {
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7 days
+    /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7
+    /// days
     #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = retention)]
     pub retention: Duration,
     /// The functions' processor
@@ -80,12 +82,8 @@ pub struct Arguments {
     /// Draw it: load, schedule and survival. The name ends in .svg or .html
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
-    /// How to print the report
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub format: Format,
-    /// Where the report goes
     #[command(flatten)]
-    pub output: Output,
+    pub printing: Printing,
 }
 
 impl Arguments {

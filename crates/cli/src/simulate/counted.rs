@@ -19,7 +19,6 @@ impl<'a, F> Counted<'a, F> {
         Self { function, sqs, invocations: AtomicU64::new(0), looks: AtomicU64::new(0) }
     }
 
-    /// Batches that it got.
     pub(super) fn invocations(&self) -> u64 {
         self.invocations.load(Ordering::Relaxed)
     }

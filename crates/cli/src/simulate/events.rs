@@ -17,7 +17,7 @@ const FUNCTION: &str = "orders-prod-failed-message-processor";
 /// So many lines of each kind of event are written out; the others are taken to be as long as those are on average.
 const WRITTEN: u64 = 200;
 
-/// What the functions told.
+/// What the functions reported.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) tally: Tally,

@@ -28,7 +28,6 @@ pub struct Wasted {
     pub by_chance: u64,
 }
 
-/// Why a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
     WhileDown,

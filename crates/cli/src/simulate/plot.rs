@@ -6,7 +6,6 @@ mod survival;
 
 use std::path::{Path, PathBuf};
 
-use super::error::SimulateError;
 use super::page;
 use super::report::Report;
 use crate::files::FileError;
@@ -15,7 +14,7 @@ use crate::people::float;
 
 /// One for each policy.
 const POLICIES: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
-/// Policies that can be told apart in one picture.
+/// Policies that can be distinguished in one picture.
 pub(super) const POLICIES_MAX: usize = POLICIES.len();
 
 /// Where the picture goes, and as what.
@@ -27,20 +26,20 @@ pub(super) struct Picture {
 
 impl Picture {
     /// By the name's ending.
-    pub(super) fn at(path: &Path) -> Result<Self, SimulateError> {
+    pub(super) fn at(path: &Path) -> Result<Self, FileError> {
         let is_page = match path.extension().and_then(|ending| ending.to_str()) {
             Some("svg") => false,
             Some("html") => true,
-            _ => return Err(SimulateError::PictureName(path.to_owned())),
+            _ => return Err(FileError::new(path, "a picture's name ends in .svg or .html")),
         };
         Ok(Self { path: path.to_owned(), is_page })
     }
 
-    pub(super) fn write(&self, report: &Report) -> Result<(), SimulateError> {
+    pub(super) fn write(&self, report: &Report) -> Result<(), FileError> {
         let figures = figures(report);
         let content = if self.is_page { page::of(report, &figures) } else { picture(&figures) };
         std::fs::write(&self.path, content)
-            .map_err(|error| FileError::new(&self.path, format_args!("cannot be written: {error}")).into())
+            .map_err(|error| FileError::new(&self.path, format_args!("cannot be written: {error}")))
     }
 }
 
@@ -50,7 +49,8 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     figures
 }
 
-/// An axis of seconds, marked in the unit in which the whole is a number of at most three digits, more or less; that unit.
+/// An axis of seconds, marked in the unit in which the whole is a number of at most three digits, more or less; that
+/// unit.
 fn time(end_seconds: u64) -> (Axis, &'static str) {
     let (unit, seconds) = match end_seconds {
         0..=180 => ("seconds", 1),

@@ -1,4 +1,4 @@
-//! What a simulation tells of each policy: computed, measured, and paid for.
+//! What a simulation says of each policy: computed, measured, and paid for.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use super::{Attempt, Measured, Scenario, Schedule, Survival};
 use crate::cost::{Architecture, Bill, Prices};
 use crate::people::float;
 
-/// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the retention.
+/// As the stack's check has it (`RETENTION_SHARE` of infra/lib/plan.ts): retries must fit into this share of the
+/// retention.
 const RETENTION_SHARE: f64 = 0.8;
 /// The stack's default timeout of the message-processor, which a call takes at worst.
 const CALL_SECONDS_WORST: u64 = 60;
@@ -50,12 +51,12 @@ pub struct PolicyReport {
 /// The worst case against the retention, as the stack checks it when it is deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Span {
-    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the function's
-    /// default timeout of 60 s; at most `max_age_seconds`.
+    /// The longest that a message can be on its way: all delays as long as they can be, and every call cut off at the
+    /// function's default timeout of 60 s; at most `max_age_seconds`.
     pub worst_case_seconds: u64,
     /// How long the source queue keeps a message.
     pub retention_seconds: u64,
-    /// Whether the stack takes it: within 80 % of the retention, or with long delays, where more is meant.
+    /// Whether the stack takes it: within 80 % of the retention, or with long delays, for which more is meant.
     pub fits: bool,
 }
 
@@ -63,7 +64,6 @@ pub struct Span {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct PerMillion {
     pub sqs_requests: f64,
-    /// Invocations of the functions.
     pub invocations: f64,
     pub gb_seconds: f64,
     pub log_gb: f64,
@@ -92,7 +92,7 @@ impl Report {
         self.policies.push(PolicyReport {
             name,
             schedule: distribution.attempts.clone(),
-            survival: Survival::of_each(&distribution, lengths),
+            survival: lengths.into_iter().map(|seconds| Survival::of(&distribution, seconds)).collect(),
             span: Span::of(policy, distribution.longest_seconds, self.retention_seconds),
             per_million: PerMillion {
                 sqs_requests: usage.sqs_requests,

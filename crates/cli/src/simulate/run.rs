@@ -13,7 +13,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
-use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, Stuck, VirtualClock};
+use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
     Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
@@ -21,13 +21,13 @@ use redeliver_loop::{
 };
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
-use thiserror::Error;
 use uuid::Builder;
 
 use super::counted::Counted;
 use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
 use super::target::SimulatedTarget;
+use crate::Failure;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
 use crate::people::float;
 
@@ -59,20 +59,6 @@ pub enum Trouble {
     FailureRate(f64),
 }
 
-/// Why a run cannot go on: only a bug can make it so.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The loop of the functions.
-    #[error(transparent)]
-    Loop(#[from] LoopError),
-    /// The loop of the functions waits for what never comes.
-    #[error(transparent)]
-    Stuck(#[from] Stuck),
-    /// The operating system gives no runtime.
-    #[error("the run cannot begin: {0}")]
-    Runtime(#[from] std::io::Error),
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub sent: u64,
@@ -88,17 +74,15 @@ pub struct Measured {
     pub retries: u64,
     /// Hops of messages whose delay is above 900 s.
     pub hops: u64,
-    /// Calls of the target.
     pub calls: u64,
     pub wasted: Wasted,
     pub after_return: AfterReturn,
     /// From the target's return, or from the last message's sending if that is later, to the last message's end.
     pub drain_seconds: u64,
-    /// What hit the target.
     #[serde(skip)]
     pub load: Load,
-    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls and the
-    /// reading of the final DLQ.
+    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls
+    /// and the reading of the final DLQ.
     #[serde(skip)]
     pub usage: Usage,
 }
@@ -140,11 +124,8 @@ impl Scenario {
     }
 }
 
-/// Runs a scenario with a policy. `progress` is told how many messages have come out.
-///
-/// # Errors
-/// See [`RunError`].
-pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, RunError> {
+/// Runs a scenario with a policy. `progress` gets how many messages have come out.
+pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, Failure> {
     let clock = virtual_time::clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
     sqs.set_counts_lag(COUNTS_LAG);
@@ -210,6 +191,7 @@ async fn measure(
                 + functions.final_dlq_annotator.invocations(),
         ),
     };
+    // Only what the function itself asks for: the engine looks at the queues, too, which no deployment does.
     let looks = functions.failed_message_processor.as_ref().map_or(0, Counted::looks);
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();

@@ -1,8 +1,9 @@
 //! When one message's attempts come: the exact distribution of sums of delays, by the policy alone.
 //!
-//! A delay is each whole second between two bounds with the same chance (`core::backoff`), and delays of different attempts are
-//! independent. So the distribution of the n-th attempt's time is that of the one before, spread over the bounds of the n-th
-//! delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for itself.
+//! A delay is each whole second between two bounds with the same chance (`core::backoff`), and delays of different
+//! attempts are independent. So the distribution of the n-th attempt's time is that of the one before, spread over the
+//! bounds of the n-th delay; no sampling is needed. What calls and polls take is not in it, nor what a target asks for
+//! itself.
 
 use redeliver_core::backoff::bounds;
 use redeliver_core::policy::Policy;
@@ -24,7 +25,7 @@ pub struct Attempt {
     pub median_seconds: u64,
     /// If every delay is as long as it can be.
     pub latest_seconds: u64,
-    /// The chance that it is made: less than 1 where `max_age_seconds` can end the retries before.
+    /// The chance that it is made: less than 1 if `max_age_seconds` can end the retries before.
     pub made: f64,
 }
 
@@ -42,7 +43,6 @@ pub struct Schedule {
 /// Chances by time. What they have less than 1 together is the chance of no attempt at all.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Density {
-    /// Seconds of a step.
     pub(super) step: u64,
     /// The chance of each step from `first` on.
     pub(super) chances: Vec<f64>,
@@ -99,8 +99,8 @@ impl Density {
         let width = float(high - low + 1);
         let mut chances = Vec::with_capacity(steps((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of those from which a delay leads to this step. Taken from the cumulated chances, whose rounding never makes
-        // a difference negative.
+        // The sum of those from which a delay leads to this step. Taken from the cumulated chances, whose rounding
+        // never makes a difference negative.
         let cumulated: Vec<f64> = self
             .chances
             .iter()

@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
-
 use super::report::{PolicyReport, Report};
 use super::{Attempt, Measured, Survival, Trouble};
-use crate::people::{grouped, span};
+use crate::people::{grouped, span, table};
 
-/// Attempts that are told one by one; of the others only the last.
-const ATTEMPTS_TOLD: usize = 12;
+/// Attempts that have a row each; of the others only the last.
+const ROWS_MAX: usize = 12;
 /// Characters of a line that a terminal shows without breaking it.
 const WIDTH: usize = 100;
 /// What a chance may differ from 0 and 1 by rounding.
@@ -56,15 +53,9 @@ fn parts(section: &Section) -> Vec<Vec<usize>> {
 
 fn part(section: &Section, columns: &[usize]) -> String {
     let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
-    let mut table = Table::new();
-    table
-        .load_style(NOTHING)
-        .set_header(of(&section.columns))
-        .add_rows(section.rows.iter().map(|row| of(row)));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{}\n", table.trim_fmt())
+    let header = of(&section.columns);
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    table(&header, section.rows.iter().map(|row| of(row)), 1..columns.len())
 }
 
 /// What was simulated, in a sentence.
@@ -101,8 +92,9 @@ fn schedule(report: &Report) -> Section {
         let Attempt { earliest_seconds, median_seconds, latest_seconds, .. } = *attempt;
         vec![span(earliest_seconds), span(median_seconds), span(latest_seconds) + &made]
     };
-    let told = (0..longest).filter(|index| *index < ATTEMPTS_TOLD || index + 1 == longest);
-    let rows = told.map(|index| (index + 1, report.policies.iter().map(move |policy| values(policy, index))));
+    let shown = (0..longest).filter(|index| *index < ROWS_MAX || index + 1 == longest);
+    let rows =
+        shown.map(|index| (index + 1, report.policies.iter().map(move |policy| values(policy, index))));
     let title = "Attempts of one message, since its first failure";
     side_by_side(report, title, "attempt", &["earliest", "median", "latest"], rows)
 }
@@ -187,10 +179,10 @@ fn load(report: &Report) -> Section {
         ("still waiting", |measured| measured.waiting),
         ("EXPIRED IN A QUEUE", |measured| measured.unaccounted),
     ];
-    let told = more.into_iter().filter(|(name, value)| {
+    let shown = more.into_iter().filter(|(name, value)| {
         [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
     });
-    rows.extend(told.map(|(name, value)| count(name, &value)));
+    rows.extend(shown.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, report, |policy| span(policy.measured.drain_seconds)));
     Section { title: "Load on the target, measured".to_owned(), columns: heading("", report), rows }
 }

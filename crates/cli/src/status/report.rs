@@ -2,19 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, Table};
 use redeliver_core::strategy::Role;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::connection::name_in;
 use crate::event_sources::Mapping;
-use crate::people::{counted, grouped, span};
+use crate::people::{counted, grouped, span, table};
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The name of the stack, or prefix and stage; `None` where queues were named.
+    /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
@@ -22,7 +21,7 @@ pub struct Status {
     pub problems: Vec<String>,
 }
 
-/// One queue. What SQS does not tell is `None`.
+/// One queue. What SQS does not say is `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
     /// What it is in the deployment.
@@ -39,7 +38,7 @@ pub struct QueueStatus {
     pub retention_seconds: Option<u64>,
     /// Where messages go that were received too often.
     pub redrive: Option<Redrive>,
-    /// Who reads it; `None` where that could not be read.
+    /// Who reads it; `None` if that could not be read.
     pub mappings: Option<Vec<Mapping>>,
 }
 
@@ -52,12 +51,11 @@ pub struct Redrive {
 }
 
 impl QueueStatus {
-    /// From the queue's attributes.
     pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
         let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {
             role,
-            name: last_part(arn).to_owned(),
+            name: name_in(arn).to_owned(),
             arn: arn.to_owned(),
             visible: number("ApproximateNumberOfMessages"),
             in_flight: number("ApproximateNumberOfMessagesNotVisible"),
@@ -75,26 +73,18 @@ fn redrive(policy: &str) -> Option<Redrive> {
     let count = &policy["maxReceiveCount"];
     Some(Redrive {
         max_receive_count: count.as_u64().or_else(|| count.as_str()?.parse().ok())?,
-        target: last_part(policy["deadLetterTargetArn"].as_str()?).to_owned(),
+        target: name_in(policy["deadLetterTargetArn"].as_str()?).to_owned(),
     })
-}
-
-fn last_part(arn: &str) -> &str {
-    arn.rsplit(':').next().unwrap_or(arn)
 }
 
 impl Status {
     pub fn table(&self) -> String {
-        format!("{}\n\n{}\n", self.queue_table().trim_fmt(), self.mapping_table().trim_fmt())
+        format!("{}\n{}", self.queue_table(), self.mapping_table())
     }
 
-    fn queue_table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        let header = ["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"];
-        table.set_header(header);
-        for queue in &self.queues {
-            table.add_row([
+    fn queue_table(&self) -> String {
+        let rows = self.queues.iter().map(|queue| {
+            vec![
                 queue.role.to_owned(),
                 queue.name.clone(),
                 shown(queue.visible.map(grouped)),
@@ -107,46 +97,30 @@ impl Status {
                     }
                     None => "-".to_owned(),
                 },
-            ]);
-        }
-        for column in 2..=4 {
-            align_right(&mut table, column);
-        }
-        table
+            ]
+        });
+        table(&["", "queue", "visible", "in flight", "delayed", "kept", "redrive after"], rows, 2..=4)
     }
 
-    fn mapping_table(&self) -> Table {
-        let mut table = Table::new();
-        table.load_style(NOTHING);
-        table.set_header(["queue", "read by", "state", "batch", "concurrency", "event source mapping"]);
-        for queue in &self.queues {
-            for mapping in queue.mappings.iter().flatten() {
-                table.add_row([
-                    queue.role.to_owned(),
-                    mapping.function.clone(),
-                    mapping.state.clone(),
-                    shown(mapping.batch_size),
-                    mapping.maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string()),
-                    mapping.uuid.clone(),
-                ]);
-            }
-            let unread = match &queue.mappings {
-                None => "?",
+    fn mapping_table(&self) -> String {
+        let rows = self.queues.iter().flat_map(|queue| {
+            let role = queue.role.to_owned();
+            match queue.mappings.as_deref() {
+                None => vec![vec![role, "?".to_owned()]],
                 // The final DLQ is for people.
-                Some(found) if found.is_empty() && queue.role != Role::FinalDlq.in_words() => "nobody",
-                Some(_) => continue,
-            };
-            table.add_row([queue.role, unread]);
-        }
-        align_right(&mut table, 3);
-        table
+                Some([]) if queue.role == Role::FinalDlq.in_words() => Vec::new(),
+                Some([]) => vec![vec![role, "nobody".to_owned()]],
+                Some(found) => found.iter().map(|mapping| reader(&role, mapping)).collect(),
+            }
+        });
+        table(&["queue", "read by", "state", "batch", "concurrency", "event source mapping"], rows, [3])
     }
 }
 
-fn align_right(table: &mut Table, column: usize) {
-    if let Some(column) = table.column_mut(column) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
+fn reader(role: &str, mapping: &Mapping) -> Vec<String> {
+    let Mapping { uuid, function, state, batch_size, maximum_concurrency } = mapping.clone();
+    let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
+    vec![role.to_owned(), function, state, shown(batch_size), concurrency, uuid]
 }
 
 fn shown(number: Option<impl ToString>) -> String {

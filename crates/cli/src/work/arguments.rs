@@ -43,8 +43,8 @@ pub struct Arguments {
     /// One or more of them
     #[arg(value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
-    /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that two
-    /// deployments in one account have metrics of their own
+    /// What the functions' names in logs and metrics begin with, e.g. `orders` for `orders-message-processor`: so that
+    /// two deployments in one account have metrics of their own
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Batches at the same time, for each function; each has up to 10 messages
@@ -79,8 +79,6 @@ pub enum FunctionName {
 }
 
 impl FunctionName {
-    /// The function's name.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MessageProcessor => redeliver_message_processor::NAME,

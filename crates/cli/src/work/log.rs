@@ -1,4 +1,5 @@
-//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard output.
+//! What the process itself does, on standard error, a JSON object a line; what becomes of messages is on standard
+//! output.
 
 use std::io::Write as _;
 
@@ -7,7 +8,6 @@ use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::Clock as _;
 use serde_json::{Value, json};
 
-/// What happened.
 pub(super) fn info(event: &str, fields: Value) {
     write("INFO", event, fields);
 }
@@ -17,7 +17,6 @@ pub(super) fn warn(event: &str, remark: &str) {
     write("WARN", event, json!({ "remark": remark }));
 }
 
-/// Why the process ends.
 pub(super) fn error(event: &str, error: &str) {
     write("ERROR", event, json!({ "error": error }));
 }

@@ -1,5 +1,5 @@
-//! `/metrics`: the events' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case, so there are as
-//! many time series as there are functions and values of dimensions, whatever messages come.
+//! `/metrics`: the events' metrics, added up for Prometheus. Names and labels are those of CloudWatch in snake case, so
+//! there are as many time series as there are functions and values of dimensions, whatever messages come.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,9 +41,8 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Of functions with these names in logs and metrics. All counters begin at zero, so that the first one of anything is an
-    /// increase.
-    #[must_use]
+    /// Of functions with these names in logs and metrics. All counters begin at zero, so that the first one of anything
+    /// is an increase.
     pub fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
@@ -101,7 +100,6 @@ impl Metrics {
     }
 
     /// All of it, in the text format of OpenMetrics.
-    #[must_use]
     pub(super) fn text(&self, report: &Report) -> String {
         for function in &report.functions {
             let labels = vec![("function".to_owned(), function.function.clone())];

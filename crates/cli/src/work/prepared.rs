@@ -20,7 +20,7 @@ use super::metrics::{Counted, Metrics};
 use super::queues::Wiring;
 use super::settings::{Settings, target_timeout};
 use super::{Arguments, FunctionName, log};
-use crate::connection::KnownQueue;
+use crate::connection::{KnownQueue, QueueAddress};
 
 /// All that is to run.
 pub(super) struct Prepared {
@@ -33,11 +33,10 @@ pub(super) struct Prepared {
     queues: BTreeMap<Role, KnownQueue>,
 }
 
-/// Makes the workers.
-///
-/// # Errors
-/// If settings are missing or wrong, a queue cannot be used, or the target's headers cannot be read.
 pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepared, StartError> {
+    // From what costs nothing to what asks AWS: settings, queues by their names, queues by their attributes. A process
+    // that cannot work must not receive a single message, since each receive of the source queue is a message's only
+    // one.
     let mut settings = Settings::of(&arguments.functions())?;
     let invocation = arguments.limits().invocation;
     if let Some((_, target, _)) = &mut settings.message_processor {
@@ -47,7 +46,7 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
     named.check_distinct()?;
     let queues = polled(arguments, &named).await?;
 
-    let config = arguments.connection.sdk_config().await?;
+    let config = arguments.connection.sdk_config(None).await?;
     let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
     let observer = |function| {
         let name = arguments.name(function);
@@ -81,7 +80,7 @@ async fn polled(arguments: &Arguments, named: &Wiring) -> Result<BTreeMap<Role, 
     for function in arguments.functions() {
         let role = function.polls();
         let url = named.urls.get(&role).map_or("", String::as_str);
-        queues.insert(role, arguments.connection.queue(url).await?);
+        queues.insert(role, arguments.connection.find(&QueueAddress::Url(url.to_owned())).await?);
     }
     let attributes = queues.iter().map(|(role, queue)| (*role, queue.attributes.clone())).collect();
     for warning in named.check(&attributes)? {

@@ -1,7 +1,7 @@
 //! Whether two names are those of one queue.
 
-/// A queue's name, and its account where that is known. Both are in its URL and in its ARN; what else is in a URL (the host of a
-/// VPC endpoint, of a legacy endpoint, of an emulator) tells queues apart that are one.
+/// A queue's name, and its account if that is known. Both are in its URL and in its ARN; what else is in a URL (the
+/// host of a VPC endpoint, of a legacy endpoint, of an emulator) differs between names of one queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Name<'a> {
     account: Option<&'a str>,
@@ -25,7 +25,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Whether nothing tells them apart.
+    /// Whether nothing distinguishes them.
     pub(super) fn may_be(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)

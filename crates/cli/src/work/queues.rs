@@ -14,7 +14,6 @@ use super::queue_name::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OnFailure {
     pub(super) strategy: Strategy,
-    /// Of the policy.
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
     pub(super) queue_times: Option<QueueTimes>,
@@ -48,9 +47,6 @@ struct Findings {
 
 impl Wiring {
     /// Checks that each queue is one of its own.
-    ///
-    /// # Errors
-    /// Those that are the same.
     pub(super) fn check_distinct(&self) -> Result<(), Unusable> {
         let mut same = Vec::new();
         for (index, (role, url)) in self.urls.iter().enumerate() {
@@ -68,9 +64,6 @@ impl Wiring {
     }
 
     /// Checks the queues that are polled by what SQS says of them; what it does not say cannot be checked.
-    ///
-    /// # Errors
-    /// All that would lose reasons, end retries or show a message again while it is handled. Else what is worth a warning.
     pub(super) fn check(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,

@@ -26,7 +26,6 @@ use super::metrics::Metrics;
 
 /// Connections at the same time; further ones wait.
 const CONNECTIONS_MAX: usize = 32;
-/// What it tells.
 #[derive(Debug)]
 pub(super) struct Shown {
     pub(super) health: Health,
@@ -37,13 +36,10 @@ pub(super) struct Shown {
 const JSON: &str = "application/json";
 /// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus asks for it.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// For a request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// For a whole connection, which is one request.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Of a request.
 const HEADERS_MAX: usize = 64;
 /// After an accept that failed, as it does without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -72,7 +68,7 @@ impl HealthServer {
         bound.await.map_err(|error| BindError { address, error })
     }
 
-    /// Where it listens: where port 0 was asked for, the real one.
+    /// Where it listens: if port 0 was asked for, the real one.
     pub(super) const fn address(&self) -> SocketAddr {
         self.address
     }

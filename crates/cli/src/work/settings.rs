@@ -26,9 +26,6 @@ pub(super) struct Settings {
 
 impl Settings {
     /// Reads them from the environment.
-    ///
-    /// # Errors
-    /// All that is missing or wrong.
     pub(super) fn of(functions: &[FunctionName]) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut wrong = Wrong(None);
@@ -88,9 +85,6 @@ pub(super) struct TooLong {
 }
 
 /// A call's time within a batch's: as it is set, else 30 s or what the batch leaves.
-///
-/// # Errors
-/// If what is set is too long.
 pub(super) fn target_timeout(set: Option<Duration>, invocation: Duration) -> Result<Duration, TooLong> {
     let longest = invocation.saturating_sub(RESERVE);
     match set {

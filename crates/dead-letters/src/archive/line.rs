@@ -13,7 +13,6 @@ use crate::plain;
 /// A line of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedMessage {
-    /// SQS's id.
     pub sqs_message_id: String,
     /// The queue that it was read from.
     pub queue_arn: String,
@@ -73,8 +72,8 @@ impl ArchivedMessage {
         }
     }
 
-    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a time or
-    /// an attribute cannot be read.
+    /// The message as it was received, except for its receipt handle; `None` if the line was changed since, so that a
+    /// time or an attribute cannot be read.
     #[must_use]
     pub fn restored(self) -> Option<ReceivedMessage> {
         let first_received_at = match &self.first_received_at {

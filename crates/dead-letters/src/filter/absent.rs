@@ -1,5 +1,5 @@
 //! jq takes `null`, and so a member that is not there, for less than anything: `.body.data.cents < 1000` picks messages
-//! that have no `cents`. Nobody means that, so whoever filters is told how many.
+//! that have no `cents`. Nobody means that, so whoever filters learns how many.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -66,6 +66,7 @@ fn compared(term: &Term<&str>, found: &mut BTreeMap<String, String>) {
         return;
     };
     match operator {
+        // Only the smaller side: `null < 3` is true, `null > 3` is not.
         BinaryOp::Cmp(Cmp::Lt | Cmp::Le) => found.extend(member(left)),
         BinaryOp::Cmp(Cmp::Gt | Cmp::Ge) => found.extend(member(right)),
         BinaryOp::And | BinaryOp::Or => {

@@ -37,7 +37,7 @@ struct Received {
     /// At the latest: when it was asked for.
     since: Timestamp,
     until: Timestamp,
-    /// When it is to be extended; none while it is, and where it cannot be.
+    /// When it is to be extended; none while it is, and if it cannot be.
     due: Option<Timestamp>,
 }
 
@@ -57,6 +57,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
     /// Holds a message that came out, perhaps not for the first time: an older handle is no longer good.
     pub(super) fn hold(&mut self, id: &str, handle: &str, asked: Timestamp) {
         self.release(id);
+        // By the moment of the request, since SQS begins to count somewhere between that and the answer: early is safe.
         let (until, due) = (asked + HIDDEN, asked + HIDDEN - AHEAD);
         let received = Received { handle: handle.to_owned(), since: asked, until, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
@@ -136,6 +137,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
                 continue;
             };
             received.due = None;
+            // One whose time is over may be in somebody else's hands: to extend it by an old handle proves nothing.
             if now < received.until && now + HIDDEN + AHEAD <= received.since + SINCE_RECEIVE_MAX {
                 some.push((id, received.handle.clone()));
             }
@@ -158,6 +160,7 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
                     until - AHEAD
                 }
                 Err(error) if error.fault.is_retryable() => now + PAUSE,
+                // Refused for good: from now on it may be visible, and is no longer called hidden.
                 Err(_) => {
                     received.until = now;
                     continue;

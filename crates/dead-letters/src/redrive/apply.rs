@@ -6,15 +6,15 @@ use super::journal::Journal;
 use super::plan::Verdict;
 use super::report::{Early, Report};
 use super::run::Run;
-use super::task::{Redrive, RedriveError};
-use crate::{DeadLetterRecord, Reader};
+use super::task::Redrive;
+use crate::{DeadLetterRecord, Failure, Reader};
 
 impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     /// What would be done; nothing is.
     ///
     /// # Errors
     /// If the DLQ cannot be read, or a filter fails.
-    pub async fn dry_run(&self) -> Result<Report, RedriveError> {
+    pub async fn dry_run(&self) -> Result<Report, Failure> {
         let mut report = Report::default();
         let mut reader = Reader::new(self.dlq, self.clock).await?;
         let outcome = self.look_through(&mut reader, &mut report).await;
@@ -22,11 +22,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
         outcome.map(|()| report)
     }
 
-    async fn look_through(
-        &self,
-        reader: &mut Reader<'_, D, C>,
-        report: &mut Report,
-    ) -> Result<(), RedriveError> {
+    async fn look_through(&self, reader: &mut Reader<'_, D, C>, report: &mut Report) -> Result<(), Failure> {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 match self.plan.decide(&record)? {
@@ -49,7 +45,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Redrive<'_, D, S, C> {
     ///
     /// # Errors
     /// If the DLQ, the disk or a filter fails; a second run with the same journal goes on where this one ended.
-    pub async fn apply(&self, journal: &mut Journal) -> Result<Report, RedriveError> {
+    pub async fn apply(&self, journal: &mut Journal) -> Result<Report, Failure> {
         Run::new(self, journal).finish().await
     }
 }

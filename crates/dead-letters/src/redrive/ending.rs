@@ -17,7 +17,6 @@ pub enum Ending {
     Failed,
     /// Something is in both queues.
     NotDeleted,
-    /// Ctrl-C.
     Interrupted,
 }
 

@@ -31,8 +31,8 @@ pub struct Journal {
     intents: HashSet<String>,
     /// How many messages there may be of a dead letter in the queue it is sent to, by SQS's id of the dead letter.
     perhaps_there: HashMap<String, u32>,
-    /// Of these, those beyond the first one that no run has told yet.
-    copies_not_told: u64,
+    /// Of these, those beyond the first one that no run has reported yet.
+    copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
 }
@@ -55,6 +55,7 @@ impl Journal {
         // `--edit` puts whole messages into it.
         let file = for_its_owner(OpenOptions::new().read(true).append(true)).create(true).open(path);
         let file = file.map_err(|error| failed(error.to_string()))?;
+        // Two runs at once would both read a message as not sent, and both send it.
         file.try_lock()
             .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
         let mut journal = Self {
@@ -64,12 +65,14 @@ impl Journal {
             not_deleted: HashSet::new(),
             intents: HashSet::new(),
             perhaps_there: HashMap::new(),
-            copies_not_told: 0,
+            copies_not_reported: 0,
             generations: HashMap::new(),
         };
         let plan = Entry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         match journal.replay()? {
             None => {
+                // The file's name must be on disk as well: without it a crash loses the whole journal, and everything
+                // is sent again.
                 journal.write(&[plan])?;
                 sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
             }
@@ -101,11 +104,12 @@ impl Journal {
         self.not_deleted.iter().map(String::as_str)
     }
 
-    /// How many messages there may be beyond one for each dead letter, as far as no run has told it: none of them was sent by a
-    /// run that came to its end, except this one. A run that was killed may have sent what it was about to send, and once more.
+    /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them
+    /// was sent by a run that came to its end, except this one. A run that was killed may have sent what it was about
+    /// to send, and once more.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
-        self.copies_not_told
+        self.copies_not_reported
     }
 
     /// Whether a message has come back since this run sent it.
@@ -123,14 +127,15 @@ impl Journal {
         for entry in entries {
             lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");
             lines.push('\n');
+            // Before it is on disk, which does no harm: if the disk refuses, the run ends with that error.
             self.note(entry);
         }
         let written = self.file.write_all(lines.as_bytes()).and_then(|()| self.file.sync_data());
         written.map_err(|error| JournalError { path: self.path.clone(), reason: error.to_string() })
     }
 
-    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it must not
-    /// be somebody else's.
+    /// Reads what is there; the first entry. A last line without its end was never acted upon: it is cut off, so it
+    /// must not be somebody else's.
     fn replay(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |reason: String| JournalError { path: self.path.clone(), reason };
         let mut reader = BufReader::new(&self.file);
@@ -156,6 +161,8 @@ impl Journal {
             first.get_or_insert_with(|| entry.clone());
             entries.push(entry);
         }
+        // Each whole line is understood, so this is a journal, and the torn line at its end is cut off: what is
+        // appended would become one line with it, and nobody could read the journal any more.
         drop(reader);
         self.file.set_len(whole).map_err(|error| failed(error.to_string()))?;
         for entry in &entries {
@@ -168,10 +175,12 @@ impl Journal {
         match entry {
             Entry::Plan { .. } => {}
             Entry::Run { .. } => {
-                // Of a run that was killed.
+                // Intents that still stand are of a run that was killed: they were sent as often as one delivery may
+                // send, or never. The count assumes the worst.
                 for sqs_message_id in std::mem::take(&mut self.intents) {
                     self.note_sends(&sqs_message_id, SENDS_PERHAPS_DONE_MAX);
                 }
+                // What earlier runs sent and is in the DLQ again has failed since: a dead letter like any other.
                 self.generations.clear();
             }
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
@@ -187,20 +196,21 @@ impl Journal {
             Entry::Deleted { sqs_message_id } => {
                 self.not_deleted.remove(sqs_message_id);
             }
-            Entry::Ended { .. } => self.copies_not_told = 0,
+            Entry::Ended { .. } => self.copies_not_reported = 0,
         }
     }
 
     fn note_sends(&mut self, sqs_message_id: &str, sends: u32) {
         self.intents.remove(sqs_message_id);
+        // One message in the queue is the one that was wanted; only what is beyond it is a copy.
         let there = self.perhaps_there.entry(sqs_message_id.to_owned()).or_default();
         let before = there.saturating_sub(1);
         *there += sends;
-        self.copies_not_told += u64::from(there.saturating_sub(1) - before);
+        self.copies_not_reported += u64::from(there.saturating_sub(1) - before);
     }
 }
 
-/// What tells one redrive from another: its queues and everything that decides what is sent.
+/// What distinguishes one redrive from another: its queues and everything that decides what is sent.
 #[must_use]
 pub fn plan_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();

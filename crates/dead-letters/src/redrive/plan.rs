@@ -9,6 +9,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_core::value;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 use uuid::{Builder, Uuid};
 
 use crate::edit::splice;
@@ -23,16 +24,14 @@ pub struct Plan {
     pub new_id: bool,
     /// What was sent back so often is not sent back again.
     pub max_generation: u32,
-    /// What the edited message must be, besides a message.
+    /// What the edited message must match, apart from being a message.
     pub schema: MessageSchema,
 }
 
 /// What becomes of one message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
-    /// It is not selected.
     NotSelected,
-    /// It is sent back.
     Send(Box<SendBack>),
     /// It is selected but stays; a sentence says why.
     Stays(Reason),
@@ -41,44 +40,28 @@ pub enum Verdict {
 /// A message on its way back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendBack {
-    /// As it is sent.
     pub message: OutgoingMessage,
-    /// Its own id; where it got a new one, that.
+    /// Its own id; if it got a new one, that.
     pub message_id: String,
-    /// The id that it had, where it got a new one.
+    /// The id that it had, if it got a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
-    /// Whether `--edit` changed it.
     pub edited: bool,
 }
 
 /// Why a selected message stays.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Error)]
 pub enum Reason {
-    /// It would be dead-lettered again at once.
+    #[error("would be dead-lettered again at once: {0}")]
     NotAMessage(String),
-    /// It comes back again and again.
+    #[error("parked: was sent back {0} times already (--max-generation)")]
     Parked(u32),
-    /// The edit must not be made.
+    #[error("the edit is refused: {0}")]
     EditRefused(String),
-    /// SQS would refuse it.
+    #[error("SQS would refuse it: {0}")]
     NotSendable(String),
 }
 
-impl std::fmt::Display for Reason {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NotAMessage(why) => write!(formatter, "would be dead-lettered again at once: {why}"),
-            Self::Parked(generation) => {
-                write!(formatter, "parked: was sent back {generation} times already (--max-generation)")
-            }
-            Self::EditRefused(why) => write!(formatter, "the edit is refused: {why}"),
-            Self::NotSendable(why) => write!(formatter, "SQS would refuse it: {why}"),
-        }
-    }
-}
-
-/// `--edit`.
 #[derive(Debug)]
 pub struct Edit {
     change: Filter,
@@ -105,7 +88,8 @@ impl Plan {
         if !self.pick.picks(record)? {
             return Ok(Verdict::NotSelected);
         }
-        let generation = record.metadata.as_ref().map_or(0, |told| told.generation);
+        // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone.
+        let generation = record.metadata.as_ref().map_or(0, |metadata| metadata.generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
@@ -116,6 +100,7 @@ impl Plan {
             Ok(body) => body,
             Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
         };
+        // An edit that changes nothing changes no id either: an API would do the same work a second time.
         if !self.new_id || body == record.message.body {
             return Ok(self.send_back(record, &body, None));
         }
@@ -128,9 +113,9 @@ impl Plan {
             Ok(envelope) => envelope,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
-        let told = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
         let content = Content {
-            body: envelope.with_next_generation(told),
+            body: envelope.with_next_generation(given_up_in),
             attributes: producer_attributes(record),
             message_group_id: record.message.message_group_id.clone(),
             trace_header: record.message.trace_header.clone(),
@@ -141,7 +126,7 @@ impl Plan {
                 message,
                 message_id: envelope.metadata.message_id_text.clone(),
                 old_message_id,
-                generation: envelope.metadata.clone().into_next_generation(told).generation(),
+                generation: envelope.metadata.clone().into_next_generation(given_up_in).generation(),
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
@@ -149,8 +134,8 @@ impl Plan {
     }
 }
 
-/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off by
-/// their names.
+/// The producer's attributes, whole again. A final record that had no room for `DeadLetter` has its other two taken off
+/// by their names.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     let (mut producer, came_back) = producers_attributes(record.message.attributes.clone());
     if came_back.is_none() && record.error_type != UNANNOTATED {
@@ -166,6 +151,8 @@ const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; w
 
 /// The body with what the edit changed in it; the inner error says why the edit must not be made.
 fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
+    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
+    // changed, and not how the tool writes a number or an escape.
     let id = &record.message.sqs_message_id;
     let read = |text: &str| value::read(text).unwrap_or_default();
     let before = read(&edit.identity.edit(id, record.document())?);
@@ -176,6 +163,8 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     if document.keys().any(|name| !changed.contains_key(name)) {
         return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
     }
+    // Three refusals, from the outside in: other members than the body, a body that is no object, and what is
+    // redeliver's own inside of it. To edit that would forge a message's history, or end its idempotency.
     let body = changed.remove("body").unwrap_or_default();
     if let Some(name) =
         document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
@@ -193,10 +182,10 @@ fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, Strin
     Ok(Ok(splice(&record.message.body, &document["body"], &body)))
 }
 
-/// The body with a new `message_id`, and the one that it had: SQS's where it had none that is a UUID.
+/// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
 ///
-/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come to the
-/// same: from the old id, the new generation and what the producer's part of the message is after the edit.
+/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
+/// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
 fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
     let before = value::read(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();

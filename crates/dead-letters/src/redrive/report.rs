@@ -11,7 +11,7 @@ use crate::{Coverage, DeadLetterRecord};
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
-/// Reasons that are told apart; a reason names places in the message, so there may be as many as messages.
+/// Reasons that are counted apart; a reason names places in the message, so there may be as many as messages.
 const REASONS: usize = 100;
 
 /// Counts, and examples of what stays.
@@ -27,14 +27,14 @@ pub struct Report {
     pub new_ids: u64,
     /// Sent back by an earlier run that could not delete them any more: deleted.
     pub deleted_only: u64,
-    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run and of
-    /// one before it that was killed.
+    /// Messages that may be in the source queue beyond one for each dead letter: sends that had no answer, of this run
+    /// and of one before it that was killed.
     pub possible_copies: u64,
     /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
     pub not_deleted: u64,
     /// SQS's last word on that.
     pub why_not_deleted: Option<String>,
-    /// What was seen of the pilot, where it was watched.
+    /// What was seen of the pilot, if it was watched.
     pub watched: Option<Watched>,
     pub not_selected: u64,
     /// How much of the DLQ was seen.
@@ -54,7 +54,6 @@ pub struct Report {
 /// Why a redrive ended before it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Early {
-    /// Ctrl-C.
     Interrupted,
     /// Too much of what was sent has failed again.
     Stopped,
@@ -71,8 +70,8 @@ pub struct Watched {
     pub sent: u64,
     /// Of these, in the DLQ again.
     pub came_back: u64,
-    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so many of
-    /// the pilot have failed and wait for a retry. `None`: SQS did not say.
+    /// Messages that wait in the source queue with a delay, as SQS counts them, beyond those that did before: about so
+    /// many of the pilot have failed and wait for a retry. `None`: SQS did not say.
     pub waiting: Option<u64>,
 }
 
@@ -142,7 +141,6 @@ impl Report {
         self.came_back.len() as u64
     }
 
-    /// Selected messages that stay.
     #[must_use]
     pub fn staying_count(&self) -> u64 {
         self.staying.values().map(|(count, _)| count).sum()
@@ -162,7 +160,6 @@ impl Report {
         }
     }
 
-    /// For programs.
     #[must_use]
     pub fn json(&self) -> Value {
         let staying = self.staying.iter().map(

@@ -1,5 +1,5 @@
-//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send → journal →
-//! delete: nothing is deleted before its send is confirmed and on disk.
+//! One run: it finishes what the run before left, sends the pilot, watches it, and sends the rest. Journal → send →
+//! journal → delete: nothing is deleted before its send is confirmed and on disk.
 
 mod deletions;
 mod phase;
@@ -8,7 +8,6 @@ mod watch;
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
 use redeliver_core::delivery::until;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
@@ -16,8 +15,9 @@ use super::ending::Ending;
 use super::journal::{Entry, Journal};
 use super::plan::Verdict;
 use super::report::{Early, Report};
-use super::task::{Progress, Redrive, RedriveError};
-use crate::{DeadLetterRecord, Reader};
+use super::task::{Progress, Redrive};
+use crate::groups::written;
+use crate::{DeadLetterRecord, Failure, Reader};
 use deletions::Deletions;
 use phase::Phase;
 use round::Going;
@@ -25,7 +25,6 @@ use round::Going;
 /// So many sends in a row without one that is confirmed: the next would not fare better.
 const SENDS_FAILED_MAX: u64 = 100;
 
-/// A run at work.
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
     journal: &'r mut Journal,
@@ -68,9 +67,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         }
     }
 
-    pub(super) async fn finish(mut self) -> Result<Report, RedriveError> {
-        let at = self.redrive.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
+    pub(super) async fn finish(mut self) -> Result<Report, Failure> {
+        // First of all this run's own line. What stands above it without an end is of a run that was killed: its
+        // intents may have been sent, so they count as possible copies from here on.
+        let at = written(self.redrive.clock.now());
         self.journal.write(&[Entry::Run { at }])?;
+        // Before the first send, so that what waited anyway is not taken for failures of the pilot.
         self.delayed_before = watch::delayed(self.redrive.source).await;
         let worked = self.work().await;
         self.report.not_deleted = match self.phase {
@@ -84,10 +86,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             if self.report.done() == 0 {
                 return Err(error);
             }
-            // What was done until then must be told all the same. To the journal it is a run that was killed.
+            // What was done until then must be reported all the same. To the journal it is a run that was killed.
             self.report.early = Some(Early::Failed(error.to_string()));
             return Ok(self.report);
         }
+        // Last of all. If the process dies before this line is on disk, the next run reports this one's copies again:
+        // better twice than never.
         let Report { sent, not_deleted, .. } = self.report;
         let exit_code = Ending::of(&self.report, self.redrive.limits.max).code();
         self.journal.write(&[Entry::Ended { sent, not_deleted, exit_code }])?;
@@ -95,11 +99,12 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Passes, until there is nothing left to do.
-    async fn work(&mut self) -> Result<(), RedriveError> {
+    async fn work(&mut self) -> Result<(), Failure> {
         loop {
             let done_before = self.report.done();
             match self.pass().await? {
                 Pass::Ended => return Ok(()),
+                // The phase changes with it, or each later pass would end at once: the pilot is out only once.
                 Pass::PilotIsOut => {
                     self.phase = Phase::Rest;
                     self.report.early =
@@ -128,20 +133,21 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Once through the DLQ. What stays is counted by the last pass: it sees all of it again.
-    async fn pass(&mut self) -> Result<Pass, RedriveError> {
+    async fn pass(&mut self) -> Result<Pass, Failure> {
         self.deletions.start_pass();
         self.report.start_pass();
         self.no_longer_hidden = 0;
         let mut reader = Reader::new(self.redrive.dlq, self.redrive.clock).await?;
         let outcome = self.go_through(&mut reader).await;
         self.report.coverage = Some(reader.finish().await);
+        // Only who has seen all of the DLQ may conclude from a message's absence that it is deleted.
         if matches!(outcome, Ok(Pass::AllSeen)) && self.report.is_covered() {
             self.deletions.forget_what_is_gone(self.journal)?;
         }
         outcome
     }
 
-    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, RedriveError> {
+    async fn go_through(&mut self, reader: &mut Reader<'_, D, C>) -> Result<Pass, Failure> {
         let mut going = Vec::new();
         loop {
             if let Some(over) = self.over() {
@@ -149,6 +155,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             }
             let messages = reader.next().await?;
             let is_last = messages.is_none();
+            // What the journal has as sent is never sent again, whichever run sent it: it is only deleted. This is what
+            // makes a second run finish the first one's work.
             let mut sent_before = Vec::new();
             for record in messages.unwrap_or_default().into_iter().map(DeadLetterRecord::new) {
                 if self.journal.was_sent(&record.message.sqs_message_id) {
@@ -158,6 +166,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
             self.report.deleted_only += self.deletions.delete(sent_before, reader, self.journal).await?;
+            // Round by round, and not all that was received at once: a crash leaves at most one round of intents
+            // without an outcome, and an interrupt waits for one round.
             while going.len() >= self.round() || (is_last && !going.is_empty()) {
                 if let Some(over) = self.over() {
                     return Ok(over);
@@ -172,11 +182,11 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// A dead letter that goes back; one that does not is counted.
-    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, RedriveError> {
-        if let Some(told) = &record.metadata
-            && self.journal.came_back(&told.message_id, told.generation)
+    fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, Failure> {
+        if let Some(metadata) = &record.metadata
+            && self.journal.came_back(&metadata.message_id, metadata.generation)
         {
-            self.report.came_back(&told.message_id);
+            self.report.came_back(&metadata.message_id);
             return Ok(None);
         }
         match self.redrive.plan.decide(&record)? {
@@ -188,7 +198,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     }
 
     /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
-    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), RedriveError> {
+    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), Failure> {
         let Redrive { source, clock, limits, progress, .. } = self.redrive;
         let started = clock.now();
         // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
@@ -198,6 +208,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
         self.comes_out_again |= !visible.is_empty();
         visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
 
+        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run
+        // sends these again, and reports them as possible copies.
         let count = going.len();
         let mut confirmed = Vec::with_capacity(count);
         for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
@@ -218,8 +230,11 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
                 }
             }
         }
+        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run
+        // deletes it.
         self.deletions.delete(confirmed, reader, self.journal).await?;
         progress(Progress::Sent(self.report.sent));
+        // The pause for the rate comes last, so that nothing that was sent waits for it in both queues.
         if let Some(rate) = limits.rate {
             let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
             reader.during(clock.sleep(until(clock.now(), due))).await;

@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
-
-use super::journal::JournalError;
 use super::plan::Plan;
-use crate::{FilterError, ReaderError};
 
 /// A redrive and all that it needs.
 pub struct Redrive<'a, D, S, C> {
-    /// Where dead letters are.
     pub dlq: &'a D,
     /// Where they are sent back to.
     pub source: &'a S,
@@ -20,7 +15,7 @@ pub struct Redrive<'a, D, S, C> {
     pub limits: Limits,
     /// Whether to end as soon as possible: Ctrl-C.
     pub interrupted: &'a dyn Fn() -> bool,
-    /// Told how far it is.
+    /// Called with how far it is.
     pub progress: &'a dyn Fn(Progress),
 }
 
@@ -53,15 +48,4 @@ pub enum Progress {
     Watching(Duration),
     /// For so long yet, what was to be sent may be hidden from it, too.
     Waiting(Duration),
-}
-
-/// Why a redrive ends early. What was sent, or may have been, is in the journal: a second run goes on from there.
-#[derive(Debug, Error)]
-pub enum RedriveError {
-    #[error(transparent)]
-    Reader(#[from] ReaderError),
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    #[error(transparent)]
-    Filter(#[from] FilterError),
 }

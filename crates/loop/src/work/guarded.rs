@@ -10,7 +10,7 @@ use redeliver_core::events::{BatchBrokenOff, Event};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};
 
-/// Reports all records as failed where the function panics or outlives its deadline, and tells so.
+/// Reports all records as failed if the function panics or outlives its deadline, and an event of that.
 #[derive(Debug)]
 pub(super) struct Guarded<'a, F, C, O> {
     pub(super) function: &'a F,
@@ -29,6 +29,7 @@ impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
+        // Nobody knows how far it came. All are reported failed, so nothing is deleted and everything comes back.
         self.observer.observe(&Event::BatchBrokenOff(BatchBrokenOff { records: all.len(), reason }));
         BatchResponse { failed: all }
     }

@@ -28,7 +28,6 @@ impl Vitals {
         Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
     }
 
-    /// Its queue has answered.
     pub(super) fn polled(&self, now: Timestamp) {
         *self.last_poll.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
@@ -65,7 +64,6 @@ impl Drop for InFlight<'_> {
 #[derive(Debug)]
 pub struct Health {
     pub workers: Vec<Arc<Vitals>>,
-    /// Whether it is stopping.
     pub stop: Stop,
 }
 
@@ -91,7 +89,6 @@ pub struct FunctionReport {
 }
 
 impl Health {
-    /// How it is now.
     #[must_use]
     pub fn report(&self, now: Timestamp) -> Report {
         let functions: Vec<_> = self.workers.iter().map(|vitals| vitals.report(now)).collect();

@@ -29,11 +29,11 @@ pub struct Worker<Q, F, C, O> {
     /// What its records are given to.
     pub function: F,
     pub clock: C,
-    /// Told what goes wrong between queue and function.
+    /// Gets what goes wrong between queue and function.
     pub observer: O,
     /// How much, and how long.
     pub limits: Limits,
-    /// Told that it is alive.
+    /// Gets its signs of life.
     pub vitals: Arc<Vitals>,
 }
 
@@ -49,8 +49,8 @@ pub struct Limits {
 }
 
 impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
-    /// Polls until `stop` is requested, and ends when all that was received is handled. Dropping it loses nothing: what was
-    /// not deleted comes back.
+    /// Polls until `stop` is requested, and ends when all that was received is handled. Dropping it loses nothing: what
+    /// was not deleted comes back.
     pub async fn run(&self, stop: &Stop) {
         // Each poller has one batch at most, so nothing is received that nobody has time for.
         join_all((0..self.limits.concurrency.get()).map(|_| self.poll_until(stop))).await;
@@ -64,12 +64,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
                 Ok(records) => {
                     pauses = self::pauses();
                     self.vitals.polled(self.clock.now());
-                    self.tell_unreadable();
+                    self.report_unreadable();
                     self.batch(records).await;
                 }
                 Err(error) => {
                     let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-                    self.tell_failed(error, pause);
+                    self.report_failed(error, pause);
+                    // A pause may be broken off, unlike a receive: nothing is in anybody's hands.
                     let (slept, stopped) = (self.clock.sleep(pause), stop.requested());
                     pin_mut!(slept, stopped);
                     select(slept, stopped).await;
@@ -93,13 +94,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         drop(in_flight);
     }
 
-    fn tell_unreadable(&self) {
+    fn report_unreadable(&self) {
         for Unreadable { sqs_message_id, .. } in self.queue.take_unreadable() {
             self.observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
         }
     }
 
-    fn tell_failed(&self, error: EntryError, pause: Duration) {
+    fn report_failed(&self, error: EntryError, pause: Duration) {
         let failed = ReceiveFailed { code: error.code, pause_seconds: pause.as_secs_f64() };
         self.observer.observe(&Event::ReceiveFailed(failed));
     }

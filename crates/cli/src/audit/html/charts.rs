@@ -21,7 +21,8 @@ pub(super) fn class_of(code: &str) -> &'static str {
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
 }
 
-/// Horizontal bars, in the colour of what is an error type. A table, since the letters of a drawing shrink with the screen.
+/// Horizontal bars, in the colour of what is an error type. A table, since the letters of a drawing shrink with the
+/// screen.
 pub(super) fn bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     // One of very many is still to be seen.

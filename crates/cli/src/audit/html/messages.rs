@@ -7,11 +7,11 @@ use redeliver_core::message::Timestamp;
 
 use super::story::story;
 use super::{GROUPS_MAX, badge};
-use crate::audit::groups::{Group, OTHER};
 use crate::audit::report::Report;
-use crate::dead_letters::DeadLetterRecord;
 use crate::people::{counted, grouped};
 use crate::text::shortened;
+use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::groups::{Group, OTHER};
 
 /// Messages that are shown, the last thousand of them only of groups that have few.
 const MESSAGES_MAX: usize = 5000;
@@ -46,7 +46,8 @@ impl Messages {
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what there is.
+    /// Newest first in each group; the groups as in the table. The first message is open, so that readers see what
+    /// there is.
     pub(super) fn section(mut self, report: &Report) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row

@@ -1,4 +1,4 @@
-//! One message of the page: its timeline, drawn and told, its attributes and its body.
+//! One message of the page: its timeline, drawn and in words, its attributes and its body.
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
@@ -8,9 +8,9 @@ use redeliver_core::message::Timestamp;
 use super::moment;
 use crate::audit::body::body_for_people;
 use crate::audit::timeline::{Event, Kind, Timeline};
-use crate::dead_letters::{DeadLetterRecord, plain};
 use crate::people::{about, counted, float};
 use crate::text::shortened;
+use redeliver_dead_letters::{DeadLetterRecord, plain};
 
 /// Bytes of a body; `--show` prints all of it.
 const BODY_BYTES_MAX: usize = 16 * 1024;
@@ -37,7 +37,7 @@ pub(super) fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
         }
         div class="story" {
             (drawn(&timeline))
-            (told(&timeline))
+            (in_words(&timeline))
             p class="remark" {
                 "SQS message id " code { (message.sqs_message_id) }
                 ", received " (counted(message.receive_count.into(), "time"))
@@ -98,7 +98,7 @@ fn mark(event: &Event, at: Timestamp, x: f64) -> Markup {
     }
 }
 
-fn told(timeline: &Timeline) -> Markup {
+fn in_words(timeline: &Timeline) -> Markup {
     let known = timeline.events.iter().scan(None, |before, event| {
         let after = event.at.zip(*before).map(|(at, before): (_, Timestamp)| at - before);
         *before = event.at.or(*before);
@@ -120,11 +120,11 @@ fn told(timeline: &Timeline) -> Markup {
     }
 }
 
-/// The producer's; ours are told already.
+/// The producer's; ours are shown already.
 fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
-    let is_told =
+    let is_shown =
         |name: &str| record.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name);
-    let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_told(name)).peekable();
+    let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_shown(name)).peekable();
     html! {
         @if shown.peek().is_some() {
             div class="scroll" { table class="attributes" {

@@ -3,7 +3,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes};
 use super::*;
 use crate::audit::examples::{annotated, context, foreign, id, received, record, report, with_sent_seconds};
 use crate::audit::report::Tally;
-use crate::dead_letters::Coverage;
+use redeliver_dead_letters::Coverage;
 
 mod chromium;
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::audit::examples::{context, foreign, record, report, with_sent_seconds};
 use crate::audit::report::Tally;
-use crate::dead_letters::Coverage;
+use redeliver_dead_letters::Coverage;
 
 fn printed(report: &Report, colours: bool) -> String {
     let mut output = Vec::new();

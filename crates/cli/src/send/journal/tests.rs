@@ -46,7 +46,9 @@ fn another_file_is_no_journal() {
         (format!("{header}\n{{\"lines\":[[1,1]],\"digest\":\"x\"}}\n"), 2),
     ] {
         match read(bytes.as_bytes()) {
-            Err(JournalError::Damaged { record }) => assert_eq!(record, bad, "{bytes}"),
+            Err(error) => {
+                assert_eq!(error, format!("record {bad} is not of a journal of `redeliver send`"), "{bytes}");
+            }
             other => panic!("{bytes}: {other:?}"),
         }
     }

@@ -31,7 +31,7 @@ proptest! {
     fn every_line_has_one_outcome_and_what_is_sent_is_the_line(input in any_input()) {
         let steps: Vec<_> = Rules::default().steps(&*input).collect();
         let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
-        // What follows the last end of a line is a line where it is anything.
+        // What follows the last end of a line is a line if it is anything.
         if expected.last().is_some_and(|last| last.is_empty()) {
             expected.pop();
         }

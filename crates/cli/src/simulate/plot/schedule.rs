@@ -8,7 +8,6 @@ use crate::people::float;
 use crate::simulate::Attempt;
 use crate::simulate::report::Report;
 
-/// Attempts that are drawn.
 const ATTEMPTS: usize = 12;
 
 pub(super) fn figure(report: &Report) -> Figure {

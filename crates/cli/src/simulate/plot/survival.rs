@@ -9,9 +9,8 @@ use crate::simulate::Survival;
 use crate::simulate::report::Report;
 
 const HEIGHT: f64 = 180.0;
-/// Points of a curve.
 const POINTS: u64 = 120;
-/// 1 minute to 24 hours, on a scale where each doubling is as wide.
+/// 1 minute to 24 hours, on a scale on which each doubling is as wide.
 const MARKS: [(f64, &str); 6] = [
     (60.0, "1 min"),
     (300.0, "5 min"),

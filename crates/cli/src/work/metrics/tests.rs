@@ -23,7 +23,7 @@ fn handed_off(kind: &'static str) -> Event {
     })
 }
 
-/// What is served after these events of `orders-message-processor`, beside a function that had none.
+/// What is served after these events of `orders-message-processor`, next to a function that had none.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
     struct Seen(Mutex<Vec<Event>>);
@@ -91,7 +91,8 @@ fn receives_so_far_are_not_added_up() {
     assert_eq!(of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
 }
 
-/// A label with a message's id would be a time series for each message: Prometheus would fall over, and ids are nobody's there.
+/// A label with a message's id would be a time series for each message: Prometheus would fall over, and ids are
+/// nobody's there.
 #[test]
 fn messages_make_no_further_series_and_no_message_is_named() {
     let series = |text: &str| {

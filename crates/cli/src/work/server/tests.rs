@@ -16,7 +16,7 @@ fn served<T>(client: impl AsyncFnOnce(&Served) -> T) -> T {
     served_within(HEAD_TIMEOUT, client)
 }
 
-/// The same, where a head must be there in time.
+/// The same, with less time for a head.
 fn served_within<T>(head_timeout: Duration, client: impl AsyncFnOnce(&Served) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,5 +1,6 @@
 //! What is held: as many as can be in flight, for as long as they stay hidden.
 
+use crate::reader::patience::TRIES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -18,7 +19,8 @@ fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
             Coverage { seen: 20, approximate: 50, complete: false, still_hidden: 0, unreadable: 0 }
         );
         assert_eq!(world.depth(), (50, 0));
-        // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five times.
+        // Six receivers; two of them had an answer and asked again. Each of the six asks that are refused is made five
+        // times.
         assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
         assert_eq!(
             world.clock.now(),

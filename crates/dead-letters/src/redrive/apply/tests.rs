@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::redrive::{Edit, Ending, Limits, Plan, Progress};
-use crate::{Filter, Pick};
+use crate::{Failure, Filter, Pick};
 
 struct World {
     clock: VirtualClock,
@@ -80,7 +80,7 @@ impl World {
     }
 
     /// Runs it to its end.
-    fn apply(&self, plan: &Plan) -> Result<Report, RedriveError> {
+    fn apply(&self, plan: &Plan) -> Result<Report, Failure> {
         self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
     }
 

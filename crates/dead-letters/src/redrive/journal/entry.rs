@@ -7,26 +7,23 @@ use serde::{Deserialize, Serialize};
 pub enum Entry {
     /// The first line: what this is the journal of.
     Plan {
-        /// [`plan_id`](super::plan_id)'s answer.
         id: String,
-        /// The DLQ's ARN.
         from: String,
         /// The ARN of the queue that messages are sent back to.
         to: String,
     },
-    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a dead
-    /// letter like any other for it.
+    /// A run begins: what follows is its work, up to the next such line. A message that comes back later than that is a
+    /// dead letter like any other for it.
     Run {
         /// RFC 3339.
         at: String,
     },
-    /// About to be sent.
     Intent {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
         /// The message's own id.
         message_id: String,
-        /// The id that it had, where it got a new one.
+        /// The id that it had, if it got a new one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         old_message_id: Option<String>,
         generation: u32,
@@ -48,7 +45,6 @@ pub enum Entry {
     NotSent {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
-        /// SQS's code.
         code: String,
         /// So many sends had no answer: each may have been accepted all the same. None: it was refused.
         #[serde(default, skip_serializing_if = "is_none")]
@@ -59,7 +55,7 @@ pub enum Entry {
         /// SQS's id of the dead letter.
         sqs_message_id: String,
     },
-    /// A run came to its end, and has told what it did.
+    /// A run came to its end, and has reported what it did.
     Ended {
         /// Messages that it sent back.
         sent: u64,

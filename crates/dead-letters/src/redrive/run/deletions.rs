@@ -1,4 +1,4 @@
-//! Sent, so to be deleted: what is not stays in both queues, and is told.
+//! Sent, so to be deleted: what is not stays in both queues, and is reported.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,8 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Deletes what is confirmed to be elsewhere; how many are gone. One that is not is deleted by the next pass or run.
+    /// Deletes what is confirmed to be elsewhere; how many are gone. One that is not is deleted by the next pass or
+    /// run.
     pub(super) async fn delete<D: Queue, C: Clock>(
         &mut self,
         records: Vec<DeadLetterRecord>,
@@ -48,6 +49,8 @@ impl Deletions {
                     self.left.remove(&sqs_message_id);
                     deleted.push(Entry::Deleted { sqs_message_id });
                 }
+                // It stays, or is gone and SQS's answer got lost. The next pass tells which: it comes out again, or
+                // not.
                 Err(error) => {
                     self.failed += 1;
                     self.left.insert(sqs_message_id, self.pass);
@@ -55,9 +58,12 @@ impl Deletions {
                 }
             }
         }
+        // One that succeeds shows that deleting is allowed: only an unbroken row of failures ends the run.
         if !deleted.is_empty() {
             self.failed = 0;
         }
+        // After the fact: if the process dies before this, the next run finds them gone and says so in the journal
+        // itself.
         journal.write(&deleted)?;
         Ok(deleted.len() as u64)
     }
@@ -72,9 +78,11 @@ impl Deletions {
         self.failed >= FAILED_MAX
     }
 
-    /// After a pass that has seen all: what was sent and is not in the DLQ any more was deleted, although the answer to that
-    /// got lost.
+    /// After a pass that has seen all: what was sent and is not in the DLQ any more was deleted, although the answer to
+    /// that got lost.
     pub(super) fn forget_what_is_gone(&mut self, journal: &mut Journal) -> Result<(), JournalError> {
+        // What this pass could not delete has come out of the queue in it. What an earlier pass could not delete and
+        // this one did not meet is not there any more.
         let pass = self.pass;
         self.left.retain(|_, tried| *tried == pass);
         let gone = journal.not_deleted().filter(|id| !self.left.contains_key(*id));

@@ -13,7 +13,6 @@ pub(super) enum Phase {
     Finish,
     /// Sends the first messages ahead.
     Pilot,
-    /// Sends all others.
     Rest,
 }
 

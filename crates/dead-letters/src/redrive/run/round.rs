@@ -7,10 +7,8 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueSender};
 
 use crate::redrive::journal::{Entry, Journal};
 use crate::redrive::plan::SendBack;
-use crate::redrive::task::RedriveError;
-use crate::{DeadLetterRecord, Reader};
+use crate::{DeadLetterRecord, Failure, Reader};
 
-/// For one round's sends.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One dead letter that is to go back.
@@ -33,11 +31,16 @@ pub(super) async fn send<D: Queue, S: QueueSender, C: Clock>(
     clock: &C,
     reader: &mut Reader<'_, D, C>,
     journal: &mut Journal,
-) -> Result<Vec<(Going, EntryOutcome<String>)>, RedriveError> {
+) -> Result<Vec<(Going, EntryOutcome<String>)>, Failure> {
+    // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
     journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
+    // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by somebody
+    //    else, who would send it, too.
     let messages = going.iter().map(|going| going.send_back.message.clone()).collect();
     let sending = deliver_counted(source, clock, clock.now() + SEND_TIMEOUT, messages);
     let delivered = reader.during(sending).await;
+    // 3. The outcomes are on disk before the caller deletes anything. If the process dies between 2 and 3, the journal has
+    //    intents without an outcome, and the next run sends them again: a copy with the same `message_id`, never a loss.
     let mut entries = Vec::with_capacity(going.len());
     let mut sent = Vec::with_capacity(going.len());
     for (going, delivered) in going.into_iter().zip(delivered) {

@@ -1,9 +1,9 @@
 //! What becomes of the pilot.
 //!
-//! Two things can be seen from outside. A message that is given up is in the DLQ again, with its id: that is exact, and a
-//! permanent failure needs seconds for it. A message that fails and is to be retried waits in the source queue with a delay, by
-//! the default policy for up to 15 minutes at a time and five times before it is given up: nobody can receive it meanwhile,
-//! but SQS counts those that wait.
+//! Two things can be seen from outside. A message that is given up is in the DLQ again, with its id: that is exact, and
+//! a permanent failure needs seconds for it. A message that fails and is to be retried waits in the source queue with a
+//! delay, by the default policy for up to 15 minutes at a time and five times before it is given up: nobody can receive
+//! it meanwhile, but SQS counts those that wait.
 
 use std::time::Duration;
 
@@ -13,22 +13,22 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use crate::redrive::journal::Journal;
 use crate::redrive::report::{Early, Report, Watched};
-use crate::redrive::task::{Progress, Redrive, RedriveError};
-use crate::{DeadLetterRecord, HIDDEN, Reader};
+use crate::redrive::task::{Progress, Redrive};
+use crate::{DeadLetterRecord, Failure, HIDDEN, Reader};
 
 /// A permanent failure needs a few seconds.
 const FIRST_LOOK: Duration = Duration::from_secs(15);
 /// Between two questions whether to end.
 const STEP: Duration = Duration::from_secs(1);
 
-/// Watches the pilot for as long as it is to be watched, or until too much of it has failed; why the run is to end now, if
-/// it is. `delayed_before` is what waited with a delay before the first was sent.
+/// Watches the pilot for as long as it is to be watched, or until too much of it has failed; why the run is to end now,
+/// if it is. `delayed_before` is what waited with a delay before the first was sent.
 pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
     report: &mut Report,
     delayed_before: Option<u64>,
-) -> Result<Option<Early>, RedriveError> {
+) -> Result<Option<Early>, Failure> {
     let Redrive { source, clock, limits, .. } = redrive;
     let (begun, span) = (clock.now(), limits.watch);
     let first = Some(FIRST_LOOK).filter(|first| *first < span);
@@ -37,6 +37,8 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
         if let Some(early) = wait(redrive, begun + look, left).await {
             return Ok(Some(early));
         }
+        // A message that came back is counted exactly, by its id and generation. Those that wait are only a number of
+        // SQS's, with other producers' retries in it, so it is compared with the number before.
         count_what_came_back(redrive, journal, report).await?;
         let delayed = delayed(*source).await;
         let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
@@ -88,15 +90,15 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
     redrive: &Redrive<'_, D, S, C>,
     journal: &Journal,
     report: &mut Report,
-) -> Result<(), RedriveError> {
+) -> Result<(), Failure> {
     let mut reader = Reader::new(redrive.dlq, redrive.clock).await?;
     let outcome = async {
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
-                if let Some(told) = &record.metadata
-                    && journal.came_back(&told.message_id, told.generation)
+                if let Some(metadata) = &record.metadata
+                    && journal.came_back(&metadata.message_id, metadata.generation)
                 {
-                    report.came_back(&told.message_id);
+                    report.came_back(&metadata.message_id);
                 }
             }
         }

@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    /// Runs a worker with one poller and, beside it, `meanwhile`, after which it is to stop; when it has ended.
+    /// Runs a worker with one poller and, at the same time, `meanwhile`, after which it is to stop; when it has ended.
     fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
         let worker = self.worker(1, function);
         let meanwhile = async {

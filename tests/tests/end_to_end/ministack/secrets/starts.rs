@@ -119,7 +119,7 @@ async fn started_by_hand_it_says_what_starts_it() {
     let said = refused("", &GOOD).await;
     assert!(
         said.contains(
-            "- _HANDLER is missing; Lambda sets it; to try the loop without Lambda, run `redeliver local`"
+            "- _HANDLER is missing: Lambda sets it; to try the loop without Lambda, run `redeliver local`"
         ),
         "{said}"
     );

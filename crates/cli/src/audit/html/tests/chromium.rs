@@ -1,4 +1,4 @@
-//! The page in a real browser. `cargo xtask test` leaves this out, and says so, where there is none.
+//! The page in a real browser. `cargo xtask test` leaves this out, and says so, if there is none.
 
 use super::*;
 use crate::browser::Scratch;

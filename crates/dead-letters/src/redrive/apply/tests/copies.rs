@@ -1,4 +1,4 @@
-//! Which messages may be there twice, and how fast they go, where SQS refuses, is slow, or hands out no more.
+//! Which messages may be there twice, and how fast they go, if SQS refuses, is slow, or hands out no more.
 
 use std::sync::Mutex;
 
@@ -143,7 +143,8 @@ fn a_dead_letter_that_comes_out_again_while_it_waits_for_its_turn_is_sent_once_a
 fn what_somebody_else_has_taken_out_meanwhile_is_not_sent_too() {
     let mut world = World::new((0..160).map(dead).collect());
     world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
-    // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is visible.
+    // Nothing can be hidden for longer than the two minutes of its receive; then the console redrives all that is
+    // visible.
     fail(&world, &world.dlq, Action::ChangeMessageVisibilityBatch, Injection::Sender);
     let plan = everything();
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());

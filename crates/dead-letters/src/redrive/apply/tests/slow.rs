@@ -9,8 +9,8 @@ use redeliver_core::ports::{
 
 use super::*;
 
-/// A queue whose answers take a while to read, and are gone when nobody has read them within half a minute: so it is with
-/// the client of the AWS SDK and messages of 250 KB.
+/// A queue whose answers take a while to read, and are gone when nobody has read them within half a minute: so it is
+/// with the client of the AWS SDK and messages of 250 KB.
 struct Impatient<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,

@@ -208,7 +208,7 @@ fn a_message_that_succeeds_twice_has_one_id_and_may_have_two_attempts() {
     let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
     // The target's success was not acknowledged: SQS's redrive spends an attempt.
     assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 1)]])));
-    // So it is with a retry; but where a re-send was not acknowledged, it is made again, and both are the same retry.
+    // So it is with a retry; but if a re-send was not acknowledged, it is made again, and both are the same retry.
     assert_eq!(of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)], vec![(0, 2), (0, 3)]])));
     assert_eq!(copies.len(), 2);
 }

@@ -1,4 +1,4 @@
-//! `/healthz` beside the worker: long batches, idle queues, and more functions than one.
+//! `/healthz` next to the worker: long batches, idle queues, and more functions than one.
 
 use super::*;
 
@@ -10,7 +10,7 @@ impl World {
         (report.healthy, function.seconds_since_poll, function.batches_in_flight)
     }
 
-    /// Runs a worker that may take a quarter of an hour for a batch and, beside it, `meanwhile`.
+    /// Runs a worker that may take a quarter of an hour for a batch and, at the same time, `meanwhile`.
     fn run_long<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) {
         let mut worker = self.worker(1, function);
         worker.limits.invocation = Duration::from_secs(900);

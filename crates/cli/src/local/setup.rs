@@ -15,18 +15,18 @@ use super::input::{Portion, Portions};
 use super::{Arguments, Target};
 use crate::files::{FileError, create_output, read_policy, read_schema};
 
-pub(super) struct Plan {
+pub(super) struct Setup {
     pub(super) input: Portions,
     pub(super) seed: u64,
     pub(super) strategy: Strategy,
     pub(super) policy: Policy,
     pub(super) schema: MessageSchema,
     pub(super) target: Target,
-    output: Box<dyn Write>,
 }
 
-impl Plan {
-    pub(super) fn new(arguments: &Arguments) -> Result<Self, FileError> {
+impl Setup {
+    /// And the file of final records, which lasts as long as the run.
+    pub(super) fn of(arguments: &Arguments) -> Result<(Self, Box<dyn Write>), FileError> {
         let strategy = arguments.strategy;
         let policy = read_policy(arguments.policy.as_deref(), strategy)?;
         let schema = read_schema(arguments.data_schema.as_deref())?;
@@ -51,21 +51,7 @@ impl Plan {
             }
             None => Box::new(std::io::sink()),
         };
-        Ok(Self { input, seed: arguments.seed, strategy, policy, schema, target, output })
-    }
-
-    /// Whether the policy paces re-sends.
-    pub(super) fn paces(&self) -> bool {
-        self.policy.max_redelivery_per_second.is_some()
-    }
-
-    pub(super) fn target(&self) -> &Target {
-        &self.target
-    }
-
-    /// The output file, for as long as the run lasts; afterwards it is gone.
-    pub(super) fn take_output(&mut self) -> Box<dyn Write> {
-        std::mem::replace(&mut self.output, Box::new(std::io::sink()))
+        Ok((Self { input, seed: arguments.seed, strategy, policy, schema, target }, output))
     }
 }
 

@@ -83,8 +83,8 @@ fn whole(number: f64) -> String {
     grouped(format!("{number:.0}").parse().unwrap())
 }
 
-/// A table of one kind of message: its title, and what stands beside each line of its bill. What stands at the end is the sum
-/// of what is shown.
+/// A table of one kind of message: its title, and what stands next to each line of its bill. What stands at the end is
+/// the sum of what is shown.
 fn table(title: &str, usage: Usage, [requests, invocations, duration, logs]: [String; 4]) -> String {
     let Prices { prices, .. } = Prices::list();
     let bill = usage.bill(&prices, Architecture::Arm64);

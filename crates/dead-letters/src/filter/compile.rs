@@ -1,0 +1,60 @@
+//! From a filter's text to a filter, or to the place where it is wrong.
+
+use jaq_core::data::JustLut;
+use jaq_core::load::{Arena, File, Loader};
+use jaq_core::{Compiler, load};
+use jaq_json::Val;
+
+use super::FilterError;
+
+/// Filters that reach out of the message: to the environment, to standard error, to the program itself. `input` and
+/// modules are not there in the first place.
+const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
+
+pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, FilterError> {
+    let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
+    let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
+    let wrong = |(found, reason): (&str, String)| {
+        let offset = load::span(code, found).start;
+        FilterError::Compile { text: code.to_owned(), offset, rest: found.chars().take(20).collect(), reason }
+    };
+    // Left out in both places: a name may be defined in jq itself, or built in.
+    let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
+    let modules = loader.load(arena, File { code, path: () }).map_err(|errors| {
+        wrong(first(errors, |error| of_loading(code, error)).unwrap_or((code, unknown())))
+    })?;
+    let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
+    Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
+        let first = first(errors, |undefined| {
+            undefined.into_iter().next().map(|(name, what)| {
+                (name, format!("there is no {} of this name, or not with so many arguments", what.as_str()))
+            })
+        });
+        wrong(first.unwrap_or((code, unknown())))
+    })
+}
+
+fn first<'s, E>(
+    errors: load::Errors<&'s str, (), E>,
+    place: impl Fn(E) -> Option<(&'s str, String)>,
+) -> Option<(&'s str, String)> {
+    errors.into_iter().find_map(|(_, error)| place(error))
+}
+
+fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<(&'s str, String)> {
+    match error {
+        load::Error::Io(_) => Some((code, "modules cannot be loaded".to_owned())),
+        load::Error::Lex(errors) => errors
+            .into_iter()
+            .next()
+            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
+        load::Error::Parse(errors) => errors
+            .into_iter()
+            .next()
+            .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
+    }
+}
+
+fn unknown() -> String {
+    "it cannot be understood".to_owned()
+}

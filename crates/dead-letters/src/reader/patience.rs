@@ -1,0 +1,54 @@
+//! Requests that are made again if they fail.
+
+use std::time::Duration;
+
+use futures_util::stream::StreamExt as _;
+use redeliver_core::limits::VisibilitySeconds;
+use redeliver_core::ports::{Clock, EntryError, Queue};
+
+use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX};
+
+/// A failed request is tried again so often, with pauses that double.
+pub(super) const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Visible again, at once; how many are not.
+pub(super) async fn give_back<Q: Queue, C: Clock>(queue: &Q, clock: &C, handles: Vec<String>) -> u64 {
+    let now = VisibilitySeconds::new(0).expect("zero is within the limits");
+    let mut waiting: Vec<_> = handles.into_iter().map(|handle| (handle, now)).collect();
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..TRIES {
+        let batches: Vec<_> = waiting.chunks(MESSAGES_OF_A_REQUEST.into()).map(<[_]>::to_vec).collect();
+        let answers = futures_util::stream::iter(batches).map(|batch| async move {
+            let outcomes = queue.change_visibility_batch(&batch).await;
+            let failed = batch.into_iter().zip(outcomes);
+            failed
+                .filter(|(_, outcome)| matches!(outcome, Err(error) if error.fault.is_retryable()))
+                .map(|(entry, _)| entry)
+                .collect::<Vec<_>>()
+        });
+        waiting = answers.buffer_unordered(REQUESTS_MAX).concat().await;
+        if waiting.is_empty() {
+            break;
+        }
+        clock.sleep(pause).await;
+        pause *= 2;
+    }
+    waiting.len() as u64
+}
+
+/// Asks again if that may help.
+pub(super) async fn patiently<T, C: Clock, F: Future<Output = Result<T, EntryError>>>(
+    clock: &C,
+    ask: impl Fn() -> F,
+) -> Result<T, EntryError> {
+    let mut pause = FIRST_PAUSE;
+    for _ in 1..TRIES {
+        match ask().await {
+            Err(error) if error.fault.is_retryable() => clock.sleep(pause).await,
+            answer => return answer,
+        }
+        pause *= 2;
+    }
+    ask().await
+}
