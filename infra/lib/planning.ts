@@ -14,7 +14,7 @@ import { STRATEGIES } from './strategy/index.ts';
 /**
  * Fills in the defaults and checks all of it.
  *
- * @param before what was found to be wrong already, told with the rest.
+ * @param before what was found to be wrong already, said with the rest.
  * @throws RedeliverPropsError with everything that is wrong.
  */
 export function planOf(props: RedeliverProps, stack: Stack, before: readonly string[] = []): Plan {
@@ -51,7 +51,7 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
   };
 }
 
-/** A contradiction of the two is told elsewhere. */
+/** A contradiction of the two is reported elsewhere. */
 function withLongDelays(policy: RetryPolicy, longDelays: boolean | undefined): RetryPolicy {
   return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
 }

@@ -68,7 +68,7 @@ const PRESETS = {
 
 /** Retries that the policy allows. */
 export function maxAttempts({ preset, max_attempts }: RetryPolicy): number {
-  // A preset that there is not is told elsewhere.
+  // A preset that there is not is reported elsewhere.
   return max_attempts ?? (preset === undefined ? undefined : PRESETS[preset]?.max_attempts) ?? DEFAULT_ATTEMPTS;
 }
 

@@ -2,7 +2,7 @@ import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
 import type { AsyncRetryProps, CommonProps, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
-import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, told } from './shape.ts';
+import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape.ts';
 import { STRATEGIES } from './strategy/index.ts';
 
 /** Each removal policy by its name. */
@@ -82,7 +82,7 @@ export function asyncRetryShapeProblems(props: unknown): string[] {
 function target(value: unknown, name: string): string[] {
   if (!isPlain(value)) {
     const kinds = Object.entries(TARGETS).map(([kind, shape]) => signature(shape).replace('kind', `kind: '${kind}'`));
-    return [`${name} is ${told(value)}; give ${alternatives(kinds)}.`];
+    return [`${name} is ${inWords(value)}; give ${alternatives(kinds)}.`];
   }
   const wrong = oneOf(TARGETS)(value['kind'], `${name}.kind`);
   const kind = value['kind'] as Target['kind'];

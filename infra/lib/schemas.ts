@@ -15,12 +15,12 @@ const POLICY_SCHEMA = new URL('../../schemas/retry-policy.schema.json', import.m
 /** What is wrong with a policy: what the functions would refuse when they start. */
 export function policyProblems(policy: RetryPolicy): string[] {
   const validate = compiled(readJson(POLICY_SCHEMA));
-  const told = validate(policy) ? [] : violations(validate);
+  const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
-    ...told.map((violation) => `policy${sentence(violation)}`),
+    ...bySchema.map((violation) => `policy${sentence(violation)}`),
     // What is wrong already is not said to contradict something.
     ...contradictions(policy)
-      .filter(([pointer]) => !told.some(({ instancePath }) => instancePath === pointer))
+      .filter(([pointer]) => !bySchema.some(({ instancePath }) => instancePath === pointer))
       .map(([pointer, rule]) => `policy${pointer} ${rule}.`),
   ];
   const bytes = bytesInEnvironment(JSON.stringify(policy));
@@ -108,11 +108,11 @@ function tooLong(policy: any): Contradiction[] {
 
 /** Without the branches that only say that something inside them is wrong. */
 function violations(validate: ValidateFunction): ErrorObject[] {
-  const told = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
+  const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
   // One for each place: the others follow from it.
-  return told.filter(
+  return errors.filter(
     ({ instancePath, keyword }, index) =>
-      keyword === 'additionalProperties' || told.findIndex((other) => other.instancePath === instancePath) === index,
+      keyword === 'additionalProperties' || errors.findIndex((other) => other.instancePath === instancePath) === index,
   );
 }
 

@@ -13,7 +13,7 @@ export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Che
 export function members(shape: Record<string, Check>, owner: string): Check {
   return (value, name) => {
     if (!isPlain(value)) {
-      return [`${name || 'props'} is ${told(value)}; give ${signature(shape)}.`];
+      return [`${name || 'props'} is ${inWords(value)}; give ${signature(shape)}.`];
     }
     const path = (member: string): string => (name === '' ? member : `${name}.${member}`);
     const known = Object.keys(shape);
@@ -40,14 +40,14 @@ export function needed(check: Check): Needed {
 export function oneOf(choices: Readonly<Record<string, unknown>>): Check {
   const names = Object.keys(choices);
   return (value, name) => {
-    const given = typeof value === 'string' ? `"${value}"` : told(value);
+    const given = typeof value === 'string' ? `"${value}"` : inWords(value);
     return names.some((choice) => choice === value) ? [] : [`${name} is ${given}; use ${alternatives(names)}.`];
   };
 }
 
 export function listOf(check: Check, wanted: string): Check {
   return (value, name) =>
-    Array.isArray(value) ? value.flatMap((item, index) => check(item, `${name}[${index}]`)) : [`${name} is ${told(value)}; give ${wanted}.`];
+    Array.isArray(value) ? value.flatMap((item, index) => check(item, `${name}[${index}]`)) : [`${name} is ${inWords(value)}; give ${wanted}.`];
 }
 
 export function having(member: string, wanted: string): Check {
@@ -55,7 +55,7 @@ export function having(member: string, wanted: string): Check {
 }
 
 export function such(is: (value: unknown) => boolean, wanted: string): Check {
-  return (value, name) => (is(value) ? [] : [`${name} is ${told(value)}; give ${wanted}.`]);
+  return (value, name) => (is(value) ? [] : [`${name} is ${inWords(value)}; give ${wanted}.`]);
 }
 
 /** An object of members, not one of the CDK's constructs. */
@@ -64,7 +64,7 @@ export function isPlain(value: unknown): value is Readonly<Record<string, unknow
 }
 
 /** What a value is, and never the value itself: it may be a secret. */
-export function told(value: unknown): string {
+export function inWords(value: unknown): string {
   if (value === undefined) {
     return 'missing';
   }

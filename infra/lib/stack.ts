@@ -29,7 +29,7 @@ export class RedeliverStack extends Stack {
   }
 }
 
-/** As the construct names its queues: one stack for each prefix and stage. A wrong name is told with all that is wrong. */
+/** As the construct names its queues: one stack for each prefix and stage. A wrong name is reported with all that is wrong. */
 function stackNameOf(app: App): string {
   const names = namesOf(app.node.tryGetContext('prefix') || undefined, app.node.tryGetContext('stage') || undefined);
   return nameProblems(names).length > 0 ? 'Redeliver' : names.prefix;

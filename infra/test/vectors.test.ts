@@ -11,7 +11,7 @@ import { policyProblems } from '../lib/schemas.ts';
 import { STRATEGIES } from '../lib/strategy/index.ts';
 import { fakeBundles, HTTP } from './stack-support.ts';
 import { userFunction } from './stack-variants.ts';
-import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector } from './vectors.ts';
+import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGIES, type StrategyVector } from './vectors.ts';
 
 /** The pointers of all that is refused in a document, each once, sorted. */
 function culprits(policy: RetryPolicy): string[] {
@@ -89,8 +89,7 @@ describe('the longest delays are those that the functions can compute', () => {
   }
 });
 
-/** The queues as a template has them, in the words of the vectors. */
-function queuesOf({ strategy, policy }: QueuesVector): QueuesVector['queues'] {
+function stackWith({ strategy, policy }: Pick<StrategyVector, 'strategy' | 'policy'>): Stack {
   const stack = new Stack(new App(), 'Test');
   const props = { bundles: fakeBundles(), prefix: 'p', stage: 's', policy };
   if (strategy === 'async-retry') {
@@ -98,6 +97,29 @@ function queuesOf({ strategy, policy }: QueuesVector): QueuesVector['queues'] {
   } else {
     new Redeliver(stack, 'Retries', { ...props, ...HTTP, strategy });
   }
+  return stack;
+}
+
+/** The pointers of all that the strategy refuses. */
+function refusedBy(vector: StrategyVector): string[] {
+  try {
+    stackWith(vector);
+    return [];
+  } catch (error) {
+    assert.ok(error instanceof RedeliverPropsError, String(error));
+    return error.message.split('\n').map((sentence) => sentence.match(/^policy(\/\S+) /)?.[1] ?? sentence).sort();
+  }
+}
+
+describe('policies that a strategy takes or refuses', () => {
+  for (const vector of STRATEGIES) {
+    test(vector.name, () => assert.deepEqual(refusedBy(vector), vector.refused));
+  }
+});
+
+/** The queues as a template has them, in the words of the vectors. */
+function queuesOf(vector: QueuesVector): QueuesVector['queues'] {
+  const stack = stackWith(vector);
   const queues = Template.fromStack(stack).findResources('AWS::SQS::Queue');
   const name = (id: string): string => queues[id]?.['Properties'].QueueName.replace('p-s-', '');
   return Object.fromEntries(

@@ -29,6 +29,13 @@ export interface QueuesVector {
   readonly queues: Readonly<Record<string, { readonly retention_seconds: number; readonly max_receive_count?: number; readonly dead_letter_queue?: string }>>;
 }
 
+export interface StrategyVector {
+  readonly name: string;
+  readonly strategy: QueuesVector['strategy'];
+  readonly policy: RetryPolicy;
+  readonly refused: readonly string[];
+}
+
 /** How long a call takes at worst, in the vectors. */
 export const CALL_SECONDS = 60;
 
@@ -38,6 +45,7 @@ export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, .
 );
 export const BACKOFFS: readonly BackoffVector[] = read('backoff');
 export const QUEUES: readonly QueuesVector[] = read('queues');
+export const STRATEGIES: readonly StrategyVector[] = read('strategies');
 
 function read(name: string): any {
   return JSON.parse(readFileSync(new URL(`../../schemas/vectors/${name}.json`, import.meta.url), 'utf8'));

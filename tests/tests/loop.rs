@@ -25,7 +25,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, Strategy};
+use redeliver_message_processor::{MessageProcessor, OnFailure};
 use redeliver_testing::functions::*;
 
 const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
@@ -145,7 +145,7 @@ impl Loop {
         Self {
             message_processor: MessageProcessor {
                 handler: target.clone(),
-                strategy: Strategy::DelayedResend { intermediate_dlq: intermediate.clone() },
+                on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
                 policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),

@@ -77,7 +77,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     /// Lambda sends no attributes, but whatever relays its records may.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
         // A `Failure` here is believed no more than any attribute of a relay's.
-        let (arrival, _) = Arrival::open(record, now);
+        let arrival = Arrival::open(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
             Err(wrong) => {
@@ -107,10 +107,8 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     scheduled,
                 }))
             }
-            Decision::Hop(hop) => {
-                // As it is: all that its due time follows from is in it.
-                NextStep::Hop(Box::new(arrival.record.pass_on(hop.delay, None)))
-            }
+            // As it is: all that its due time follows from is in it.
+            Decision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
             Decision::GiveUp(give_up) => {
                 NextStep::Verdict(verdict(arrival, Some(request_id), failure, give_up))
             }

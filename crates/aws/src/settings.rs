@@ -6,13 +6,12 @@ use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use redeliver_core::async_retry::DEFAULT_POLICY;
 use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
-use redeliver_core::strategy;
+use redeliver_core::strategy::{Role, Strategy};
 
 use crate::targets::TargetAddress;
 use reader::Reader;
@@ -76,7 +75,7 @@ pub fn polled_queue_url(name: &str) -> Result<String, SettingsError> {
     Reader::of_environment().read(|reader| reader.queue_url(name))
 }
 
-/// The same if the variable is set, whatever is in it: for a program that looks at queues that it does not poll.
+/// The variable `name` if it is set, whatever is in it: for a program that looks at queues that it does not poll.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     Reader::of_environment().optional(name)
@@ -104,7 +103,7 @@ pub enum StrategySettings {
         /// `SOURCE_QUEUE_URL`: its own queue.
         source_queue_url: String,
         /// `VISIBILITY_TIMEOUT_SECONDS` and `RETENTION_SECONDS`: those of its own queue.
-        queue: QueueTimes,
+        queue_times: QueueTimes,
     },
 }
 
@@ -140,7 +139,7 @@ pub struct AsyncRetryHandlerSettings {
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,
-    /// `RETRY_POLICY`; what is absent there is as in [`DEFAULT_POLICY`].
+    /// `RETRY_POLICY`; what is absent there is as in the default policy of [`Strategy::AsyncRetry`].
     pub policy: Policy,
 }
 
@@ -168,12 +167,8 @@ impl MessageProcessorSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = StrategySettings::read(reader);
-        // Without a strategy that can be read nothing is said of pacing: it may be the one that paces.
-        let policy = policy(reader).and_then(|policy| match &strategy {
-            Some(settings) if !settings.strategy().paces() => unpaced(reader, policy),
-            _ => Some(policy),
-        });
-        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
+        let policy = policy(reader, strategy.as_ref().map(StrategySettings::strategy));
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
         Some(Self {
@@ -188,34 +183,34 @@ impl MessageProcessorSettings {
 
 impl StrategySettings {
     #[must_use]
-    pub const fn strategy(&self) -> strategy::Strategy {
+    pub const fn strategy(&self) -> Strategy {
         match self {
-            Self::DelayedResend { .. } => strategy::Strategy::DelayedResend,
-            Self::Visibility { .. } => strategy::Strategy::Visibility,
+            Self::DelayedResend { .. } => Strategy::DelayedResend,
+            Self::Visibility { .. } => Strategy::Visibility,
         }
     }
 
-    /// The queue on which failed messages stay, if they do.
+    /// Of the queue on which failed messages stay, if they do.
     #[must_use]
-    pub const fn hiding(&self) -> Option<QueueTimes> {
+    pub const fn queue_times(&self) -> Option<QueueTimes> {
         match self {
             Self::DelayedResend { .. } => None,
-            Self::Visibility { queue, .. } => Some(*queue),
+            Self::Visibility { queue_times, .. } => Some(*queue_times),
         }
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let strategy = match reader.optional("STRATEGY") {
-            None => Some(strategy::Strategy::default()),
-            Some(name) => strategy::Strategy::named(&name),
+            None => Some(Strategy::default()),
+            Some(name) => Strategy::named(&name),
         };
         match strategy {
-            Some(strategy::Strategy::DelayedResend) => {
-                let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL")?;
+            Some(Strategy::DelayedResend) => {
+                let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting())?;
                 Some(Self::DelayedResend { intermediate_dlq_url })
             }
-            Some(strategy::Strategy::Visibility) => {
-                let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
+            Some(Strategy::Visibility) => {
+                let source_queue_url = reader.queue_url(Role::Source.setting());
                 const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
                 let timeout = reader
                     .required(TIMEOUT, "set it to the source queue's visibility timeout")
@@ -225,10 +220,11 @@ impl StrategySettings {
                     .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
                     .and_then(|_| reader.number(RETENTION, RETENTION_SECONDS));
                 let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
-                let queue = QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
-                Some(Self::Visibility { source_queue_url: source_queue_url?, queue })
+                let queue_times =
+                    QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
+                Some(Self::Visibility { source_queue_url: source_queue_url?, queue_times })
             }
-            Some(strategy::Strategy::AsyncRetry) | None => reader
+            Some(Strategy::AsyncRetry) | None => reader
                 .check("STRATEGY", Err("is neither delayed-resend nor visibility; set it to one of them")),
         }
     }
@@ -266,10 +262,10 @@ impl FailedMessageProcessorSettings {
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let source_queue_url = reader.queue_url("SOURCE_QUEUE_URL");
-        let intermediate_dlq_url = reader.queue_url("INTERMEDIATE_DLQ_URL");
-        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
-        let policy = policy(reader);
+        let source_queue_url = reader.queue_url(Role::Source.setting());
+        let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting());
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
+        let policy = policy(reader, Some(Strategy::DelayedResend));
         let schema = schema(reader);
         Some(Self {
             source_queue_url: source_queue_url?,
@@ -287,8 +283,9 @@ impl FinalDlqAnnotatorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment()
-            .read(|reader| reader.queue_url("FINAL_DLQ_URL").map(|final_dlq_url| Self { final_dlq_url }))
+        Reader::of_environment().read(|reader| {
+            reader.queue_url(Role::FinalDlq.setting()).map(|final_dlq_url| Self { final_dlq_url })
+        })
     }
 }
 
@@ -303,7 +300,7 @@ impl AsyncRetryHandlerSettings {
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
         let retry_queue_url = reader.queue_url("RETRY_QUEUE_URL");
-        let annotation_queue_url = reader.queue_url("ANNOTATION_QUEUE_URL");
+        let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         const FUNCTIONS: &str = "FUNCTION_ARNS";
         let functions = reader
             .required(
@@ -311,15 +308,7 @@ impl AsyncRetryHandlerSettings {
                 "set it to the ARNs of the functions to invoke again, with commas between them",
             )
             .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
-        let policy = reader.optional("RETRY_POLICY");
-        let policy = Policy::from_json_over(DEFAULT_POLICY, policy.as_deref().unwrap_or("{}"));
-        let policy = reader.check("RETRY_POLICY", policy).and_then(|policy| {
-            let wrong =
-                "has /immediate, but what becomes of an asynchronous invocation is not known within this one: remove it";
-            let checked = if policy.immediate.is_some() { Err(wrong) } else { Ok(policy) };
-            reader.check("RETRY_POLICY", checked)
-        });
-        let policy = policy.and_then(|policy| unpaced(reader, policy));
+        let policy = policy(reader, Some(Strategy::AsyncRetry));
         Some(Self {
             retry_queue_url: retry_queue_url?,
             annotation_queue_url: annotation_queue_url?,
@@ -329,20 +318,17 @@ impl AsyncRetryHandlerSettings {
     }
 }
 
-fn policy(reader: &mut Reader<'_>) -> Option<Policy> {
-    match reader.optional("RETRY_POLICY") {
-        None => Some(Policy::default()),
-        Some(text) => reader.check("RETRY_POLICY", Policy::from_json(&text)),
-    }
-}
-
-/// If nothing is sent to a source queue again, nothing can be paced.
-fn unpaced(reader: &mut Reader<'_>, policy: Policy) -> Option<Policy> {
-    let checked = match policy.max_redelivery_per_second {
-        Some(_) => Err("has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"),
-        None => Ok(policy),
+/// Without a strategy that can be read nothing is said of what only some of them can follow.
+fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy> {
+    const NAME: &str = "RETRY_POLICY";
+    let text = reader.optional(NAME).unwrap_or_else(|| "{}".to_owned());
+    let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.policy(&text));
+    let hint = if text.trim_start().starts_with('{') {
+        ""
+    } else {
+        "; it takes the policy itself, not a file's name"
     };
-    reader.check("RETRY_POLICY", checked)
+    reader.check(NAME, policy.map_err(|error| format!("{error}{hint}")))
 }
 
 fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {

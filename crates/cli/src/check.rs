@@ -105,7 +105,7 @@ fn check_policy(path: &Path, text: &str) -> Checked {
             Checked::whole(path, None::<String>)
         }
         Err(PolicyError::Refused(violations)) => Checked::whole(path, &violations),
-        Err(error @ PolicyError::NotJson(_)) => Checked::whole(path, [error]),
+        Err(error) => Checked::whole(path, [format_args!("the retry policy {error}")]),
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::strategy::Strategy;
 use redeliver_dead_letters::files::create_new;
 
 pub(crate) use redeliver_dead_letters::files::FileError;
@@ -23,11 +24,11 @@ pub(crate) fn create_output(path: &Path) -> io::Result<File> {
     }
 }
 
-/// A policy file; what is absent from it, or all of it, is as in the document `defaults`.
-pub(crate) fn read_policy(path: Option<&Path>, defaults: &str) -> Result<Policy, FileError> {
+/// A policy file for a strategy; what is absent from it, or all of it, is as in the strategy's default policy.
+pub(crate) fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Policy, FileError> {
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
-    let policy = Policy::from_json_over(defaults, &text);
-    policy.map_err(|error| FileError::new(path.unwrap_or(Path::new("the default policy")), error))
+    let named = path.unwrap_or(Path::new("the default policy"));
+    strategy.policy(&text).map_err(|error| FileError::new(named, format_args!("the retry policy {error}")))
 }
 
 pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileError> {
@@ -45,6 +46,24 @@ mod tests {
     use redeliver_dead_letters::files::IS_THERE;
 
     use super::*;
+
+    #[test]
+    fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
+        let path = std::env::temp_dir().join(format!("redeliver-policy-{}", std::process::id()));
+        std::fs::write(&path, r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
+        let read = Strategy::ALL.map(|strategy| read_policy(Some(&path), strategy));
+        std::fs::remove_file(&path).unwrap();
+        let [resend, visibility, invocations] = read;
+        assert!(resend.is_ok() && visibility.is_ok());
+        assert_eq!(
+            invocations.unwrap_err().to_string(),
+            format!(
+                "{}: the retry policy has /immediate, but what becomes of an asynchronous invocation is not known \
+                 within this one: remove it",
+                path.display()
+            )
+        );
+    }
 
     #[test]
     fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {

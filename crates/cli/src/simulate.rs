@@ -26,6 +26,8 @@ pub use run::{Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
+use redeliver_core::strategy::Strategy;
+
 use crate::check::warn_of_no_retry;
 use crate::cost::Prices;
 use crate::files::{FileError, read_policy, read_text};
@@ -62,7 +64,8 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
     if files.len() > POLICIES_MAX {
         return Err(format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1).into());
     }
-    let policies: Result<Vec<_>, _> = files.iter().map(|path| read_policy(*path, "{}")).collect();
+    let policies: Result<Vec<_>, _> =
+        files.iter().map(|path| read_policy(*path, Strategy::DelayedResend)).collect();
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);

@@ -5,38 +5,53 @@ use crate::annotation::DeadLetter;
 use crate::decision::GiveUp;
 use crate::delivery::Outgoing;
 use crate::events::{Event, GivenUp};
-use crate::failure::{CameBack, Case, Delivery, Document, Failure, HandOff, Read, Stage, Verdict};
+use crate::failure::{
+    CameBack, Case, Delivery, Document, Failure, HandOff, LastError, RawFailure, Stage, Verdict,
+};
 use crate::folding::unfold;
 use crate::limits::DelaySeconds;
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 
-/// A message that was received, without our attributes.
+/// A message that was received, without our attributes, and what they say.
+///
+/// On an inner queue, where only the functions send, a `Failure` counts on a message that did not come by redrive. One
+/// that did still has the attributes that its producer gave it, and so a forged one. On the source queue none counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arrival {
     /// As it came, except that its attributes are the producer's, whole again.
     pub record: ReceivedMessage,
     /// It came back from the final DLQ: it still had a `DeadLetter`.
     pub came_back: Option<CameBack>,
+    document: Option<Document>,
 }
 
 impl Arrival {
-    /// Takes our attributes from the producer's, and reads what `Failure` says. Whether that is believed is the
-    /// caller's business: see [`Arrival::handed_off`].
+    /// Takes our attributes from the producer's, and reads what they say.
     #[must_use]
-    pub fn open(record: ReceivedMessage, now: Timestamp) -> (Self, Option<Document>) {
+    pub fn open(record: ReceivedMessage, now: Timestamp) -> Self {
         let (attributes, came_back, failure) = taken_apart(record.attributes);
         let record = ReceivedMessage { attributes, ..record };
         let document = failure.map(|failure| failure.document(&record, now));
-        (Self { record, came_back }, document)
+        Self { record, came_back, document }
     }
 
-    /// The failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
-    ///
-    /// A `Failure` counts only on a message that did not come by redrive: one that did still has the attributes that
-    /// its producer gave it, and so a forged one.
+    /// What its `Failure` says, believed or not.
     #[must_use]
-    pub fn handed_off(&self, document: Option<Document>, now: Timestamp) -> (HandOff, Option<Timestamp>) {
+    pub fn document(&self) -> Option<&Document> {
+        self.document.as_ref()
+    }
+
+    /// The delivery that it came with, should it fail.
+    #[must_use]
+    pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
+        Delivery::of(&self.record, self.came_back, failed_at)
+    }
+
+    /// Takes the failure of a message received from the intermediate DLQ, and when its retry is due if it has hopped.
+    #[must_use]
+    pub fn take_hand_off(&mut self, now: Timestamp) -> (HandOff, Option<Timestamp>) {
+        let document = self.document.take();
         let (record, came_back) = (&self.record, self.came_back);
         let Some(queue) = &record.redriven_from else {
             let (mut hand_off, due_at) = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
@@ -52,6 +67,52 @@ impl Arrival {
         let delivery =
             Delivery { source_queue_arn: queue.clone(), ..Delivery::of(record, came_back, failed_at) };
         (HandOff::unanswered(details, delivery), None)
+    }
+
+    /// Takes the verdict on a message received from the annotation queue.
+    ///
+    /// # Errors
+    /// It has none that is believed. The last error of what it has may be right all the same.
+    pub fn take_verdict(&mut self) -> Result<Verdict, Option<LastError>> {
+        let is_believed = self.believed().is_some();
+        match self.document.take() {
+            Some(Document::Verdict(verdict)) if is_believed => Ok(verdict),
+            document => Err(document.and_then(Document::into_error)),
+        }
+    }
+
+    /// Whether the message came back from the final DLQ before it failed, by what it says itself or by its `Failure`:
+    /// for who receives it from an inner queue.
+    #[must_use]
+    pub fn came_back_before_it_failed(&self) -> Option<CameBack> {
+        let delivery = self.believed().and_then(Document::delivery);
+        self.came_back.max(delivery.and_then(|delivery| delivery.came_back))
+    }
+
+    fn believed(&self) -> Option<&Document> {
+        self.document.as_ref().filter(|_| self.record.redriven_from.is_none())
+    }
+
+    /// The message with another body.
+    #[must_use]
+    pub fn with_body(self, body: String) -> Self {
+        Self { record: ReceivedMessage { body, ..self.record }, ..self }
+    }
+
+    /// The message with other attributes.
+    #[must_use]
+    pub fn with_attributes(self, attributes: Attributes) -> Self {
+        Self { record: ReceivedMessage { attributes, ..self.record }, ..self }
+    }
+
+    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
+    /// says what has happened then.
+    #[must_use]
+    pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
+        let ReceivedMessage { sqs_message_id, body, attributes, message_group_id, trace_header, .. } =
+            self.record;
+        let content = Content { body, attributes, message_group_id, trace_header, delay };
+        Outgoing::new(sqs_message_id, content, confirmed)
     }
 
     /// The message, to the annotation queue. `message_id` is for the log.
@@ -71,18 +132,7 @@ impl Arrival {
         let case = Some(Case { stage: Some(stage.into()), explanation, failure });
         let ReceivedMessage { attributes: producer, body, .. } = &self.record;
         let attributes = Verdict { code: reason.into(), case }.attached_at_any_price(producer, body.len());
-        ReceivedMessage { attributes, ..self.record }.pass_on(DelaySeconds::ZERO, given_up)
-    }
-}
-
-impl ReceivedMessage {
-    /// The message once more, to another queue or its own; the record is done once that is confirmed, and `confirmed`
-    /// says what has happened then.
-    #[must_use]
-    pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
-        let Self { sqs_message_id, body, attributes, message_group_id, trace_header, .. } = self;
-        let content = Content { body, attributes, message_group_id, trace_header, delay };
-        Outgoing::new(sqs_message_id, content, confirmed)
+        self.with_attributes(attributes).pass_on(DelaySeconds::ZERO, given_up)
     }
 }
 
@@ -95,10 +145,10 @@ pub fn producers_attributes(attributes: Attributes) -> (Attributes, Option<CameB
 
 /// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
 /// `DeadLetter` is a document that we can have written.
-fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<Read>) {
-    let mut failure = attributes.remove(FAILURE).as_ref().and_then(Read::attribute);
+fn taken_apart(mut attributes: Attributes) -> (Attributes, Option<CameBack>, Option<RawFailure>) {
+    let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::attribute);
     // On every queue: if the annotator could not handle a verdict, SQS took it to the final DLQ as it was.
-    let folded = failure.as_mut().map(Read::take_folded).unwrap_or_default();
+    let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
     // A document that folds what cannot be put back is forged or broken; what stands next to it is the producer's all
     // the same.
     let whole = if folded.is_empty() { None } else { unfold(attributes.clone(), &folded) };

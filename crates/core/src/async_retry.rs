@@ -32,8 +32,9 @@ const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 pub enum Decision {
     /// Invoke the function again, now.
     Invoke(Invocation),
-    /// Its backoff is not over: let the record wait on its queue.
-    Hop(Hop),
+    /// Its backoff is not over: let the record wait on its queue, as long as that can hold it back and not longer than
+    /// what remains, rounded up.
+    Hop(DelaySeconds),
     GiveUp(GiveUp),
 }
 
@@ -46,15 +47,6 @@ pub struct Invocation {
     pub retry: Retry,
     /// How long it has waited at least, counted from the failure.
     pub waited: RetryDelay,
-}
-
-/// A wait on the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hop {
-    /// As long as the queue can hold it back, and not longer than what remains, rounded up.
-    pub delay: DelaySeconds,
-    /// When the function is to be invoked.
-    pub due: Timestamp,
 }
 
 /// Decides. Pure: the same record, settings and moment give the same answer.
@@ -107,7 +99,7 @@ fn next_retry(policy: &Policy, failed: &FailedInvocation<'_>, now: Timestamp) ->
             let retry = Retry { attempt, initial_timestamp: failed.first_failed_at.timestamp() };
             Decision::Invoke(failed.invocation(retry, delay))
         }
-        remaining => Decision::Hop(Hop { delay: remaining.unwrap_or(DelaySeconds::MAX), due: due.at }),
+        remaining => Decision::Hop(remaining.unwrap_or(DelaySeconds::MAX)),
     })
 }
 

@@ -21,7 +21,7 @@ use crate::text;
 use crate::tolerant::{Unknown, Word};
 pub use delivery::{CameBack, Delivery, in_its_generation};
 pub use placing::FAILURE_BYTES_MAX;
-pub(crate) use reading::Read;
+pub(crate) use reading::RawFailure;
 pub use words::{Kind, Stage};
 
 pub use crate::reserved::FAILURE;
@@ -179,7 +179,7 @@ impl Failure {
         Self { error, answer: None, delivery, attempts: None, unknown: Unknown::default() }
     }
 
-    /// The same of a message that was handed off; what was answered then stays on record.
+    /// A message that was handed off is itself wrong; what was answered then stays on record.
     #[must_use]
     pub fn found_invalid(self, reason: DeadLetterReason, why: &impl Display) -> Self {
         let Self { answer, delivery, unknown, .. } = self;

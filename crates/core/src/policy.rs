@@ -108,14 +108,22 @@ impl TryFrom<Vec<String>> for Globs {
     }
 }
 
-/// Why a policy is refused: every culprit with its JSON Pointer.
+/// Why a policy is refused, every culprit with its JSON Pointer: what is said of it, to be put behind its name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
-    #[error("the retry policy is not JSON: {0}")]
+    #[error("is not JSON: {0}")]
     NotJson(String),
     /// Broken rules and contradictions.
-    #[error("the retry policy is refused: {}", list(.0))]
+    #[error("is refused: {}", list(.0))]
     Refused(Vec<Violation>),
+    /// Members that the strategy cannot follow.
+    #[error("{}", which(.0))]
+    NotForStrategy(Vec<Violation>),
+}
+
+fn which(members: &[Violation]) -> String {
+    let which = members.iter().map(|Violation { pointer, rule }| format!("has {pointer}, {rule}"));
+    which.collect::<Vec<_>>().join("; ")
 }
 
 impl Policy {
@@ -127,7 +135,7 @@ impl Policy {
         wire::parse_over("{}", text)
     }
 
-    /// The same, but what is absent is taken from another document instead of our default. A `preset` stands for its
+    /// Parses and checks a policy document; what is absent is taken from another document instead of our default. A `preset` stands for its
     /// own backoff.
     ///
     /// # Errors As [`Policy::from_json`].

@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::async_retry;
+use crate::policy::{Policy, PolicyError};
+use crate::schema::Violation;
 
 /// How a message that failed comes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,13 +134,27 @@ impl Strategy {
         }
     }
 
-    /// Whether re-sends are paced, so that a policy may have `max_redelivery_per_second`.
-    #[must_use]
-    pub const fn paces(self) -> bool {
-        match self {
-            Self::DelayedResend => true,
-            Self::Visibility | Self::AsyncRetry => false,
-        }
+    /// Reads a policy for this strategy: what is absent is as in its default policy.
+    ///
+    /// # Errors
+    /// As [`Policy::from_json`] and [`Strategy::check`].
+    pub fn policy(self, text: &str) -> Result<Policy, PolicyError> {
+        let policy = Policy::from_json_over(self.default_policy(), text)?;
+        self.check(&policy).map(|()| policy)
+    }
+
+    /// Whether the strategy can follow a policy. How long SQS can hide a message is not looked at: that depends on the
+    /// queue.
+    ///
+    /// # Errors
+    /// All members that it cannot follow.
+    pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
+        let wrong: Vec<_> = match self {
+            Self::DelayedResend => Vec::new(),
+            Self::Visibility => uncountable(policy).into_iter().chain(paced(policy)).collect(),
+            Self::AsyncRetry => immediate(policy).into_iter().chain(paced(policy)).collect(),
+        };
+        if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
     }
 
     /// The queues, for a policy with so many attempts; a dead-letter queue before the queue whose messages end there.
@@ -180,6 +196,27 @@ impl Strategy {
     }
 }
 
+fn immediate(policy: &Policy) -> Option<Violation> {
+    let rule = "but what becomes of an asynchronous invocation is not known within this one: remove it";
+    policy.immediate.map(|_| Violation::new("/immediate", rule))
+}
+
+/// If nothing is sent to a source queue again, nothing can be paced.
+fn paced(policy: &Policy) -> Option<Violation> {
+    let rule = "which is for the strategy delayed-resend: remove it";
+    policy.max_redelivery_per_second.map(|_| Violation::new("/max_redelivery_per_second", rule))
+}
+
+/// Each retry is a receive. SQS would move the message before the last one, and its verdict would be lost.
+fn uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
+    let most = RECEIVES_MAX - SPARE_RECEIVES;
+    let rule = format!(
+        "which is {max_attempts}: use at most {most} with the strategy visibility, since each retry is a receive, ten \
+         are to spare on the source queue and ten on the annotation queue, and SQS counts to 1000"
+    );
+    (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
+}
+
 impl fmt::Display for Strategy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
@@ -188,6 +225,9 @@ impl fmt::Display for Strategy {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize;
+    use serde_json::Value;
+
     use super::*;
 
     /// `NAME → NAME of the next queue after so many receives`, from the source on.
@@ -215,6 +255,54 @@ mod tests {
         assert_eq!(
             way_of(Strategy::AsyncRetry),
             "retry -100-> annotation, annotation -110-> final-dlq, final-dlq"
+        );
+    }
+
+    #[derive(Deserialize)]
+    struct Vector {
+        name: String,
+        strategy: String,
+        policy: Value,
+        refused: Vec<String>,
+    }
+
+    #[test]
+    fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
+        let vectors: Vec<Vector> =
+            serde_json::from_str(include_str!("../../../schemas/vectors/strategies.json")).unwrap();
+        for Vector { name, strategy, policy, refused } in vectors {
+            let found = match Strategy::named(&strategy).unwrap().policy(&policy.to_string()) {
+                Ok(_) => Vec::new(),
+                Err(PolicyError::NotForStrategy(members)) => {
+                    members.into_iter().map(|Violation { pointer, .. }| pointer).collect()
+                }
+                Err(wrong) => panic!("{name}: {wrong}"),
+            };
+            assert_eq!(found, refused, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why_and_what_to_do() {
+        let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
+        let paced = "has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it";
+        assert_eq!(
+            refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redelivery_per_second":5}"#),
+            format!(
+                "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
+                 receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts to \
+                 1000; {paced}"
+            )
+        );
+        assert_eq!(
+            refused(
+                Strategy::AsyncRetry,
+                r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redelivery_per_second":5}"#
+            ),
+            format!(
+                "has /immediate, but what becomes of an asynchronous invocation is not known within this one: remove \
+                 it; {paced}"
+            )
         );
     }
 

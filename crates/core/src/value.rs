@@ -32,7 +32,7 @@ pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> 
 
 /// Also if it is escaped, in part or as a whole: its first character is a `$` or the escape of one, and all are ASCII.
 /// Other escapes are no reason to read slowly: many encoders write `\u003c`.
-fn may_have_private_name(text: &str) -> bool {
+pub(crate) fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 

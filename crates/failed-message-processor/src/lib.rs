@@ -118,9 +118,9 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
     }
 
     fn route(&self, record: ReceivedMessage, window: Option<Window>, now: Timestamp) -> Route {
-        let (arrival, document) = Arrival::open(record, now);
+        let mut arrival = Arrival::open(record, now);
         self.report_arrival(&arrival.record, now);
-        let (hand_off, due_at) = arrival.handed_off(document, now);
+        let (hand_off, due_at) = arrival.take_hand_off(now);
         // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.
         if let Some(due_at) = hops_on(&self.policy, &hand_off, due_at, now) {
             return hop(arrival, None, Hop { hand_off, due_at });
@@ -154,7 +154,7 @@ fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -
         age_seconds: until(retry.first_sent, now).as_secs_f64(),
         error_type: None,
     });
-    let outgoing = ReceivedMessage { body: retry.body, ..arrival.record }.pass_on(retry.delay, scheduled);
+    let outgoing = arrival.with_body(retry.body).pass_on(retry.delay, scheduled);
     Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }
 }
 
@@ -167,7 +167,7 @@ fn hop(arrival: Arrival, message_id: Option<String>, hop: Hop) -> Route {
         let given_up = GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation };
         return give_up(arrival, message_id, hop.hand_off.into(), given_up);
     };
-    let outgoing = ReceivedMessage { attributes, ..arrival.record }.pass_on(DelaySeconds::MAX, None);
+    let outgoing = arrival.with_attributes(attributes).pass_on(DelaySeconds::MAX, None);
     Route::Hop(Box::new(outgoing))
 }
 

@@ -6,7 +6,7 @@ use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, finger
 use redeliver_core::arrival::Arrival;
 use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::{DeadLettered, Event};
-use redeliver_core::failure::{Case, Document, LastError, Stage, Verdict, in_its_generation};
+use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{Metadata, rfc3339};
@@ -43,16 +43,13 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
 
 impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
     fn final_record(&self, record: ReceivedMessage, now: Timestamp) -> Outgoing {
-        let (Arrival { record, came_back }, document) = Arrival::open(record, now);
-        // What SQS moved here says itself whether it came back; what was given up, its `Failure` too.
-        let document_believed = document.as_ref().filter(|_| record.redriven_from.is_none());
-        let by_failure =
-            document_believed.and_then(Document::delivery).and_then(|delivery| delivery.came_back);
+        let mut arrival = Arrival::open(record, now);
+        let came_back = arrival.came_back_before_it_failed();
         // Also an invalid body gets its record: what cannot be read of it is left out.
-        let envelope = self.schema.parse(&record.body).ok();
-        let metadata =
-            envelope.map(|envelope| in_its_generation(envelope.metadata, came_back.max(by_failure)));
-        let (annotation, first_sent) = explain(&record, document, metadata.as_ref(), now);
+        let envelope = self.schema.parse(&arrival.record.body).ok();
+        let metadata = envelope.map(|envelope| in_its_generation(envelope.metadata, came_back));
+        let verdict = arrival.take_verdict();
+        let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered(DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
             sqs_message_id: annotation.record.sqs_message_id.clone(),
@@ -60,32 +57,29 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
             retry_attempt: annotation.record.attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
         });
-        let attributes = annotate(&record.attributes, record.body.len(), &annotation);
-        ReceivedMessage { attributes, ..record }.pass_on(DelaySeconds::ZERO, dead_lettered)
+        let attributes = annotate(&arrival.record.attributes, arrival.record.body.len(), &annotation);
+        arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, dead_lettered)
     }
 }
 
 /// What is known of a message that is given up, and when it was first sent.
-///
-/// A verdict is believed only on a message that did not come by redrive; the attributes of one that did may be
-/// anybody's.
 fn explain(
     received: &ReceivedMessage,
-    document: Option<Document>,
+    verdict: Result<Verdict, Option<LastError>>,
     metadata: Option<&Metadata>,
     now: Timestamp,
 ) -> (Annotation, Timestamp) {
     let is_redriven = received.redriven_from.is_some();
-    let (code, case, error, details) = match document {
-        Some(Document::Verdict(Verdict { code, case })) if !is_redriven => {
+    let (code, case, error, details) = match verdict {
+        Ok(Verdict { code, case }) => {
             let error = case.as_ref().map(|case| case.failure.error.clone()).unwrap_or_default();
             let explanation = case.as_ref().map_or("", |case| case.explanation.as_str());
             let details = explained(&code, explanation, &error);
             (code, Some(case), error, details)
         }
-        document => {
+        Err(error) => {
             let details = if is_redriven { MOVED_BY_SQS } else { WITHOUT_A_VERDICT };
-            let error = document.and_then(Document::into_error).unwrap_or_default();
+            let error = error.unwrap_or_default();
             (DeadLetterReason::OrchestrationFailed.into(), None, error, details.to_owned())
         }
     };

@@ -44,35 +44,42 @@ pub enum SchemaError {
 }
 
 impl Schema {
-    /// Compiles a schema. The dialect is that of its `$schema`, 2020-12 without one.
+    /// Compiles a schema of our own. The dialect is that of its `$schema`, 2020-12 without one.
     ///
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
     pub fn new(text: &str) -> Result<Self, SchemaError> {
-        Self::build(text, jsonschema::options_for())
+        Self::of(&read(text)?)
     }
 
-    /// The same, but each `format` is checked, which drafts from 2019-09 on do only if asked to.
+    /// Compiles a schema like [`Schema::new`], whoever has written it: who has read the text has seen to the names that
+    /// `serde_json` keeps for itself.
+    ///
+    /// # Errors
+    /// As [`Schema::new`].
+    pub fn of(schema: &Value) -> Result<Self, SchemaError> {
+        Self::build(schema, jsonschema::options_for())
+    }
+
+    /// Compiles a schema like [`Schema::new`], but each `format` is checked, which drafts from 2019-09 on do only if asked to.
     ///
     /// # Errors
     /// As [`Schema::new`].
     pub fn with_formats(text: &str) -> Result<Self, SchemaError> {
-        Self::build(text, jsonschema::options_for().should_validate_formats(true))
+        Self::build(&read(text)?, jsonschema::options_for().should_validate_formats(true))
     }
 
-    fn build(text: &str, options: Options<'_>) -> Result<Self, SchemaError> {
-        let schema: Value =
-            serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
+    fn build(schema: &Value, options: Options<'_>) -> Result<Self, SchemaError> {
         let options = pattern::keyword(numeric::keywords(options.with_retriever(NothingIsFetched)));
-        let of_byte = of_names(&schema);
+        let of_byte = of_names(schema);
         // First by an engine that never steps back, whose cost is known from a text's length.
         let linear = options.clone().with_pattern_options(pattern::linear(of_byte));
-        if let Ok(validator) = linear.build(&schema) {
+        if let Ok(validator) = linear.build(schema) {
             return Ok(Self { validator, names: Names { of_byte, ..Names::default() } });
         }
         // Either it is wrong, or names are matched with look-around.
         let engine = PatternOptions::fancy_regex().backtrack_limit(pattern::STEPS_BACK_OF_NAME);
-        let validator = options.with_pattern_options(engine).build(&schema);
+        let validator = options.with_pattern_options(engine).build(schema);
         let validator = validator.map_err(|error| SchemaError::NotASchema(describe(&error)))?;
         let (of_name, of_step) = pattern::of_steps_back(pattern::STEPS_BACK_OF_NAME);
         Ok(Self { validator, names: Names { of_name, of_byte: of_byte + of_step, step_back: true } })
@@ -84,6 +91,10 @@ impl Schema {
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
         violation::violations(&self.validator, instance, &Meter::new(self.names), at)
     }
+}
+
+fn read(text: &str) -> Result<Value, SchemaError> {
+    serde_json::from_str(text).map_err(|error| SchemaError::NotJson(error.to_string()))
 }
 
 /// What a byte of a name takes, with the dearest pattern of any `patternProperties`.

@@ -15,9 +15,10 @@ use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
 use redeliver_core::ports::{AsyncInvoker, Clock, Function, Queue, Receive};
 use serde::Serialize;
 
+use crate::lambda::FUNCTION_ARN;
 use crate::polling::{handle, receive};
 use crate::topology::INVOCATION_TIMEOUT;
-use crate::{FUNCTION_ARN, Ledger, LoopError, Topology};
+use crate::{Ledger, LoopError, Topology};
 
 const FEED: usize = 1000;
 /// How long one feeding may take.

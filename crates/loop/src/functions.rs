@@ -2,16 +2,18 @@
 
 use std::num::NonZeroUsize;
 
+use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_core::decision::QueueTimes;
+use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::SOURCE_RETENTION;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, Strategy};
+use redeliver_message_processor::{MessageProcessor, OnFailure};
 
-use crate::Topology;
-use crate::topology::visibility_timeout;
+use crate::lambda::FUNCTION_ARN;
+use crate::topology::{Topology, visibility_timeout};
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
 const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
@@ -25,16 +27,16 @@ pub fn message_processor<H, Q: Clone, C, O>(
     schema: MessageSchema,
     policy: Policy,
 ) -> MessageProcessor<H, Q, C, O> {
-    let strategy = match topology.intermediate.clone() {
-        Some(intermediate_dlq) => Strategy::DelayedResend { intermediate_dlq },
-        None => Strategy::Visibility {
+    let on_failure = match topology.intermediate.clone() {
+        Some(intermediate_dlq) => OnFailure::DelayedResend { intermediate_dlq },
+        None => OnFailure::Visibility {
             source_queue: topology.source.clone(),
-            settings: QueueTimes { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION },
+            queue_times: QueueTimes { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION },
         },
     };
     MessageProcessor {
         handler,
-        strategy,
+        on_failure,
         policy,
         annotation_queue: topology.annotation.clone(),
         clock,
@@ -62,6 +64,25 @@ pub fn failed_message_processor<Q: Clone, C, O>(
         policy,
         pacer: Pacer::default(),
     })
+}
+
+/// The async-retry handler, whose own queue is the source; it may invoke the one function that there is.
+pub fn async_retry_handler<I, Q: Clone, C, O>(
+    topology: &Topology<Q>,
+    invoker: I,
+    clock: C,
+    observer: O,
+    policy: Policy,
+) -> AsyncRetryHandler<I, Q, C, O> {
+    AsyncRetryHandler {
+        invoker,
+        retry_queue: topology.source.clone(),
+        annotation_queue: topology.annotation.clone(),
+        clock,
+        observer,
+        policy,
+        functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one: a test runs it"),
+    }
 }
 
 pub fn final_dlq_annotator<Q: Clone, C, O>(

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 /// The function's ARN: there is one.
-pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
+pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
 /// What the record of a payload takes on top of it, at most: of a larger one Lambda could not send any record.
 const RECORD_BYTES: usize = 4096;
 /// How long the record of a failure is sent again and again.

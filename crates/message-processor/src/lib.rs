@@ -33,7 +33,7 @@ use futures_util::join;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{GiveUp, QueueTimes, may_be_called};
 use redeliver_core::delivery::{Outbox, Outgoing, keep_free};
-use redeliver_core::failure::{CameBack, Delivery, Failure, HandOff, Stage, in_its_generation};
+use redeliver_core::failure::{Failure, HandOff, Stage, in_its_generation};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
@@ -49,7 +49,7 @@ pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError,
 /// Kept free at the end of an invocation, for the hand-offs and the answer.
 const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 
-/// With [`Strategy::Visibility`]: what is known if the receive before this one was not answered for.
+/// With [`OnFailure::Visibility`]: what is known if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
 /// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it
@@ -59,8 +59,8 @@ pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
     pub handler: H,
     /// What becomes of a message that failed.
-    pub strategy: Strategy<Q>,
-    /// Its `immediate`, and all of it with [`Strategy::Visibility`].
+    pub on_failure: OnFailure<Q>,
+    /// Its `immediate`, and all of it with [`OnFailure::Visibility`].
     pub policy: Policy,
     /// Where verdicts go.
     pub annotation_queue: Q,
@@ -76,7 +76,7 @@ pub struct MessageProcessor<H, Q, C, O> {
 
 /// What becomes of a message that failed.
 #[derive(Clone, Debug)]
-pub enum Strategy<Q> {
+pub enum OnFailure<Q> {
     /// It is handed off to the failed-message processor, which sends it again with a delay.
     DelayedResend {
         /// Where it is handed off.
@@ -87,7 +87,7 @@ pub enum Strategy<Q> {
         /// Its queue.
         source_queue: Q,
         /// What must be known of it.
-        settings: QueueTimes,
+        queue_times: QueueTimes,
     },
 }
 
@@ -125,11 +125,11 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         self.observer.observe_all(&done);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let kept = async {
-            match &self.strategy {
-                Strategy::DelayedResend { intermediate_dlq } => {
+            match &self.on_failure {
+                OnFailure::DelayedResend { intermediate_dlq } => {
                     outbox.send(intermediate_dlq, "hand-off", hand_offs).await
                 }
-                Strategy::Visibility { source_queue, .. } => outbox.hide(source_queue, hidings).await,
+                OnFailure::Visibility { source_queue, .. } => outbox.hide(source_queue, hidings).await,
             }
         };
         let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
@@ -142,15 +142,14 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// A message to call the target for, or the verdict on what must not come to it.
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's: nobody believes it.
-        let (arrival, _) = Arrival::open(record, now);
+        let arrival = Arrival::open(record, now);
         match self.schema.parse(&arrival.record.body) {
             Ok(envelope) => {
                 let metadata = in_its_generation(envelope.metadata, arrival.came_back);
                 self.check_receives(self.accepted(arrival, metadata), now)
             }
             Err(invalid) => {
-                let delivery = Delivery::of(&arrival.record, arrival.came_back, now);
-                let failure = Failure::invalid(invalid.reason(), &invalid, delivery);
+                let failure = Failure::invalid(invalid.reason(), &invalid, arrival.delivery(now));
                 let verdict =
                     arrival.give_up(None, Stage::MessageProcessor, failure, invalid.reason().into());
                 Err(Box::new(verdict))
@@ -158,8 +157,8 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    fn accepted(&self, arrival: Arrival, metadata: Metadata) -> Accepted {
-        let Arrival { mut record, came_back } = arrival;
+    fn accepted(&self, mut arrival: Arrival, metadata: Metadata) -> Accepted {
+        let record = &mut arrival.record;
         let message = Message {
             retry_attempt: self.retries_made(&metadata, record.receive_count),
             redrive_generation: metadata.generation(),
@@ -168,26 +167,26 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
             attributes: mem::take(&mut record.attributes),
             body: mem::take(&mut record.body),
         };
-        Accepted { message, metadata, came_back, rest: record }
+        Accepted { message, metadata, arrival }
     }
 
     /// The body says how many, or the queue does.
     fn retries_made(&self, metadata: &Metadata, receive_count: u32) -> u32 {
-        match self.strategy {
-            Strategy::DelayedResend { .. } => metadata.retry_attempt,
-            Strategy::Visibility { .. } => receive_count.saturating_sub(1),
+        match self.on_failure {
+            OnFailure::DelayedResend { .. } => metadata.retry_attempt,
+            OnFailure::Visibility { .. } => receive_count.saturating_sub(1),
         }
     }
 
     /// If the queue counts the attempts, it also counts those for which nobody answered.
     fn check_receives(&self, accepted: Accepted, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
-        if matches!(self.strategy, Strategy::DelayedResend { .. }) {
+        if matches!(self.on_failure, OnFailure::DelayedResend { .. }) {
             return Ok(accepted);
         }
-        match may_be_called(&self.policy, &accepted.metadata, accepted.rest.receive_count) {
+        match may_be_called(&self.policy, &accepted.metadata, accepted.arrival.record.receive_count) {
             Ok(()) => Ok(accepted),
             Err(give_up) => {
-                let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.delivery(now));
+                let hand_off = HandOff::unanswered(GIVEN_ONCE_MORE, accepted.arrival.delivery(now));
                 Err(accepted.give_up(hand_off, give_up))
             }
         }
@@ -199,18 +198,13 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 struct Accepted {
     message: Message,
     metadata: Metadata,
-    came_back: Option<CameBack>,
     /// Without body and attributes, which the message has.
-    rest: ReceivedMessage,
+    arrival: Arrival,
 }
 
 impl Accepted {
     fn first_sent(&self) -> Timestamp {
-        self.metadata.first_sent(self.rest.sent_at)
-    }
-
-    fn delivery(&self, failed_at: Timestamp) -> Delivery {
-        Delivery::of(&self.rest, self.came_back, failed_at)
+        self.metadata.first_sent(self.arrival.record.sent_at)
     }
 
     fn give_up(self, hand_off: HandOff, give_up: GiveUp) -> Box<Outgoing> {
@@ -219,11 +213,10 @@ impl Accepted {
         Box::new(arrival.give_up(Some(message_id), Stage::MessageProcessor, failure, give_up))
     }
 
-    /// With the message's id, which only its body says.
+    /// Whole again, with the message's id, which only its body says.
     fn into_arrival(self) -> (String, Arrival) {
         let Message { message_id, body, attributes, .. } = self.message;
-        let record = ReceivedMessage { body, attributes, ..self.rest };
-        (message_id, Arrival { record, came_back: self.came_back })
+        (message_id, self.arrival.with_body(body).with_attributes(attributes))
     }
 }
 

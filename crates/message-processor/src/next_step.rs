@@ -1,6 +1,5 @@
 //! What becomes of a message once its call is over.
 
-use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
@@ -11,7 +10,7 @@ use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
 
 use super::calls::Outcome;
-use super::{Accepted, MessageProcessor, Strategy};
+use super::{Accepted, MessageProcessor, OnFailure};
 
 /// What is to be done with a record.
 pub(super) enum NextStep {
@@ -35,14 +34,19 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                 let processed = Processed { message_id, retry_attempt, age_seconds, target_seconds };
                 return NextStep::Done(Event::Processed(processed));
             }
-            Outcome::Failure(error) => {
-                (HandOff::of_handler(error, accepted.delivery(now)), error.error_type.loggable().into_owned())
+            Outcome::Failure(error) => (
+                HandOff::of_handler(error, accepted.arrival.delivery(now)),
+                error.error_type.loggable().into_owned(),
+            ),
+            Outcome::NotStarted => {
+                (HandOff::not_started(accepted.arrival.delivery(now)), "NotStarted".to_owned())
             }
-            Outcome::NotStarted => (HandOff::not_started(accepted.delivery(now)), "NotStarted".to_owned()),
         };
-        match self.strategy {
-            Strategy::DelayedResend { .. } => self.hand_off(accepted, &hand_off, error_type, now),
-            Strategy::Visibility { settings, .. } => self.hide(accepted, hand_off, error_type, settings, now),
+        match self.on_failure {
+            OnFailure::DelayedResend { .. } => self.hand_off(accepted, &hand_off, error_type, now),
+            OnFailure::Visibility { queue_times, .. } => {
+                self.hide(accepted, hand_off, error_type, queue_times, now)
+            }
         }
     }
 
@@ -55,10 +59,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     ) -> NextStep {
         let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
         let retry_attempt = accepted.message.retry_attempt;
-        let (message_id, Arrival { record, .. }) = accepted.into_arrival();
+        let (message_id, arrival) = accepted.into_arrival();
         // A hand-off folds nothing: what says that it does is forged. So ten attributes leave it no place.
-        let Some(attributes) = hand_off.attached(&record.attributes, record.body.len()) else {
-            let record = record.sqs_message_id;
+        let Some(attributes) = hand_off.attached(&arrival.record.attributes, arrival.record.body.len())
+        else {
+            let record = arrival.record.sqs_message_id;
             self.observer.observe(&Event::NotConfirmed(NotConfirmed {
                 sqs_message_id: record.clone(),
                 send: "hand-off",
@@ -73,7 +78,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             kind: hand_off.answer.kind().as_str(),
             age_seconds,
         });
-        let outgoing = ReceivedMessage { attributes, ..record }.pass_on(DelaySeconds::ZERO, handed_off);
+        let outgoing = arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, handed_off);
         NextStep::HandOff(Box::new(outgoing))
     }
 
@@ -82,13 +87,18 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         accepted: Accepted,
         hand_off: HandOff,
         error_type: String,
-        queue: QueueTimes,
+        queue_times: QueueTimes,
         now: Timestamp,
     ) -> NextStep {
         let first_sent = accepted.first_sent();
-        let receive_count = accepted.rest.receive_count;
-        let stayed =
-            Stayed { metadata: &accepted.metadata, hand_off: &hand_off, receive_count, first_sent, queue };
+        let receive_count = accepted.arrival.record.receive_count;
+        let stayed = Stayed {
+            metadata: &accepted.metadata,
+            hand_off: &hand_off,
+            receive_count,
+            first_sent,
+            queue_times,
+        };
         // Decided here, since nobody else sees a message that stays on its queue.
         match decide_on_queue(&self.policy, stayed, now) {
             Ok(visibility) => {
@@ -101,7 +111,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                     age_seconds: until(first_sent, now).as_secs_f64(),
                     error_type: Some(error_type),
                 });
-                let ReceivedMessage { sqs_message_id: record, receipt_handle, .. } = accepted.rest;
+                let ReceivedMessage { sqs_message_id: record, receipt_handle, .. } = accepted.arrival.record;
                 NextStep::Hide(Box::new(Hiding { record, receipt_handle, visibility, confirmed: scheduled }))
             }
             Err(give_up) => NextStep::Verdict(accepted.give_up(hand_off, give_up)),

@@ -11,7 +11,7 @@ use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
 
-use crate::{MessageProcessor, Strategy};
+use crate::{MessageProcessor, OnFailure};
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "message-processor";
@@ -46,13 +46,13 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
         let client = start::sqs_client(config);
         Self {
             handler,
-            strategy: match settings.strategy {
+            on_failure: match settings.strategy {
                 StrategySettings::DelayedResend { intermediate_dlq_url } => {
-                    Strategy::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
+                    OnFailure::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
                 }
-                StrategySettings::Visibility { source_queue_url, queue } => {
+                StrategySettings::Visibility { source_queue_url, queue_times } => {
                     let source_queue = start::queue(&client, source_queue_url);
-                    Strategy::Visibility { source_queue, settings: queue }
+                    OnFailure::Visibility { source_queue, queue_times }
                 }
             },
             policy: settings.policy,

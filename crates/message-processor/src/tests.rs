@@ -55,14 +55,14 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    fn strategy(&self) -> Strategy<Spy> {
+    fn on_failure(&self) -> OnFailure<Spy> {
         if self.visibility {
             let visibility_timeout = VisibilitySeconds::new(180).unwrap();
             let retention = Duration::from_secs(7 * 24 * 3600);
-            let settings = QueueTimes { visibility_timeout, retention };
-            Strategy::Visibility { source_queue: self.source.clone(), settings }
+            let queue_times = QueueTimes { visibility_timeout, retention };
+            OnFailure::Visibility { source_queue: self.source.clone(), queue_times }
         } else {
-            Strategy::DelayedResend { intermediate_dlq: self.intermediate.clone() }
+            OnFailure::DelayedResend { intermediate_dlq: self.intermediate.clone() }
         }
     }
 
@@ -80,7 +80,7 @@ impl Setup {
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         let processor = MessageProcessor {
             handler: self.handler.clone(),
-            strategy: self.strategy(),
+            on_failure: self.on_failure(),
             policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::failure::{Document, FAILURE};
+use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::accepts;
@@ -28,7 +28,7 @@ pub(crate) fn schema() -> &'static MessageSchema {
 }
 
 /// A message with these attributes, opened.
-pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> (Arrival, Option<Document>) {
+pub(crate) fn opened(attributes: Attributes, sent_at: Timestamp) -> Arrival {
     let record = ReceivedMessage {
         sqs_message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
         receipt_handle: "receipt".to_owned(),

@@ -24,7 +24,7 @@ use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, Strategy};
+use redeliver_message_processor::{MessageProcessor, OnFailure};
 
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
@@ -224,13 +224,13 @@ fn functions<'a>(
         let clock = world.skewed_clock();
         let function = MessageProcessor {
             handler: Target(world),
-            strategy: if world.knobs.visibility {
+            on_failure: if world.knobs.visibility {
                 let visibility_timeout = visibility_timeout(&world.knobs);
                 let retention = Duration::from_secs(7 * 24 * 3600);
-                let settings = QueueTimes { visibility_timeout, retention };
-                Strategy::Visibility { source_queue: probe(source), settings }
+                let queue_times = QueueTimes { visibility_timeout, retention };
+                OnFailure::Visibility { source_queue: probe(source), queue_times }
             } else {
-                Strategy::DelayedResend { intermediate_dlq: probe(intermediate) }
+                OnFailure::DelayedResend { intermediate_dlq: probe(intermediate) }
             },
             policy: policy.clone(),
             annotation_queue: probe(annotation),

@@ -42,7 +42,7 @@ fn json(text: &str) -> Value {
 fn opened(attributes: Attributes) -> Option<Document> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
     let record = ReceivedMessage { attributes, ..functions::record(1, "{}") };
-    Arrival::open(record, moment).1
+    Arrival::open(record, moment).document().cloned()
 }
 
 /// A validator that checks formats and knows the other schemas by their `$id`.

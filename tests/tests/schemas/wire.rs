@@ -1,4 +1,5 @@
-//! `schemas/wire/0.1`: the documents as version 0.1 writes them. This version writes the same, and every version reads them.
+//! `schemas/wire/VERSION`: the documents as each version has written them. This version writes those of [`CURRENT`], and
+//! reads all of them.
 
 use redeliver_core::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate};
 use redeliver_core::failure::{
@@ -19,8 +20,20 @@ enum Meaning {
     Body(Box<Metadata>),
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire/0.1")
+/// The version whose documents are those that this one writes.
+const CURRENT: &str = "0.1";
+
+fn wire() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire")
+}
+
+/// All that is there.
+fn versions() -> Vec<String> {
+    let folders = fs::read_dir(wire()).unwrap().map(|entry| entry.unwrap());
+    let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
+    let versions: Vec<_> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert!(versions.iter().any(|version| version == CURRENT), "{versions:?}");
+    versions
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -183,8 +196,8 @@ fn documents() -> Vec<(String, String, Meaning)> {
     all
 }
 
-fn files() -> BTreeMap<String, String> {
-    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+fn files(version: &str) -> BTreeMap<String, String> {
+    let files = fs::read_dir(wire().join(version)).unwrap().map(|entry| entry.unwrap().path());
     let named = files.map(|path| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         (name, fs::read_to_string(path).unwrap().trim_end_matches('\n').to_owned())
@@ -196,51 +209,54 @@ fn files() -> BTreeMap<String, String> {
 #[test]
 #[ignore = "writes the documents instead of comparing them"]
 fn write_the_documents() {
-    fs::create_dir_all(folder()).unwrap();
+    let folder = wire().join(CURRENT);
+    fs::create_dir_all(&folder).unwrap();
     for (name, text, _) in documents() {
-        fs::write(folder().join(format!("{name}.json")), text + "\n").unwrap();
+        fs::write(folder.join(format!("{name}.json")), text + "\n").unwrap();
     }
 }
 
 #[test]
 fn this_version_writes_the_documents_byte_for_byte() {
     let written: BTreeMap<_, _> = documents().into_iter().map(|(name, text, _)| (name, text)).collect();
-    let (files, written_names): (Vec<_>, Vec<_>) = (files().into_keys().collect(), written.keys().collect());
-    assert_eq!(files.iter().collect::<Vec<_>>(), written_names);
-    for (name, text) in self::files() {
+    let files = files(CURRENT);
+    assert!(files.keys().eq(written.keys()), "{:?}", files.keys());
+    for (name, text) in files {
         assert_eq!(text, written[&name], "{name}");
     }
 }
 
+/// A name means the same in every version.
 #[test]
-fn every_document_is_valid_and_says_what_it_said() {
-    let files = files();
-    for (name, _, meaning) in documents() {
-        let text = &files[&name];
-        let attributes =
-            |attribute: &str| Attributes::from([(attribute.to_owned(), Attribute::string(text))]);
-        let (schema, read) = match &meaning {
-            Meaning::Failure(_) => {
-                ("failure", Meaning::Failure(Box::new(opened(attributes(FAILURE)).unwrap())))
-            }
-            Meaning::DeadLetter(_) => {
-                let record = DeadLetter::from_attribute(&Attribute::string(text)).unwrap();
-                ("dead-letter", Meaning::DeadLetter(Box::new(record)))
-            }
-            Meaning::Body(_) => {
-                let metadata = MessageSchema::default().parse(text).unwrap().metadata;
-                ("message", Meaning::Body(Box::new(metadata)))
-            }
-        };
-        assert_valid(schema, text);
-        assert_eq!(read, meaning, "{name}");
+fn every_document_of_every_version_is_valid_and_says_what_it_said() {
+    let meanings: BTreeMap<_, _> =
+        documents().into_iter().map(|(name, _, meaning)| (name, meaning)).collect();
+    for version in versions() {
+        for (name, text) in files(&version) {
+            let meaning = meanings.get(&name);
+            let meaning = meaning.unwrap_or_else(|| panic!("{version}/{name}: say here what it means"));
+            let attributes = || Attributes::from([(FAILURE.to_owned(), Attribute::string(&text))]);
+            let (schema, read) = match meaning {
+                Meaning::Failure(_) => ("failure", Meaning::Failure(Box::new(opened(attributes()).unwrap()))),
+                Meaning::DeadLetter(_) => {
+                    let record = DeadLetter::from_attribute(&Attribute::string(&text)).unwrap();
+                    ("dead-letter", Meaning::DeadLetter(Box::new(record)))
+                }
+                Meaning::Body(_) => {
+                    let metadata = MessageSchema::default().parse(&text).unwrap().metadata;
+                    ("message", Meaning::Body(Box::new(metadata)))
+                }
+            };
+            assert_valid(schema, &text);
+            assert_eq!(read, *meaning, "{version}/{name}");
+        }
     }
 }
 
 /// A member that no version knows yet, in each of the documents.
 #[test]
 fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
-    for (name, text) in files() {
+    for (name, text) in versions().iter().flat_map(|version| files(version)) {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
@@ -259,7 +275,7 @@ fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
 
 #[test]
 fn a_kind_of_a_later_version_is_one_to_try_again() {
-    let later = files()["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"held""#);
+    let later = files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"held""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
     let Some(Document::HandOff(hand_off)) = opened(attributes) else { panic!("a hand-off") };
     assert_eq!((hand_off.answer.kind(), hand_off.answer.kind.as_str()), (Kind::Transient, "held"));

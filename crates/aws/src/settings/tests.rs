@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
+use proptest::strategy::Strategy;
+use redeliver_core::strategy;
 
 use super::*;
 use crate::targets::is_loopback;
@@ -78,9 +80,25 @@ fn a_policy_is_refused_with_its_pointer() {
         ("RETRY_POLICY", r#"{"max_retries":3}"#),
     ];
     let error = reader(&variables).read(FailedMessageProcessorSettings::read).unwrap_err().to_string();
-    assert!(
-        error.contains("- RETRY_POLICY the retry policy is refused: /max_retries is not a known member"),
-        "{error}"
+    assert!(error.contains("- RETRY_POLICY is refused: /max_retries is not a known member"), "{error}");
+}
+
+#[test]
+fn a_files_name_is_no_policy() {
+    let wrong = |policy| {
+        let variables = [("RETRY_POLICY", policy)];
+        let error = reader(&variables).read(FailedMessageProcessorSettings::read).unwrap_err();
+        error.0.last().unwrap().clone()
+    };
+    assert_eq!(
+        wrong("policy.json"),
+        "- RETRY_POLICY is not JSON: expected value at line 1 column 1; it takes the policy itself, not a file's name"
+    );
+    assert_eq!(wrong("{"), "- RETRY_POLICY is not JSON: EOF while parsing an object at line 1 column 1");
+    assert_eq!(
+        wrong("5"),
+        "- RETRY_POLICY is refused: (whole document) is not of type \"object\"; \
+         it takes the policy itself, not a file's name"
     );
 }
 
@@ -102,7 +120,7 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
     );
     assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
     assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
-    assert_eq!(settings.policy, Policy::from_json(DEFAULT_POLICY).unwrap());
+    assert_eq!(settings.policy, Policy::from_json(strategy::Strategy::AsyncRetry.default_policy()).unwrap());
 
     let error = reader(&[]).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string();
     for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {
@@ -127,7 +145,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
         "- RETRY_QUEUE_URL is not a queue's URL",
         "- ANNOTATION_QUEUE_URL is a FIFO queue's URL",
         "- FUNCTION_ARNS names at place 2 what is not the ARN of a Lambda function",
-        "- RETRY_POLICY the retry policy is refused: /max_retries is not a known member",
+        "- RETRY_POLICY is refused: /max_retries is not a known member",
     ] {
         assert!(error.contains(line), "{line} in {error}");
     }
@@ -160,11 +178,14 @@ fn each_strategy_has_settings_of_its_own() {
         ("RETRY_POLICY", r#"{"max_attempts":2}"#),
     ];
     let settings = with(&visibility).unwrap();
-    let queue = QueueTimes {
+    let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(360).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    assert_eq!(settings.strategy, StrategySettings::Visibility { source_queue_url: source.clone(), queue });
+    assert_eq!(
+        settings.strategy,
+        StrategySettings::Visibility { source_queue_url: source.clone(), queue_times }
+    );
     assert_eq!(settings.policy.max_attempts, 2);
 
     let error = with(&visibility[..1]).unwrap_err().to_string();
@@ -183,6 +204,17 @@ fn each_strategy_has_settings_of_its_own() {
     paced[4].1 = r#"{"max_redelivery_per_second":5}"#;
     let error = with(&paced).unwrap_err().to_string();
     assert!(error.contains("- RETRY_POLICY has /max_redelivery_per_second, which "), "{error}");
+    let mut endless = visibility;
+    endless[4].1 = r#"{"max_attempts":981,"max_redelivery_per_second":5}"#;
+    let error = with(&endless).unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "\n- RETRY_POLICY has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each \
+             retry is a receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts \
+             to 1000; has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"
+        ),
+        "{error}"
+    );
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
     assert!(error.contains("- STRATEGY is neither delayed-resend nor visibility"), "{error}");
 }

@@ -8,13 +8,11 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, pin_mut, try_join};
 use indicatif::ProgressBar;
-use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{
-    Engine, FUNCTION_ARN, Functions, Ledger, LocalLambda, LoopError, Tally, Topology,
+    Engine, Functions, Ledger, LocalLambda, LoopError, Tally, Topology, async_retry_handler,
     failed_message_processor, final_dlq_annotator, message_processor, payload_of,
 };
 
@@ -90,15 +88,7 @@ async fn run_on<S: QueueService, C: Clock>(
         while let Some(portion) = feed.next()? {
             engine.invoke(portion.messages, &invoker, stop.clone()).await?;
         }
-        let async_retry_handler = AsyncRetryHandler {
-            invoker: &invoker,
-            retry_queue: topology.source.clone(),
-            annotation_queue: topology.annotation.clone(),
-            clock: world.clock,
-            observer: &tally,
-            policy,
-            functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one: a test runs it"),
-        };
+        let async_retry_handler = async_retry_handler(topology, &invoker, world.clock, &tally, policy);
         let functions =
             Functions { on_source: async_retry_handler, failed_message_processor, final_dlq_annotator };
         engine.run(&functions, output, stop.clone()).await?;

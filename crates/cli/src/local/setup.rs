@@ -28,13 +28,7 @@ impl Setup {
     /// And the file of final records, which lasts as long as the run.
     pub(super) fn of(arguments: &Arguments) -> Result<(Self, Box<dyn Write>), FileError> {
         let strategy = arguments.strategy;
-        let policy = read_policy(arguments.policy.as_deref(), strategy.default_policy())?;
-        if let (Some(path), Some(_)) = (&arguments.policy, policy.max_redelivery_per_second)
-            && !strategy.paces()
-        {
-            let reason = "has /max_redelivery_per_second, which is for --strategy delayed-resend: remove it";
-            return Err(FileError::new(path, reason));
-        }
+        let policy = read_policy(arguments.policy.as_deref(), strategy)?;
         if let (Some(path), Strategy::AsyncRetry) = (&arguments.data_schema, strategy) {
             let reason = "is a data schema, and --strategy async-retry checks none: leave it out";
             return Err(FileError::new(path, reason));

@@ -12,23 +12,23 @@ use super::queue_name::Name;
 
 /// What becomes of a message that failed, as far as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failed {
+pub(super) struct OnFailure {
     pub(super) strategy: Strategy,
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
-    pub(super) source_times: Option<QueueTimes>,
+    pub(super) queue_times: Option<QueueTimes>,
 }
 
 /// It is handed off; also what is assumed if another process has the message-processor.
-pub(super) const ASSUMED: Failed =
-    Failed { strategy: Strategy::DelayedResend, max_attempts: 0, source_times: None };
+pub(super) const ASSUMED: OnFailure =
+    OnFailure { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
 /// The queues that the environment names, and what is done with them.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
     pub(super) urls: BTreeMap<Role, String>,
     /// `None`: nobody here knows, another process has the message-processor.
-    pub(super) failed: Option<Failed>,
+    pub(super) on_failure: Option<OnFailure>,
     /// What a batch may take, in seconds.
     pub(super) invocation: u64,
 }
@@ -71,8 +71,10 @@ impl Wiring {
         let mut findings = Findings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
-            if let (Role::Source, Some(Failed { source_times: Some(times), .. })) = (role, &self.failed) {
-                self.check_hiding(attributes, times, &mut findings);
+            if let (Role::Source, Some(OnFailure { queue_times: Some(queue_times), .. })) =
+                (role, &self.on_failure)
+            {
+                self.check_hiding(attributes, queue_times, &mut findings);
             }
             self.check_redrive(*role, attributes, &mut findings);
         }
@@ -102,15 +104,19 @@ impl Wiring {
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
-        times: &QueueTimes,
+        queue_times: &QueueTimes,
         findings: &mut Findings,
     ) {
         let settings = [
-            ("VISIBILITY_TIMEOUT_SECONDS", "VisibilityTimeout", u64::from(times.visibility_timeout.get())),
-            ("RETENTION_SECONDS", "MessageRetentionPeriod", times.retention.as_secs()),
+            (
+                "VISIBILITY_TIMEOUT_SECONDS",
+                "VisibilityTimeout",
+                u64::from(queue_times.visibility_timeout.get()),
+            ),
+            ("RETENTION_SECONDS", "MessageRetentionPeriod", queue_times.retention.as_secs()),
         ];
-        for (setting, name, wanted) in settings {
-            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != wanted) {
+        for (setting, name, said) in settings {
+            if let Some(seconds) = seconds(attributes, name).filter(|seconds| *seconds != said) {
                 let url = self.url(Role::Source);
                 findings.errors.push(format!("{url}: its {name} is {seconds}; set {setting} to that"));
             }
@@ -145,7 +151,7 @@ impl Wiring {
             let problem =
                 format!("{url}: SQS moves a message out of it after {count} receives, and {why}; {remedy}");
             // With the strategy visibility fewer may do, and whether it is that one is not known here.
-            let is_sure = !(role == Role::Annotation && self.failed.is_none());
+            let is_sure = !(role == Role::Annotation && self.on_failure.is_none());
             if is_sure {
                 findings.errors.push(problem);
             } else {
@@ -155,7 +161,7 @@ impl Wiring {
             }
         } else if role == Role::Source
             && to == Role::IntermediateDlq
-            && self.failed.is_some()
+            && self.on_failure.is_some()
             && count > receives
         {
             findings.warnings.push(format!(
@@ -167,7 +173,7 @@ impl Wiring {
 
     /// `None` of a queue that the strategy does not need, and of the final DLQ, out of which nothing is moved.
     fn rule(&self, role: Role) -> Option<Rule> {
-        let Failed { strategy, max_attempts, .. } = self.failed.unwrap_or(ASSUMED);
+        let OnFailure { strategy, max_attempts, .. } = self.on_failure.unwrap_or(ASSUMED);
         let queues = strategy.queues(max_attempts);
         let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {

@@ -11,7 +11,7 @@ use redeliver_core::strategy::Role;
 use thiserror::Error;
 
 use super::FunctionName;
-use super::queues::{ASSUMED, Failed, Wiring};
+use super::queues::{ASSUMED, OnFailure, Wiring};
 
 /// A function that is not run has none.
 #[derive(Debug, Default)]
@@ -54,17 +54,17 @@ impl Settings {
     /// The queues that the environment names, also those that are not used here.
     pub(super) fn queues(&self, invocation: Duration) -> Wiring {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
-        let failed = match &self.message_processor {
-            Some((settings, ..)) => Some(Failed {
+        let on_failure = match &self.message_processor {
+            Some((settings, ..)) => Some(OnFailure {
                 strategy: settings.strategy.strategy(),
                 max_attempts: settings.policy.max_attempts,
-                source_times: settings.strategy.hiding(),
+                queue_times: settings.strategy.queue_times(),
             }),
             // Where it runs, messages are handed off.
             None => self.failed_message_processor.is_some().then_some(ASSUMED),
         };
         let urls = Role::ALL.into_iter().filter_map(named).collect();
-        Wiring { urls, failed, invocation: invocation.as_secs() }
+        Wiring { urls, on_failure, invocation: invocation.as_secs() }
     }
 }
 

@@ -148,8 +148,7 @@ impl Workload {
 
     /// Why the record failed, as its `Failure` attribute says.
     fn hand_off(&self, record: &ReceivedMessage) -> HandOff {
-        let (arrival, document) = Arrival::open(record.clone(), self.now);
-        arrival.handed_off(document, self.now).0
+        Arrival::open(record.clone(), self.now).take_hand_off(self.now).0
     }
 
     /// [`Operation::Resend`].
@@ -164,11 +163,11 @@ impl Workload {
 
     /// [`Operation::Record`].
     pub(crate) fn resend_record(&self, record: ReceivedMessage) -> OutgoingMessage {
-        let (arrival, document) = Arrival::open(record, self.now);
-        let (hand_off, _) = arrival.handed_off(document, self.now);
+        let mut arrival = Arrival::open(record, self.now);
+        let (hand_off, _) = arrival.take_hand_off(self.now);
         let attributes_bytes = attributes_size(&arrival.record.attributes);
         let resend = self.resend_by(&self.schema, &arrival.record.body, &hand_off, attributes_bytes);
-        let outgoing = ReceivedMessage { body: resend.body, ..arrival.record }.pass_on(resend.delay, None);
+        let outgoing = arrival.with_body(resend.body).pass_on(resend.delay, None);
         outgoing.message.expect("sendable")
     }
 

@@ -14,7 +14,9 @@ const CAME_BACK: Option<CameBack> = Some(CameBack { generation_before: None });
 
 /// A message with these attributes, opened on the intermediate DLQ.
 fn opened(attributes: Attributes) -> (Arrival, Option<Document>) {
-    Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9))
+    let arrival = Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9));
+    let document = arrival.document().cloned();
+    (arrival, document)
 }
 
 fn strings(attributes: &[(&str, &str)]) -> Attributes {
@@ -225,8 +227,11 @@ fn hand_off() -> HandOff {
 
 /// What is believed of this document on a message that came by redrive, or did not.
 fn believed(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> HandOff {
-    let (arrival, _) = Arrival::open(received(redriven_from), at(9));
-    Arrival { came_back, ..arrival }.handed_off(document, at(9)).0
+    arrived(redriven_from, document, came_back).take_hand_off(at(9)).0
+}
+
+fn arrived(redriven_from: Option<&str>, document: Option<Document>, came_back: Option<CameBack>) -> Arrival {
+    Arrival { came_back, document, ..Arrival::open(received(redriven_from), at(9)) }
 }
 
 #[test]
@@ -271,11 +276,28 @@ fn nothing_of_a_failure_on_a_redriven_message_is_believed() {
         Document::Verdict(Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) }),
     ] {
         for came_back in [None, CAME_BACK] {
-            let (arrival, _) = Arrival::open(received(Some(SOURCE_ARN)), at(9));
-            let arrival = Arrival { came_back, ..arrival };
-            assert_eq!(arrival.handed_off(Some(document.clone()), at(9)), arrival.handed_off(None, at(9)));
+            let arrived = |document| arrived(Some(SOURCE_ARN), document, came_back);
+            let (mut forged, mut without) = (arrived(Some(document.clone())), arrived(None));
+            assert_eq!(forged.came_back_before_it_failed(), came_back);
+            assert_eq!(forged.take_hand_off(at(9)), without.take_hand_off(at(9)));
+            let error = document.clone().into_error();
+            assert_eq!(arrived(Some(document.clone())).take_verdict(), Err(error), "shown, but with a mark");
         }
     }
+}
+
+#[test]
+fn a_verdict_counts_and_what_it_says_of_the_generation_too() {
+    let again = |generation_before| Some(CameBack { generation_before });
+    let delivery = Delivery { came_back: again(Some(2)), ..hand_off().delivery };
+    let failure = Failure::from(HandOff { delivery, ..hand_off() });
+    let case = Case { stage: None, explanation: String::new(), failure };
+    let verdict = Verdict { case: Some(case), ..Verdict::bare(DeadLetterReason::MessageExpired) };
+    let arrived = |came_back| arrived(None, Some(Document::Verdict(verdict.clone())), came_back);
+    for (by_itself, in_all) in [(None, Some(2)), (again(None), Some(2)), (again(Some(5)), Some(5))] {
+        assert_eq!(arrived(by_itself).came_back_before_it_failed(), again(in_all));
+    }
+    assert_eq!(arrived(None).take_verdict(), Ok(verdict.clone()));
 }
 
 #[test]
@@ -309,8 +331,8 @@ fn a_message_without_a_readable_failure_is_retried() {
 fn a_message_that_sqs_moved_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
     let record = ReceivedMessage { first_received_at, ..received(Some(SOURCE_ARN)) };
-    let (arrival, _) = Arrival::open(record, at(9));
-    assert_eq!(arrival.handed_off(None, at(9)).0.delivery.failed_at, at(3));
+    let (hand_off, _) = Arrival::open(record, at(9)).take_hand_off(at(9));
+    assert_eq!(hand_off.delivery.failed_at, at(3));
 }
 
 #[test]
@@ -321,7 +343,7 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
         trace_header: Some("Root=1".to_owned()),
         ..received(None)
     };
-    let (arrival, _) = Arrival::open(record, at(9));
+    let arrival = Arrival::open(record, at(9));
     let give_up = GiveUp { reason: DeadLetterReason::MessageExpired, explanation: "too late".to_owned() };
     let outgoing =
         arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);

@@ -69,10 +69,7 @@ fn the_next_failure_counts_on_and_keeps_the_first_time_and_the_payload() {
 #[test]
 fn what_is_not_due_waits_for_the_rest_rounded_up_and_for_900_s_at_most() {
     let hop = |after_millis| match decided(&fixed(2000), &record("{}"), after_millis) {
-        Decision::Hop(Hop { delay, due }) => {
-            assert_eq!(due, failed_at() + TimeDelta::seconds(2000));
-            Some(delay.get())
-        }
+        Decision::Hop(delay) => Some(delay.get()),
         Decision::Invoke(_) => None,
         other => panic!("{other:?}"),
     };
@@ -92,9 +89,13 @@ fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
         };
         let message_id = Uuid::parse_str(REQUEST_ID).unwrap();
         let expected = delay(&policy, Key { message_id, generation: 0, attempt });
-        match decided(&policy, &record(&payload), 0) {
-            Decision::Hop(hop) => {
-                assert_eq!(hop.due - failed_at(), TimeDelta::seconds(expected.get().into()));
+        let decided_after = |seconds: i64| decided(&policy, &record(&payload), 1000 * seconds);
+        match decided_after(0) {
+            Decision::Hop(first) => {
+                let (seconds, one) = (i64::from(expected.get()), DelaySeconds::new(1).unwrap());
+                assert_eq!(i64::from(first.get()), seconds.min(900));
+                assert_eq!(decided_after(seconds - 1), Decision::Hop(one));
+                assert!(matches!(decided_after(seconds), Decision::Invoke(_)));
             }
             Decision::Invoke(invocation) => assert_eq!((invocation.waited, expected.get()), (expected, 0)),
             other => panic!("{other:?}"),
@@ -220,10 +221,13 @@ proptest! {
         let invocation = loop {
             now += TimeDelta::milliseconds(lateness.next().unwrap());
             match decide(&policy, &functions(), &failed, false, now) {
-                Decision::Hop(hop) => {
-                    prop_assert_eq!(hop.due, due);
-                    prop_assert!(hop.delay > DelaySeconds::ZERO);
-                    now += TimeDelta::seconds(hop.delay.get().into());
+                Decision::Hop(delay) => {
+                    prop_assert!(delay > DelaySeconds::ZERO);
+                    let waits = TimeDelta::seconds(delay.get().into());
+                    let rest = due - now;
+                    prop_assert!(delay == DelaySeconds::MAX && rest >= waits
+                        || rest <= waits && waits - rest < TimeDelta::seconds(1));
+                    now += waits;
                     hops += 1;
                 }
                 Decision::Invoke(invocation) => break invocation,

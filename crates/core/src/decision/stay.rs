@@ -20,7 +20,7 @@ pub struct Stayed<'a> {
     pub receive_count: u32,
     /// When the message was first sent.
     pub first_sent: Timestamp,
-    pub queue: QueueTimes,
+    pub queue_times: QueueTimes,
 }
 
 /// What must be known of a queue on which failed messages stay.
@@ -41,7 +41,7 @@ pub fn decide_on_queue(
     stayed: Stayed<'_>,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let Stayed { metadata, hand_off, receive_count, queue, .. } = stayed;
+    let Stayed { metadata, hand_off, receive_count, queue_times, .. } = stayed;
     let HandOff { error, answer, delivery, .. } = hand_off;
     if classify(policy, &error.error_type, answer.kind()) == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
@@ -52,12 +52,12 @@ pub fn decide_on_queue(
         Key { message_id: metadata.message_id, generation: metadata.generation(), attempt: receive_count };
     // 12 hours in all, from the receive ("ChangeMessageVisibility", Amazon SQS API Reference). The call may have taken
     // as long as the visibility timeout, so that much is kept back.
-    let left = VisibilitySeconds::MAX.get() - queue.visibility_timeout.get();
+    let left = VisibilitySeconds::MAX.get() - queue_times.visibility_timeout.get();
     let delay = delay_before(policy, answer, key).min(RetryDelay::saturating(left.into()));
     // From now, not from the failure: the new timeout counts from the request that sets it.
     let due = Due::from_now(delay, now);
     check_age(AgeLimit::of(policy, metadata.expires_at, stayed.first_sent), due.at)?;
-    check_retention(queue, delivery.sent_at, due.at)?;
+    check_retention(queue_times, delivery.sent_at, due.at)?;
     Ok(delay)
 }
 
@@ -75,16 +75,16 @@ pub fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -
 }
 
 /// SQS would delete the message without a word: the retry must come, and have its visibility timeout, before.
-fn check_retention(queue: QueueTimes, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
+fn check_retention(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> Result<(), GiveUp> {
     // The retry must also have time to fail: what is received but not yet hidden again when the retention ends is gone.
-    let limit = sent_at + queue.retention - queue.visibility_timeout.duration();
+    let limit = sent_at + queue_times.retention - queue_times.visibility_timeout.duration();
     if next <= limit {
         return Ok(());
     }
     let explanation = format!(
         "The next retry at {} would come too near to the end of the queue's retention at {}",
         rfc3339(next),
-        rfc3339(sent_at + queue.retention)
+        rfc3339(sent_at + queue_times.retention)
     );
     Err(GiveUp { reason: DeadLetterReason::MessageExpired, explanation })
 }

@@ -33,17 +33,18 @@ impl HandOff {
 }
 
 impl Hop {
-    /// The same with attributes folded if there are ten; `None` if even that is too large, or none of the ten can be
-    /// folded.
+    /// The producer's attributes and this document, with some of them folded if there are ten; `None` if even that is
+    /// too large, or none of the ten can be folded.
     #[must_use]
     pub fn attached_or_folded(&self, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
-        let wire = Wire { due_at: Some(Time(Some(self.due_at))), ..self.hand_off.wire() };
+        let wire = Wire { due_at: Some(Time::At(self.due_at)), ..self.hand_off.wire() };
         folded(wire, producer, body_bytes)
     }
 }
 
 impl Verdict {
-    /// The same for what must not fail: if nothing fits only the code is kept, and at last nothing.
+    /// The producer's attributes and this document, with some of them folded if there are ten. It must not fail: if
+    /// that has no room only the code is kept, and at last only the producer's attributes.
     #[must_use]
     pub fn attached_at_any_price(&self, producer: &Attributes, body_bytes: usize) -> Attributes {
         let bare = || Wire { verdict: Some(self.code.clone()), ..Wire::default() };
@@ -80,10 +81,10 @@ fn wire<'a>(
         details: said(details),
         kind: answer.map(|answer| answer.kind.clone()),
         retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
-        failed_at: Some(Time(Some(*failed_at))),
+        failed_at: Some(Time::At(*failed_at)),
         source_message_id: Some(source_message_id.into()),
         source_queue_arn: Some(source_queue_arn.into()),
-        first_sent_time: Some(Time(Some(*sent_at))),
+        first_sent_time: Some(Time::At(*sent_at)),
         new_generation: came_back.map(|_| true),
         generation_before: came_back.and_then(|CameBack { generation_before }| generation_before),
         unknown: Cow::Borrowed(unknown),

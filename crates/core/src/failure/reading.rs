@@ -8,9 +8,9 @@ use crate::folding::FoldedAttributes;
 use crate::message::{Attribute, ReceivedMessage, Timestamp};
 
 /// One of our documents, not yet a [`Document`].
-pub(crate) struct Read(Wire<'static>);
+pub(crate) struct RawFailure(Wire<'static>);
 
-impl Read {
+impl RawFailure {
     /// `None` if it is none of ours.
     pub(crate) fn attribute(attribute: &Attribute) -> Option<Self> {
         Wire::read(attribute.text()?).map(Self)
@@ -80,5 +80,8 @@ fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {
 }
 
 fn moment(time: Option<Time>) -> Option<Timestamp> {
-    time.and_then(|Time(moment)| moment)
+    match time? {
+        Time::At(moment) => Some(moment),
+        Time::Unreadable => None,
+    }
 }

@@ -31,7 +31,7 @@ fn verdict_on(failure: Failure) -> Verdict {
 /// What the attribute says on a message of the intermediate DLQ.
 fn read(text: &str) -> Option<Document> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-    Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9)).1
+    Arrival::open(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
 }
 
 /// Attributes `a0`, `a1`… of one byte each.

@@ -54,9 +54,13 @@ pub(super) struct Wire<'a> {
     pub(super) unknown: Cow<'a, Unknown>,
 }
 
-/// A time that is there; `None` within if it cannot be read.
+/// A time that is there.
 #[derive(Clone, Copy)]
-pub(super) struct Time(pub(super) Option<Timestamp>);
+pub(super) enum Time {
+    At(Timestamp),
+    /// Of a later version, or nobody's.
+    Unreadable,
+}
 
 impl Wire<'_> {
     pub(super) fn json(&self) -> String {
@@ -77,7 +81,10 @@ impl Wire<'static> {
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.map(rfc3339).serialize(serializer)
+        match self {
+            Self::At(moment) => rfc3339(*moment).serialize(serializer),
+            Self::Unreadable => serializer.serialize_none(),
+        }
     }
 }
 
@@ -85,7 +92,7 @@ impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Borrowed(text) = Borrowed::deserialize(deserializer)?;
         match first_illegal(&text) {
-            None => Ok(Self(parse_rfc3339(&text))),
+            None => Ok(parse_rfc3339(&text).map_or(Self::Unreadable, Self::At)),
             Some(_) => Err(D::Error::custom("a character that SQS refuses")),
         }
     }

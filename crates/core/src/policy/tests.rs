@@ -214,7 +214,8 @@ fn wrong_values_are_named_by_json_pointer() {
 #[test]
 fn a_misspelt_kind_is_told_all_the_kinds_that_there_are() {
     let refused = Policy::from_json(r#"{"backoff":{"kind":"exponentail"}}"#).unwrap_err().to_string();
-    let expected = r#"the retry policy is refused: /backoff/kind is not one of "uniform", "exponential", "fixed" or "schedule""#;
+    let expected =
+        r#"is refused: /backoff/kind is not one of "uniform", "exponential", "fixed" or "schedule""#;
     assert_eq!(refused, expected);
 }
 
@@ -254,10 +255,19 @@ fn all_culprits_are_named_in_one_message() {
     let error =
         Policy::from_json(r#"{"max_attempts":1001,"backoff":{"kind":"fixed","delay_seconds":901,"x":1}}"#);
     let text = error.unwrap_err().to_string();
-    assert!(text.starts_with("the retry policy is refused: "), "{text}");
+    assert!(text.starts_with("is refused: "), "{text}");
     for pointer in ["/max_attempts ", "/backoff/delay_seconds ", "/backoff/x "] {
         assert!(text.contains(pointer), "{text}");
     }
+}
+
+/// `serde_json` alone would read a number here.
+#[test]
+fn an_object_with_a_name_that_serde_json_keeps_for_itself_is_no_number() {
+    let three = r#"{"$serde_json::private::Number":"3"}"#;
+    assert_eq!(culprits(&format!(r#"{{"max_attempts":{three}}}"#)), ["/max_attempts"]);
+    let whole = r#"{"$serde_json::private::RawValue":"{\"max_attempts\":3}"}"#;
+    assert_eq!(culprits(whole), ["/$serde_json::private::RawValue"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod contradictions;
 mod preset;
 
+use std::fmt::Display;
 use std::ops::Range;
 
 use redeliver_json_schema::{Schema, pointer_to};
@@ -15,10 +16,10 @@ use serde_json::{Map, Value};
 use super::{POLICY_SCHEMA, Policy, PolicyError};
 use crate::envelope::{Malformed, members};
 use crate::schema::Violation;
+use crate::value::{self, may_have_private_name};
 
 pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyError> {
-    let mut document: Value =
-        serde_json::from_str(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
+    let mut document = value::read(text).map_err(|error| PolicyError::NotJson(error.to_string()))?;
     let mut contradictions = Vec::from_iter(standing_twice(text, 0..text.len(), ""));
     contradictions.extend(contradictions::preset_and_backoff(&document));
     if let Some(written) = document.as_object_mut() {
@@ -28,9 +29,28 @@ pub(super) fn parse_over(defaults: &str, text: &str) -> Result<Policy, PolicyErr
     contradictions.extend(contradictions::of(&document));
     // Contradictions are looked for in any case: one message says all that is wrong, not one mistake a deployment.
     match object(&document) {
+        // Serde takes an object with a name of `serde_json`'s own for a number, also from a value. The schema does not.
+        Ok(policy) if may_have_private_name(text) => match [by_schema(&document), contradictions].concat() {
+            wrong if wrong.is_empty() => Ok(policy),
+            wrong => Err(PolicyError::Refused(wrong)),
+        },
         Ok(policy) if contradictions.is_empty() => Ok(policy),
         Ok(_) => Err(PolicyError::Refused(contradictions)),
-        Err(_) => Err(PolicyError::Refused([by_schema(&document), contradictions].concat())),
+        Err(by_serde) => Err(PolicyError::Refused(worded(by_schema(&document), contradictions, &by_serde))),
+    }
+}
+
+/// Serde's own words are the last resort: they have no pointer, but an error without a reason helps nobody.
+fn worded(
+    by_schema: Vec<Violation>,
+    contradictions: Vec<Violation>,
+    by_serde: &impl Display,
+) -> Vec<Violation> {
+    let violations = [by_schema, contradictions].concat();
+    if violations.is_empty() {
+        vec![Violation::new("", format!("cannot be read: {by_serde}"))]
+    } else {
+        violations
     }
 }
 

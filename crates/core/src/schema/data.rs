@@ -20,7 +20,8 @@ impl DataSchema {
     /// # Errors
     /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
     pub fn new(text: &str) -> Result<Self, DataSchemaError> {
-        Ok(Self(Schema::new(text)?))
+        let schema = value::read(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
+        Ok(Self(Schema::of(&schema)?))
     }
 
     /// What the text of `data` breaks.

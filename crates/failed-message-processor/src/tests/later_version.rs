@@ -80,8 +80,8 @@ fn a_dead_letter_on_a_message_that_sqs_moved_says_that_it_came_back() {
 #[test]
 fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
-    let (arrival, document) = Arrival::open(handed_off(1, body(1), &verdict), start());
-    assert!(matches!(document, Some(Document::Verdict(_))));
-    let (hand_off, due_at) = arrival.handed_off(document, start());
+    let mut arrival = Arrival::open(handed_off(1, body(1), &verdict), start());
+    assert!(matches!(arrival.document(), Some(Document::Verdict(_))));
+    let (hand_off, due_at) = arrival.take_hand_off(start());
     assert_eq!((hand_off.error.error_type.as_str(), due_at), ("Db.Busy", None));
 }

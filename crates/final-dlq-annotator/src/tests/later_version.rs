@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_verdict_of_a_later_version_is_one() {
-    let told = json!({
+    let says = json!({
         "stage": "circuit-breaker",
         "kind": "held",
         "explanation": "The target was down for 24 hours",
@@ -13,7 +13,7 @@ fn a_verdict_of_a_later_version_is_one() {
         "folded_attributes": { "tenant": { "data_type": "String", "text": "acmé", "since": 1 } },
     });
     let setup = Setup::new();
-    setup.process(vec![given_up(1, spent(1), &failure("TARGET_GONE", told))]);
+    setup.process(vec![given_up(1, spent(1), &failure("TARGET_GONE", says))]);
     let sent = setup.final_dlq.only();
     assert_eq!(text(&sent, ERROR_TYPE), "TARGET_GONE");
     let details = "The target was down for 24 hours; last error HttpStatus.503: HTTP 503";
@@ -30,8 +30,8 @@ fn a_verdict_of_a_later_version_is_one() {
     });
     assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
     assert_eq!(text(&sent, "tenant"), "acmé");
-    let [Event::DeadLettered(told)] = &setup.world.seen.events()[..] else { panic!("one event") };
-    assert_eq!(told.error_type, "OTHER", "no text of a document in the log");
+    let [Event::DeadLettered(event)] = &setup.world.seen.events()[..] else { panic!("one event") };
+    assert_eq!(event.error_type, "OTHER", "no text of a document in the log");
 }
 
 /// A later version may leave out what this one writes.

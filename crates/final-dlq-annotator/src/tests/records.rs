@@ -123,15 +123,15 @@ fn a_message_that_came_back_and_failed_for_good_made_no_retry_in_its_new_generat
     let document = document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
     assert_eq!(document["first_sent_time"], moment(-100), "when this generation was first sent");
-    let [Event::DeadLettered(told)] = &setup.world.seen.events()[..] else { panic!("one event") };
-    assert_eq!((told.retry_attempt, told.age_seconds), (0, 100.0));
+    let [Event::DeadLettered(event)] = &setup.world.seen.events()[..] else { panic!("one event") };
+    assert_eq!((event.retry_attempt, event.age_seconds), (0, 100.0));
 }
 
 #[test]
 fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_final_record() {
-    let told = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
+    let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
     // No re-send has written a generation into its body.
-    let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", told)));
+    let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
     let document = document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
 }
@@ -139,8 +139,8 @@ fn a_message_that_came_back_again_and_failed_for_good_counts_on_from_its_last_fi
 /// An operator chose the annotation queue as the destination of a redrive.
 #[test]
 fn a_final_record_that_comes_here_by_mistake_is_of_the_generation_after_the_one_that_it_told() {
-    let told = json!({ "new_generation": true, "generation_before": 1 });
-    let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", told))).attributes;
+    let says = json!({ "new_generation": true, "generation_before": 1 });
+    let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
     let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
     let document = document(&final_record(again).attributes, DEAD_LETTER);
     assert_eq!(document["redrive_generation"], 3);
@@ -167,7 +167,7 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
     let canary = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "type": "canary", "details": "canary" }));
     setup
         .process(vec![given_up(1, spent(1).replace('é', "canary"), &canary), given_up(2, "canary", &canary)]);
-    let told = |n: usize, message_id, retry_attempt, age_seconds| {
+    let dead_lettered = |n: usize, message_id, retry_attempt, age_seconds| {
         let sqs_message_id = format!("source-{n}");
         let error_type = "RETRY_ATTEMPT_EXCEEDED";
         Event::DeadLettered(DeadLettered {
@@ -178,6 +178,6 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
             age_seconds,
         })
     };
-    let expected = [told(1, Some(id(1)), 5, 3600.0), told(1, None, 0, 100.0)];
+    let expected = [dead_lettered(1, Some(id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];
     assert_eq!(setup.world.seen.events(), expected);
 }

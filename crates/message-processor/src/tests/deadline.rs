@@ -141,7 +141,7 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     let intermediate = world.queue("intermediate");
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
-        strategy: Strategy::DelayedResend { intermediate_dlq: intermediate.clone() },
+        on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
         clock: clock.clone(),
@@ -179,7 +179,7 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
         handler: Hoping(setup.world.clock.clone()),
-        strategy: setup.strategy(),
+        on_failure: setup.on_failure(),
         policy: setup.policy.clone(),
         annotation_queue: setup.annotation.clone(),
         clock: setup.world.clock.clone(),

@@ -27,8 +27,7 @@ pub(super) fn check(input: &str) {
     // The last moment that the event decoder lets in.
     let latest = Timestamp::from_timestamp_millis(253_402_300_799_999).expect("a moment of the year 9999");
     for sent_at in [moment(), Timestamp::UNIX_EPOCH, latest] {
-        let (arrival, document) = opened(failure.clone(), sent_at);
-        let (hand_off, due_at) = arrival.handed_off(document, moment());
+        let (hand_off, due_at) = opened(failure.clone(), sent_at).take_hand_off(moment());
         for _ in 0..ROUNDS {
             match step(&policy, &hand_off, due_at, &body) {
                 Some(next) => body = next,

@@ -26,7 +26,8 @@ pub(super) fn check(input: &str) {
 }
 
 fn check_arrival(attributes: &Attributes) {
-    let (found, document) = opened(attributes.clone(), moment());
+    let found = opened(attributes.clone(), moment());
+    let document = found.document();
     let text = |name| attributes.get(name).and_then(Attribute::text);
     let object =
         text(FAILURE).is_some_and(|text| json::read(text).is_ok_and(|node| node.members().is_some()));
@@ -59,7 +60,7 @@ fn check_arrival(attributes: &Attributes) {
     let again = producers_attributes(found.record.attributes.clone());
     assert_eq!(again, (found.record.attributes.clone(), None), "judged anew on the next queue");
     assert_eq!(found.record.attributes, expected);
-    if let Some((hand_off, _)) = document.and_then(Document::into_hand_off) {
+    if let Some((hand_off, _)) = document.cloned().and_then(Document::into_hand_off) {
         check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
     }
 }
@@ -95,7 +96,9 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     };
     assert!(is_sendable(&attributes), "{attributes:?}");
     let written = attributes.get(FAILURE).and_then(Attribute::text).expect("we wrote it").to_owned();
-    let Some(Document::Hop(again)) = opened(attributes, moment()).1 else { panic!("a hop: {written}") };
+    let Some(Document::Hop(again)) = opened(attributes, moment()).document().cloned() else {
+        panic!("a hop: {written}")
+    };
     let (before, after) = (&hop.hand_off, &again.hand_off);
     assert_eq!((&before.answer, &before.delivery), (&after.answer, &after.delivery));
     // What is short needs not give way.

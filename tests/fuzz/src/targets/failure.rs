@@ -94,5 +94,5 @@ fn check_written(sent: &Sent, attributes: &Attributes) -> Document {
     unfolded.as_object_mut().map(|members| members.remove("folded_attributes"));
     let length = unfolded.to_string().len();
     assert!(length <= FAILURE_BYTES_MAX, "{length} bytes before folding");
-    opened(attributes.clone(), moment()).1.expect("we wrote it")
+    opened(attributes.clone(), moment()).document().cloned().expect("we wrote it")
 }

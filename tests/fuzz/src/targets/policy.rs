@@ -31,6 +31,7 @@ pub(super) fn check(text: &str) {
         Err(PolicyError::NotJson(_)) => {
             assert!(node.is_err() || text.contains("\\u") || text.contains(['e', 'E']), "{text:?} is JSON");
         }
+        Err(PolicyError::NotForStrategy(_)) => panic!("no strategy was asked: {text:?}"),
         Err(PolicyError::Refused(violations)) => {
             assert!(!violations.is_empty());
             if let Ok(node) = &node {

@@ -12,21 +12,21 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-const HANDED_OFF: Option<Failed> = Some(ASSUMED);
-const ELSEWHERE: Option<Failed> = None;
+const HANDED_OFF: Option<OnFailure> = Some(ASSUMED);
+const ELSEWHERE: Option<OnFailure> = None;
 
-fn named(failed: Option<Failed>) -> Wiring {
+fn named(on_failure: Option<OnFailure>) -> Wiring {
     let names = ["source", "intermediate", "annotation", "final"];
     let urls = Role::ALL.into_iter().zip(names.map(url)).collect();
-    Wiring { urls, failed, invocation: 30 }
+    Wiring { urls, on_failure, invocation: 30 }
 }
 
-fn hidden(max_attempts: u32) -> Option<Failed> {
-    let told = QueueTimes {
+fn hidden(max_attempts: u32) -> Option<OnFailure> {
+    let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    Some(Failed { strategy: Strategy::Visibility, max_attempts, source_times: Some(told) })
+    Some(OnFailure { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
 /// What SQS says of a queue whose messages are moved to another.
@@ -45,7 +45,7 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// What is said of a queue with these attributes: an error, or warnings.
 fn said(
-    failed: Option<Failed>,
+    failed: Option<OnFailure>,
     role: Role,
     attributes: BTreeMap<String, String>,
 ) -> Result<Vec<String>, String> {

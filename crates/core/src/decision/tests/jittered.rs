@@ -41,8 +41,8 @@ fn first_retry(
 /// On a queue that hides for 180 s and keeps for a week.
 fn stayed<'a>(metadata: &'a Metadata, hand_off: &'a HandOff) -> Stayed<'a> {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-    let queue = QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
-    Stayed { metadata, hand_off, receive_count: 1, first_sent: at(0), queue }
+    let queue_times = QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) };
+    Stayed { metadata, hand_off, receive_count: 1, first_sent: at(0), queue_times }
 }
 
 const EXPIRED: Result<u16, DeadLetterReason> = Err(DeadLetterReason::MessageExpired);
@@ -141,8 +141,8 @@ fn a_hidden_messages_age_counts_from_its_first_send_and_its_retention_from_the_l
     let decided = |policy: &Policy, sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
         let of = stayed(&metadata, &hand_off);
-        let queue = QueueTimes { retention, ..of.queue };
-        let stayed = Stayed { first_sent: at(-100), queue, ..of };
+        let queue_times = QueueTimes { retention, ..of.queue_times };
+        let stayed = Stayed { first_sent: at(-100), queue_times, ..of };
         decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get).map_err(|give_up| give_up.reason)
     };
     let week = Duration::from_secs(7 * 24 * 3600);

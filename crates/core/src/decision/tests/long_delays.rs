@@ -138,10 +138,10 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 #[test]
 fn a_message_that_sqs_moved_counts_from_its_first_receive() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
-    let failure = Arrival::open(record.clone(), at(200)).0.handed_off(None, at(200));
+    let failure = Arrival::open(record.clone(), at(200)).take_hand_off(at(200));
     assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7203)));
     let never = ReceivedMessage { first_received_at: None, ..record };
-    let failure = Arrival::open(never, at(200)).0.handed_off(None, at(200));
+    let failure = Arrival::open(never, at(200)).take_hand_off(at(200));
     assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7400)));
 }
 

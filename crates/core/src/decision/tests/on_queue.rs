@@ -9,8 +9,13 @@ use crate::policy::Immediate;
 /// At second 10, of a message that was first sent at second 0; the queue hides what it gives for 180 s.
 fn on_queue(policy: &Policy, body: &str, hand_off: &HandOff, receive_count: u32) -> Result<u16, GiveUp> {
     let metadata = MessageSchema::default().parse(body).unwrap().metadata;
-    let stayed =
-        Stayed { metadata: &metadata, hand_off, receive_count, first_sent: at(0), queue: queue(100_000) };
+    let stayed = Stayed {
+        metadata: &metadata,
+        hand_off,
+        receive_count,
+        first_sent: at(0),
+        queue_times: queue_times(100_000),
+    };
     decide_on_queue(policy, stayed, at(10)).map(VisibilitySeconds::get)
 }
 
@@ -92,7 +97,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
             hand_off: &HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() },
             receive_count: 1,
             first_sent: at(0),
-            queue: queue(retention),
+            queue_times: queue_times(retention),
         };
         decide_on_queue(&minutes(), stayed, at(10)).map(VisibilitySeconds::get)
     };
@@ -112,7 +117,7 @@ fn a_retry_that_the_queues_retention_would_not_leave_time_for_is_given_up_and_no
 }
 
 /// A queue that hides what it gives for 180 s, and keeps it for so long.
-fn queue(retention_seconds: u64) -> QueueTimes {
+fn queue_times(retention_seconds: u64) -> QueueTimes {
     QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(retention_seconds),

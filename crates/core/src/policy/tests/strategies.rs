@@ -27,7 +27,7 @@ fn long_delays_reach_twelve_hours_and_a_year() {
     let error = Policy::from_json(r#"{"backoff":{"kind":"fixed","delay_seconds":901}}"#).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the retry policy is refused: /backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true"
+        "is refused: /backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true"
     );
 }
 

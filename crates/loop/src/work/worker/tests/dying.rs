@@ -10,7 +10,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, Strategy};
+use redeliver_message_processor::{MessageProcessor, OnFailure};
 
 use super::*;
 use crate::Topology;
@@ -50,11 +50,11 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let slow = |queue| Altered(Slow { queue, clock });
     let message_processor = MessageProcessor {
         handler: Target(seen),
-        strategy: match &topology.intermediate {
-            Some(intermediate) => Strategy::DelayedResend { intermediate_dlq: slow(intermediate) },
-            None => Strategy::Visibility {
+        on_failure: match &topology.intermediate {
+            Some(intermediate) => OnFailure::DelayedResend { intermediate_dlq: slow(intermediate) },
+            None => OnFailure::Visibility {
                 source_queue: slow(&topology.source),
-                settings: redeliver_core::decision::QueueTimes {
+                queue_times: redeliver_core::decision::QueueTimes {
                     visibility_timeout: VisibilitySeconds::new(180).unwrap(),
                     retention: Duration::from_secs(7 * 24 * 3600),
                 },
