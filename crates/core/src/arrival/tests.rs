@@ -164,7 +164,9 @@ fn a_failure_that_is_neither_a_verdict_nor_a_hop_adds_no_attribute() {
     for more in ["", r#""kind":"transient","#, r#""new_generation":true,"stage":"message-processor","#] {
         assert_eq!(of(more), strings(&[("a", "1")]), "{more}");
     }
-    for more in [r#""due_at":"2026-07-25T17:20:00Z","#, r#""verdict":"MESSAGE_EXPIRED","#] {
+    let of_a_later_version = r#""due_at":"tomorrow","#;
+    for more in [r#""due_at":"2026-07-25T17:20:00Z","#, of_a_later_version, r#""verdict":"MESSAGE_EXPIRED","#]
+    {
         assert_eq!(of(more), strings(&[("a", "1"), ("tenant", "forged")]), "{more}");
     }
 }

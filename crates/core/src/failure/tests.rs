@@ -113,6 +113,14 @@ fn a_message_that_came_back_begins_a_new_generation() {
 }
 
 #[test]
+fn only_a_message_that_came_back_has_a_generation_before() {
+    for without in [r#"{"generation_before":2}"#, r#"{"new_generation":false,"generation_before":2}"#] {
+        let Some(Document::HandOff(hand_off)) = read(without) else { panic!("a hand-off") };
+        assert_eq!(hand_off.delivery.came_back, None, "{without}");
+    }
+}
+
+#[test]
 fn what_is_not_a_failure_document_is_not_read() {
     for other in [
         "",
@@ -163,6 +171,16 @@ fn a_later_versions_words_are_carried_on() {
     assert_eq!(read(text(&again)), Some(Document::Verdict(verdict)));
 }
 
+#[test]
+fn a_later_versions_word_is_cut_to_64_bytes() {
+    let of = |bytes: usize| {
+        let words = format!(r#"{{"kind":"{}"}}"#, "k".repeat(bytes));
+        let Some(Document::HandOff(hand_off)) = read(&words) else { panic!("a hand-off") };
+        hand_off.answer.kind.as_str().to_owned()
+    };
+    assert_eq!((of(64), of(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
+}
+
 /// Whoever wrote it, and whatever of it this version would have written too.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
@@ -193,6 +211,19 @@ fn members_of_a_later_version_are_kept_as_they_stand() {
     assert!(text(&second).contains(&kept), "{second:?}");
     let verdict = verdict_on(hop.hand_off.into()).attached_at_any_price(&producer(0), 1);
     assert!(text(&verdict).contains(&kept), "{verdict:?}");
+}
+
+#[test]
+fn members_of_a_later_version_outlive_a_second_decision() {
+    let Some(Document::HandOff(kept)) = read(r#"{"since":[1.50],"kind":"held"}"#) else {
+        panic!("a hand-off")
+    };
+    let (again, due_at) = Document::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
+    assert_eq!((&again, due_at), (&kept, None), "a verdict that somebody has moved to the intermediate DLQ");
+    let invalid = Failure::from(again).found_invalid(DeadLetterReason::InvalidMessageFormat, &"no object");
+    let error =
+        LastError { error_type: "INVALID_MESSAGE_FORMAT".to_owned(), details: "no object".to_owned() };
+    assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
 /// They may be a message's state, and the details are text for people.

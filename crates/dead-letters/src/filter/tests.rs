@@ -226,6 +226,8 @@ fn a_member_that_no_dead_letter_has_is_refused_with_what_was_meant() {
         (r#".["ErrorType"] == "X""#, meant),
         (r#"select(.errortype == "X")"#, meant),
         (r#"if .error_typ == "X" then true else false end"#, meant),
+        (r#"if .attempts == 1 then true else .error_typ == "X" end"#, meant),
+        (r#"if .attempts == 1 then .error_typ == "X" else true end"#, meant),
         (".body.data.kind = .error_tpye", meant),
         (".data.cents < 3", "did you mean `.body.data`?"),
         (

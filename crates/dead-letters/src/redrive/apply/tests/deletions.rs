@@ -50,3 +50,24 @@ fn a_single_deletion_that_fails_is_made_in_the_same_run() {
     assert_eq!(told(&world.apply(&everything()).unwrap()), (30, 2, Some(0), 0));
     assert_eq!(world.depths(), (0, 30));
 }
+
+#[test]
+fn deletions_that_fail_here_and_there_do_not_end_a_run_however_many_they_are() {
+    let world = World::new((0..200).map(dead).collect());
+    world.delete_fails(When::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (200, 20, Some(0), 0));
+    assert_eq!(world.depths(), (0, 200));
+}
+
+#[test]
+fn what_was_sent_and_is_held_by_somebody_else_is_not_taken_for_deleted() {
+    let world = World::new(vec![dead(1)]);
+    world.delete_fails(When::Chance(1.0), Injection::Sender);
+    assert_eq!(told(&world.apply(&everything()).unwrap()), (1, 0, Some(1), 6));
+    world.sqs.set_faults(FaultPlan::new(3));
+    let request =
+        Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+    let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
+    assert_eq!(Ending::of(&world.apply(&everything()).unwrap(), u64::MAX), Ending::NotSeen);
+    assert_eq!(world.journal().not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
+}
