@@ -11,7 +11,7 @@ import { policyProblems } from '../lib/schemas.ts';
 import { STRATEGIES } from '../lib/strategy/index.ts';
 import { fakeBundles, HTTP } from './stack-support.ts';
 import { userFunction } from './stack-variants.ts';
-import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGIES, type StrategyVector } from './vectors.ts';
+import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors.ts';
 
 /** The pointers of all that is refused in a document, each once, sorted. */
 function culprits(policy: RetryPolicy): string[] {
@@ -112,7 +112,7 @@ function refusedBy(vector: StrategyVector): string[] {
 }
 
 describe('policies that a strategy takes or refuses', () => {
-  for (const vector of STRATEGIES) {
+  for (const vector of STRATEGY_POLICIES) {
     test(vector.name, () => assert.deepEqual(refusedBy(vector), vector.refused));
   }
 });

@@ -45,7 +45,7 @@ export const POLICIES: readonly PolicyVector[] = read('policies').map(({ text, .
 );
 export const BACKOFFS: readonly BackoffVector[] = read('backoff');
 export const QUEUES: readonly QueuesVector[] = read('queues');
-export const STRATEGIES: readonly StrategyVector[] = read('strategies');
+export const STRATEGY_POLICIES: readonly StrategyVector[] = read('strategies');
 
 function read(name: string): any {
   return JSON.parse(readFileSync(new URL(`../../schemas/vectors/${name}.json`, import.meta.url), 'utf8'));

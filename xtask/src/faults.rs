@@ -1,6 +1,6 @@
 //! `cargo xtask faults`: the simulator, and the proof that it finds bugs.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -55,10 +55,8 @@ struct Bug {
 pub(crate) fn planted() -> Result<(), Failure> {
     let text = read(&root().join(BUGS))?;
     let Bugs { bug: bugs } = toml::from_str(&text).map_err(|error| Failure(format!("{BUGS}: {error}")))?;
-    let copy = target_dir().join("planted");
-    if copy.exists() {
-        fs::remove_dir_all(&copy).map_err(|error| Failure(format!("{}: {error}", copy.display())))?;
-    }
+    let (planted, copy) = (target_dir().join("planted"), target_dir().join("planted.new"));
+    removed(&copy)?;
     for source in SOURCES {
         copy_all(&root().join(source), &copy.join(source))?;
     }
@@ -75,8 +73,11 @@ pub(crate) fn planted() -> Result<(), Failure> {
     )?;
     // Another version: else Cargo would take what is built here for the real crates.
     replace(&copy.join("Cargo.toml"), "version = \"0.1.0\"", "version = \"0.1.0-planted\"")?;
+    keep_times(&planted, &copy)?;
+    removed(&planted)?;
+    fs::rename(&copy, &planted).map_err(|error| Failure(format!("{}: {error}", planted.display())))?;
     let mut build = cargo(&["build", "--workspace", "--bin", PROGRAM]);
-    run(build.current_dir(&copy).env("CARGO_TARGET_DIR", target_dir()))?;
+    run(build.current_dir(&planted).env("CARGO_TARGET_DIR", target_dir()))?;
     survey(&bugs)
 }
 
@@ -161,10 +162,64 @@ fn copy_all(from: &Path, to: &PathBuf) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Gives what is as it was the time that it had, so that Cargo does not compile it again.
+fn keep_times(before: &Path, now: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", now.display()));
+    if now.is_dir() {
+        for entry in fs::read_dir(now).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            keep_times(&before.join(entry.file_name()), &entry.path())?;
+        }
+    } else if fs::read(before).is_ok_and(|bytes| fs::read(now).is_ok_and(|same| same == bytes)) {
+        let time = fs::metadata(before).and_then(|metadata| metadata.modified()).map_err(failed)?;
+        let file = File::options().write(true).open(now).map_err(failed)?;
+        file.set_modified(time).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn removed(folder: &Path) -> Result<(), Failure> {
+    let is_there = folder.exists();
+    let gone = if is_there { fs::remove_dir_all(folder) } else { Ok(()) };
+    gone.map_err(|error| Failure(format!("{}: {error}", folder.display())))
+}
+
 fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| Failure(format!("{}: {error}", path.display())))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn only_what_has_changed_is_new() {
+        let folder = target_dir().join("tmp").join(format!("keep-times-{}", std::process::id()));
+        let (before, now) = (folder.join("before"), folder.join("now"));
+        let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        for (place, name, text) in [
+            (&before, "same", "1"),
+            (&before, "changed", "1"),
+            (&now, "same", "1"),
+            (&now, "changed", "2"),
+            (&now, "added", "1"),
+        ] {
+            let file = place.join("crates").join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            write(&file, text).unwrap();
+            if place == &before {
+                File::options().write(true).open(&file).unwrap().set_modified(old).unwrap();
+            }
+        }
+        keep_times(&before, &now).unwrap();
+        let is_old = |name| fs::metadata(now.join("crates").join(name)).unwrap().modified().unwrap() == old;
+        assert_eq!(["same", "changed", "added"].map(is_old), [true, false, false]);
+        removed(&folder).unwrap();
+    }
 }
