@@ -99,6 +99,19 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
     }
 }
 
+#[test]
+fn a_code_that_is_not_ours_is_the_producers_though_a_document_of_its_own_looks_like_ours() {
+    // It folds what stands next to it already, so the annotator did not write it.
+    let document = concat!(
+        r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"#,
+        r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
+        r#""folded_attributes":{"tenant":{"data_type":"String","text":"x"}}}"#
+    );
+    let own = [("tenant", "t1"), (ERROR_TYPE, "MINE"), (ERROR_DETAILS, "mine, too"), ("DeadLetter", document)];
+    let own = Attributes::from(own.map(|(name, text)| (name.to_owned(), Attribute::string(text))));
+    assert_eq!(sent_back(own.clone()), own);
+}
+
 /// By its document: its code is none that this version knows.
 #[test]
 fn a_final_record_of_a_later_version_is_shown_and_sent_back_whole() {
