@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
+use redeliver_core::arrival::producers_attributes;
 use redeliver_core::envelope::Envelope;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
@@ -85,11 +86,12 @@ impl DeadLetterRecord {
         let text = |name: &str| message.attributes.get(name).and_then(|attribute| attribute.text());
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
         // Anybody may name an attribute `ErrorType`: ours is a code, and stands on what the annotator wrote, which has
-        // no `Failure` any more. A code that only a later version knows is one only together with its document.
+        // no `Failure` any more. A code that only a later version knows is one only together with a document that the
+        // annotator surely wrote: a producer may have one that looks like it.
         let is_raw = message.attributes.contains_key(FAILURE);
         let is_code = |code: &str| match Code::read(code) {
             Some(Code::Known(_)) => true,
-            Some(Code::Unknown(_)) => dead_letter.is_some(),
+            Some(Code::Unknown(_)) => producers_attributes(message.attributes.clone()).1.is_some(),
             None => false,
         };
         let error_type = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));

@@ -107,7 +107,8 @@ fn a_code_that_is_not_ours_is_the_producers_though_a_document_of_its_own_looks_l
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
         r#""folded_attributes":{"tenant":{"data_type":"String","text":"x"}}}"#
     );
-    let own = [("tenant", "t1"), (ERROR_TYPE, "MINE"), (ERROR_DETAILS, "mine, too"), ("DeadLetter", document)];
+    let own =
+        [("tenant", "t1"), (ERROR_TYPE, "MINE"), (ERROR_DETAILS, "mine, too"), ("DeadLetter", document)];
     let own = Attributes::from(own.map(|(name, text)| (name.to_owned(), Attribute::string(text))));
     assert_eq!(sent_back(own.clone()), own);
 }
