@@ -81,9 +81,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     }
     proof(report, &python, &node, &this_program)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
-    report.step("documentation", || {
-        run(cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
-    })?;
+    report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)
 }
 
@@ -93,6 +91,11 @@ fn format() -> Result<(), Failure> {
 
 fn lints() -> Result<(), Failure> {
     run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+}
+
+/// With the examples Cargo takes the features of the tests, whose dependencies the lints have checked already.
+fn documentation() -> Command {
+    cargo(&["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"])
 }
 
 fn unit_tests() -> Command {
