@@ -25,7 +25,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure};
+use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 use redeliver_testing::functions::*;
 
 const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
@@ -146,6 +146,7 @@ impl Loop {
             message_processor: MessageProcessor {
                 handler: target.clone(),
                 on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+                breaker: SharedBreaker::of(&Policy::from_json(POLICY).unwrap()),
                 policy: Policy::from_json(POLICY).unwrap(),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),

@@ -46,6 +46,12 @@ pub struct DeadLetter {
     /// How often it was sent back, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_generation: Option<u32>,
+    /// How long it was held because its target was down, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_seconds: Option<u32>,
+    /// How often SQS had moved it because nobody answered for it, if it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redrive_count: Option<u32>,
     /// When it was first sent, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_sent_time: Option<String>,

@@ -56,7 +56,7 @@ impl Arrival {
         let Some(queue) = &record.redriven_from else {
             let (mut hand_off, due_at) = document.and_then(Document::into_hand_off).unwrap_or_else(|| {
                 let details = "the message has no readable Failure attribute";
-                (HandOff::unanswered(details, Delivery::of(record, came_back, now)), None)
+                (HandOff::unexplained(details, Delivery::of(record, came_back, now)), None)
             });
             hand_off.delivery.came_back = hand_off.delivery.came_back.max(came_back);
             return (hand_off, due_at);

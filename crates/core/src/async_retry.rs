@@ -21,7 +21,7 @@ pub use envelope::{Retry, read_payload};
 pub use record::{FailedInvocation, NotADestinationRecord};
 
 /// What is absent from the policy: full jitter from 1 s, doubling up to 12 h, for a day.
-pub const DEFAULT_POLICY: &str = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
+pub const DEFAULT_POLICY: &str = r#"{"circuit_breaker":false,"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
 /// So much may clocks differ, as in requests to AWS ("RequestTimeTooSkewed"). A record of a later moment would wait for
 /// it.

@@ -3,6 +3,7 @@
 mod due;
 mod ends;
 mod stay;
+mod unspent;
 
 use crate::backoff::{Key, bounds, delay, target_delay};
 use crate::envelope::Envelope;
@@ -10,13 +11,15 @@ use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generatio
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
 use crate::message::Timestamp;
-use crate::metadata::{HISTORY_MAX, PastFailure, RetryMetadata, SNOOZES_MAX};
+use crate::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
 use crate::pacing::{Pace, Window};
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
 pub(crate) use ends::{AgeLimit, check_age, check_attempts};
 pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
+pub use unspent::Spends;
+use unspent::{Drawn, check_redrives, hold, redrive};
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +54,7 @@ pub struct Resend {
     pub pace: Pace,
     /// `metadata.retry_attempt` of the re-sent message.
     pub retry_attempt: u32,
-    /// A snooze spends none.
-    pub spends_attempt: bool,
+    pub spends: Spends,
     /// When the message was first sent.
     pub first_sent: Timestamp,
 }
@@ -115,7 +117,7 @@ struct Retry {
     metadata: RetryMetadata,
     due: Due,
     pace: Pace,
-    spends_attempt: bool,
+    spends: Spends,
 }
 
 fn next_retry(
@@ -134,13 +136,14 @@ fn next_retry(
     if kind == Kind::Permanent {
         return Err(DeadLetterReason::NonRetryableError.into());
     }
-    // A snooze and what was not started spend none, but only so often: a loop of them must end, too.
-    let spends_attempt = kind == Kind::Transient || before.snooze_count >= SNOOZES_MAX;
-    if spends_attempt {
-        check_attempts(policy, before.max_attempts, before.retry_attempt)?;
+    let spends = Spends::of(policy, kind, &before);
+    match spends {
+        Spends::Attempt => check_attempts(policy, before.max_attempts, before.retry_attempt)?,
+        Spends::Redrive => check_redrives(policy, before.redrive_count)?,
+        Spends::Snooze | Spends::Hold => {}
     }
-    // A snooze has the key of the attempt that it puts off: its delay is the target's own, and the next real retry
-    // draws anew from the key's other word.
+    // What spends no attempt has the key of the attempt that it puts off. A snooze's delay is the target's own, and the
+    // next real retry draws anew from the key's other word.
     let key = Key {
         message_id: before.message_id,
         generation: before.generation(),
@@ -149,7 +152,18 @@ fn next_retry(
     // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
     // anew.
     let hopped = Due::of_hop(policy, hand_off, due_at, now);
-    let own = hopped.unwrap_or_else(|| Due::after(delay_before(policy, answer, key), policy, delivery, now));
+    let Drawn { delay, bounds } = match spends {
+        Spends::Hold => hold(policy, before.held_seconds, key),
+        Spends::Redrive => redrive(before.redrive_count + 1, key),
+        // A delay of the target's own is no draw.
+        _ if answer.retry_after_seconds.is_some() => Drawn::fixed(delay_before(policy, answer, key)),
+        _ => Drawn { delay: delay_before(policy, answer, key), bounds: bounds(policy, key.attempt) },
+    };
+    let own = hopped.unwrap_or_else(|| match spends {
+        Spends::Attempt | Spends::Snooze => Due::after(delay, policy, delivery, now),
+        // What SQS waited before it moved a message is no part of its delay.
+        Spends::Hold | Spends::Redrive => Due::from_now(delay, now),
+    });
     // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
     // limit.
     let limit = AgeLimit::of(policy, before.expires_at, first_sent);
@@ -157,8 +171,8 @@ fn next_retry(
     let pace = window.map_or(Pace::Own, |window| {
         // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a
         // policy that is slow enough on the whole would be stretched. What is fixed already is judged as it is.
-        if hopped.is_none() && answer.retry_after_seconds.is_none() {
-            return window.pace(&bounds(policy, key.attempt));
+        if hopped.is_none() {
+            return window.pace(&bounds);
         }
         let left = own.delay_from(now).map_or(own.delay, |left| RetryDelay::saturating(left.get().into()));
         window.pace(&(left..=left))
@@ -168,15 +182,24 @@ fn next_retry(
         Some(window) if pace != Pace::Own => own.stretched(window, key, limit.map(|limit| limit.at), now),
         _ => own,
     };
+    let is_held = spends == Spends::Hold;
     let metadata = RetryMetadata {
-        retry_attempt: before.retry_attempt + u32::from(spends_attempt),
+        retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
         next_retry_time: due.at,
         first_sent_time: first_sent,
-        retry_history: history(&before.retry_history, before.retry_attempt, hand_off, now),
-        snooze_count: before.snooze_count + u32::from(!spends_attempt),
+        retry_history: match spends {
+            // It has not failed: what it failed with before stays on record.
+            Spends::Hold => before.retry_history,
+            _ => history(&before.retry_history, before.retry_attempt, hand_off, now),
+        },
+        snooze_count: before.snooze_count + u32::from(spends == Spends::Snooze),
         redrive_generation: before.redrive_generation,
+        held_since: is_held.then(|| before.held_since.unwrap_or(delivery.failed_at(now))),
+        held_seconds: (before.held_seconds + if is_held { u32::from(due.delay.get()) } else { 0 })
+            .min(HELD_SECONDS_MAX),
+        redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),
     };
-    Ok(Retry { metadata, due, pace, spends_attempt })
+    Ok(Retry { metadata, due, pace, spends })
 }
 
 /// The delay before the retry of this key: the target's own, or the policy's.
@@ -189,10 +212,11 @@ fn delay_before(policy: &Policy, answer: &Answer, key: Key) -> RetryDelay {
 
 /// A `non_retryable` match is permanent; else a `retryable` match is transient whatever the target said; else, if
 /// `retryable` is given, permanent; else the target's own verdict. What the target has not judged is not classified by
-/// what it is not: a snooze, a message whose turn did not come, and one that SQS moved because nobody answered.
+/// what it is not: a snooze, a message whose turn did not come or that was held, and one that SQS moved because nobody
+/// answered.
 pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
     // These are no errors, so a list of errors says nothing of them.
-    if matches!(kind, Kind::Snooze | Kind::NotStarted) {
+    if matches!(kind, Kind::Snooze | Kind::NotStarted | Kind::Held) {
         return kind;
     }
     let matches = |globs: &Globs| globs.matches(error_type);
@@ -201,7 +225,9 @@ pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
     }
     match &policy.retryable {
         // What nobody answered is in no list of answers, but `non_retryable` may name it.
-        Some(globs) if matches(globs) || error_type == REDRIVE => Kind::Transient,
+        // Version 0.1 wrote such a one as `transient`, with this name.
+        _ if kind == Kind::Unanswered || error_type == REDRIVE => kind,
+        Some(globs) if matches(globs) => Kind::Transient,
         Some(_) => Kind::Permanent,
         None => kind,
     }
@@ -221,10 +247,10 @@ fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Rese
         let body = failed.envelope.with_retry_metadata(&retry.metadata);
         let bytes = body.len() + failed.attributes_bytes;
         if bytes <= MESSAGE_BYTES_MAX {
-            let Retry { metadata, due, pace, spends_attempt } = retry;
+            let Retry { metadata, due, pace, spends } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
             let waited = due.delay;
-            return Ok(Resend { body, delay, waited, pace, retry_attempt, spends_attempt, first_sent });
+            return Ok(Resend { body, delay, waited, pace, retry_attempt, spends, first_sent });
         }
         // A history is for people, so it gives way, the oldest first, before the message is given up for its size.
         if retry.metadata.retry_history.is_empty() {

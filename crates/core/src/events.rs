@@ -25,6 +25,15 @@ pub enum Event {
     NotCounted(NotCounted),
     /// The target failed and was called again at once, within the invocation.
     RetriedImmediately(RetriedImmediately),
+    /// So many calls met an outage that no more are made: messages are held instead, and one call now and then looks
+    /// after the target.
+    CircuitOpened(CircuitOpened),
+    /// The target is still down.
+    ProbeFailed(ProbeFailed),
+    /// The target is back: calls are made again, a few at first.
+    CircuitClosed(CircuitClosed),
+    /// Messages of a batch were not called, since their target is down.
+    Held(Held),
     /// The retry loop gave it up; a verdict is on its way to the annotator.
     GivenUp(GivenUp),
     /// A final record is in the final DLQ.
@@ -66,7 +75,7 @@ pub struct HandedOff {
     pub retry_attempt: u32,
     /// Our name of the error, or `FromTarget`.
     pub error_type: String,
-    /// `transient`, `permanent`, `snooze` or `not_started`.
+    /// `transient`, `permanent`, `snooze` or `not_started`; what is `held` is told of with its batch.
     pub kind: &'static str,
     /// From the first send to now.
     pub age_seconds: f64,
@@ -130,6 +139,42 @@ pub struct RetriedImmediately {
     pub retry_attempt: u32,
     /// Our name of the error, or `FromTarget`.
     pub error_type: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CircuitOpened {
+    /// The calls that were looked at.
+    pub calls: u32,
+    /// Those that met an outage.
+    pub outages: u32,
+    /// Our name of the last error, or `FromTarget`.
+    pub error_type: String,
+    /// Until the next call.
+    pub probe_in_seconds: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ProbeFailed {
+    /// Our name of the error, or `FromTarget`.
+    pub error_type: String,
+    /// Until the next call.
+    pub probe_in_seconds: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CircuitClosed {
+    /// From its opening, or from when the first message was held that this environment has seen.
+    pub open_seconds: f64,
+    /// Calls that looked after the target.
+    pub probes: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Held {
+    /// How many of the batch.
+    pub messages: u32,
+    /// For how long the target has been down, as far as this environment knows.
+    pub open_seconds: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -16,6 +16,7 @@ use std::fmt::Display;
 
 use crate::handler::{FailureKind, HandlerError};
 use crate::message::Timestamp;
+use crate::metadata::rfc3339;
 use crate::reason::{Code, DeadLetterReason};
 use crate::text;
 use crate::tolerant::{Unknown, Word};
@@ -28,6 +29,8 @@ pub use crate::reserved::FAILURE;
 
 /// The error's name of a message that came by redrive: nobody could say why.
 pub const REDRIVE: &str = "Redrive";
+/// The error's name of a message that was not called, since its target is down.
+pub const CIRCUIT_OPEN: &str = "CircuitOpen";
 
 /// The schema of the documents, JSON Schema 2020-12.
 pub const FAILURE_SCHEMA: &str = include_str!("../../../schemas/failure.schema.json");
@@ -126,6 +129,8 @@ impl Answer {
         let (kind, after) = match kind {
             FailureKind::Transient => (Kind::Transient, None),
             FailureKind::TransientAfter(after) => (Kind::Transient, Some(after)),
+            // That it was an outage is for the breaker; of the message it says no more than any other failure.
+            FailureKind::Unavailable(after) => (Kind::Transient, after),
             FailureKind::Permanent => (Kind::Permanent, None),
             FailureKind::Snooze(after) => (Kind::Snooze, Some(after)),
         };
@@ -163,9 +168,24 @@ impl HandOff {
         Self { error, answer: Answer::just(Kind::NotStarted), delivery, unknown: Unknown::default() }
     }
 
+    /// Its target has been down since then, so it was not called.
+    #[must_use]
+    pub fn held(down_since: Timestamp, delivery: Delivery) -> Self {
+        let details = format!("not called: the target has been down since {}", rfc3339(down_since));
+        let error = LastError { error_type: CIRCUIT_OPEN.to_owned(), details };
+        Self { error, answer: Answer::just(Kind::Held), delivery, unknown: Unknown::default() }
+    }
+
     /// Nobody answered for the message; `details` say what is known.
     #[must_use]
     pub fn unanswered(details: &str, delivery: Delivery) -> Self {
+        let answer = Answer::just(Kind::Unanswered);
+        Self { answer, ..Self::unexplained(details, delivery) }
+    }
+
+    /// It failed, and why is lost.
+    #[must_use]
+    pub fn unexplained(details: &str, delivery: Delivery) -> Self {
         let error = LastError { error_type: REDRIVE.to_owned(), details: details.to_owned() };
         Self { error, answer: Answer::just(Kind::Transient), delivery, unknown: Unknown::default() }
     }

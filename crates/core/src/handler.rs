@@ -85,6 +85,8 @@ pub enum FailureKind {
     Transient,
     /// Retry, but not before this.
     TransientAfter(Duration),
+    /// Retry, perhaps not before this; and the target is down, whatever the policy's `opens_on` says of the error.
+    Unavailable(Option<Duration>),
     /// Do not retry.
     Permanent,
     /// Not yet: come back after this, without spending an attempt.
@@ -136,6 +138,13 @@ impl HandlerError {
         Self { error_type: error_type.into(), details: details.to_string(), kind: FailureKind::Transient }
     }
 
+    /// What the handler needs is down: a retry as after [`Self::transient`], and a call that the circuit breaker counts
+    /// as an outage.
+    #[must_use]
+    pub fn unavailable(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
+        Self { kind: FailureKind::Unavailable(None), ..Self::transient(error_type, details) }
+    }
+
     /// Do not retry: the message goes to the final DLQ as `NON_RETRYABLE_ERROR`.
     #[must_use]
     pub fn permanent(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
@@ -148,10 +157,14 @@ impl HandlerError {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
-    /// A transient error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
+    /// The error with a delay of the target's own, as `Retry-After`: a floor that replaces the backoff.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
-        Self { kind: FailureKind::TransientAfter(delay), ..self }
+        let kind = match self.kind {
+            FailureKind::Unavailable(_) => FailureKind::Unavailable(Some(delay)),
+            _ => FailureKind::TransientAfter(delay),
+        };
+        Self { kind, ..self }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod annotation;
 pub mod arrival;
 pub mod async_retry;
 pub mod backoff;
+pub mod breaker;
 pub mod decision;
 pub mod deletion;
 pub mod delivery;

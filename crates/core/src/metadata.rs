@@ -9,13 +9,16 @@ use crate::text;
 use crate::tolerant::Unknown;
 
 /// The names of the members that redeliver writes; all others are the producer's.
-pub const OUR_MEMBERS: [&str; 6] = [
+pub const OUR_MEMBERS: [&str; 9] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
     "retry_history",
     "snooze_count",
     "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
 ];
 
 /// Failures kept in `retry_history`: all of them together are less than 5 KB of the 1 MiB of a message.
@@ -28,6 +31,10 @@ pub const SNOOZES_MAX: u32 = 100;
 /// The highest `redrive_generation`, which is also the message schema's. Here it stays: a script that sends the same
 /// message back again and again must not write a body that is refused as invalid.
 pub const GENERATION_MAX: u32 = 100;
+/// Seconds that a message was held: the longest `hold_seconds_max`, and a delay that began before its end.
+pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
+/// The highest `max_redrives`.
+pub const REDRIVES_MAX: u32 = 1000;
 
 /// `metadata` as it was read from a valid message.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +53,12 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// How often it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
+    /// Since when it is held because its target is down; `None` if its last delivery was called.
+    pub held_since: Option<Timestamp>,
+    /// How long it was held, all times together.
+    pub held_seconds: u32,
+    /// How often it came back because SQS had moved it.
+    pub redrive_count: u32,
     /// The producer's own limit in time.
     pub expires_at: Option<Timestamp>,
     /// The producer's own limit of retries: it counts if the policy allows more.
@@ -60,9 +73,16 @@ impl Metadata {
         match self.first_sent_time {
             // Before the first re-send the member is the producer's own: an old date there would let the message expire
             // at once. A date after the delivery would give it more time than the policy does.
-            Some(first) if self.retry_attempt + self.snooze_count >= 1 && first <= sent_at => first,
+            Some(first) if self.was_sent_again() && first <= sent_at => first,
             _ => sent_at,
         }
+    }
+
+    /// Whether what it says of its first sending is ours.
+    fn was_sent_again(&self) -> bool {
+        [self.retry_attempt, self.snooze_count, self.held_seconds, self.redrive_count]
+            .iter()
+            .any(|count| *count > 0)
     }
 
     /// The message after it came back from the final DLQ: its retries are those of an earlier generation. A message
@@ -80,6 +100,9 @@ impl Metadata {
             first_sent_time: None,
             retry_history: Vec::new(),
             snooze_count: 0,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
             ..self
         }
     }
@@ -144,36 +167,38 @@ pub struct RetryMetadata {
     pub snooze_count: u32,
     /// Written if the message has had one, or has one now.
     pub redrive_generation: Option<u32>,
+    /// Written if this re-send holds it.
+    pub held_since: Option<Timestamp>,
+    /// Written if it is not 0.
+    pub held_seconds: u32,
+    /// Written if it is not 0.
+    pub redrive_count: u32,
 }
 
 /// Each of our members with its JSON text; `None` for one that the body must not have.
-pub(crate) type OurMembers = [(&'static str, Option<String>); 6];
+pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
 
 /// The members of a message that starts afresh.
 pub(crate) fn fresh_members(generation: u32) -> OurMembers {
-    let [attempt, next, first, history, snoozes, redrive_generation] = OUR_MEMBERS;
-    let generation = Some(generation.to_string());
-    [
-        (attempt, None),
-        (next, None),
-        (first, None),
-        (history, None),
-        (snoozes, None),
-        (redrive_generation, generation),
-    ]
+    OUR_MEMBERS.map(|name| (name, (name == "redrive_generation").then(|| generation.to_string())))
 }
 
 impl RetryMetadata {
     /// Each of [`OUR_MEMBERS`] with its JSON text; `None` for one that the body must not have.
     pub(crate) fn members(&self) -> OurMembers {
-        let [attempt, next, first, history, snoozes, generation] = OUR_MEMBERS;
+        let [attempt, next, first, history, snoozes, generation, held_since, held_seconds, redrives] =
+            OUR_MEMBERS;
+        let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
         [
             (attempt, Some(self.retry_attempt.to_string())),
             (next, Some(quoted(self.next_retry_time))),
             (first, Some(quoted(self.first_sent_time))),
             (history, (!self.retry_history.is_empty()).then(|| history_text(&self.retry_history))),
-            (snoozes, (self.snooze_count > 0).then(|| self.snooze_count.to_string())),
+            (snoozes, unless_0(self.snooze_count)),
             (generation, self.redrive_generation.map(|generation| generation.to_string())),
+            (held_since, self.held_since.map(quoted)),
+            (held_seconds, unless_0(self.held_seconds)),
+            (redrives, unless_0(self.redrive_count)),
         ]
     }
 }
@@ -249,6 +274,9 @@ mod tests {
             retry_history: Vec::new(),
             snooze_count: 0,
             redrive_generation: None,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
         };
         let written = |retry: &RetryMetadata| {
             let members = retry.members();
@@ -259,6 +287,9 @@ mod tests {
             retry_history: vec![PastFailure::new(0, moment, "T", "d")],
             snooze_count: 1,
             redrive_generation: Some(0),
+            held_since: Some(moment),
+            held_seconds: 1,
+            redrive_count: 1,
             ..retry
         };
         assert_eq!(written(&all), OUR_MEMBERS);

@@ -1,6 +1,7 @@
 //! The retry policy: a JSON document, validated once, then a value that cannot be wrong.
 
 mod backoff;
+mod circuit_breaker;
 mod numbers;
 mod wire;
 
@@ -15,6 +16,7 @@ use crate::limits::RetryDelay;
 use crate::schema::{Violation, list};
 use crate::value::given;
 pub use backoff::{Backoff, Delays, Jitter};
+pub use circuit_breaker::CircuitBreaker;
 
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../../../schemas/retry-policy.schema.json");
@@ -48,6 +50,13 @@ pub struct Policy {
     /// Further calls within the invocation, before a delayed retry is spent.
     #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
+    /// How an outage is told, and what is done in one; without it each call is made, and each that fails is an attempt.
+    #[serde(deserialize_with = "circuit_breaker::or_false")]
+    pub circuit_breaker: Option<CircuitBreaker>,
+    /// How often a message comes back that SQS moved because nobody answered for it, 0..=1000. These are no attempts.
+    /// See [`Policy::redrives_max`].
+    #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
+    pub max_redrives: Option<u32>,
 }
 
 /// Messages a second, 0.01..=100,000.
@@ -88,6 +97,11 @@ pub struct Immediate {
 pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
+    /// Of our own.
+    fn of(globs: &[&str]) -> Self {
+        Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
+    }
+
     /// Whether one of them matches.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
@@ -143,6 +157,13 @@ impl Policy {
         wire::parse_over(defaults, text)
     }
 
+    /// `max_redrives`, or 20: with delays that grow to 900 s, and what SQS waits before it moves a message, about four
+    /// hours.
+    #[must_use]
+    pub fn redrives_max(&self) -> u32 {
+        self.max_redrives.unwrap_or(20)
+    }
+
     /// The longest delay that the policy can have, whatever its backoff: 12 hours with long delays, else 900 s.
     #[must_use]
     pub const fn delay_limit(&self) -> RetryDelay {
@@ -151,7 +172,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// 5 retries, each after a random delay of 0..=900 s.
+    /// 5 retries, each after a random delay of 0..=900 s; an outage spends none.
     fn default() -> Self {
         Self {
             max_attempts: 5,
@@ -162,6 +183,8 @@ impl Default for Policy {
             retryable: None,
             non_retryable: None,
             immediate: None,
+            circuit_breaker: Some(CircuitBreaker::default()),
+            max_redrives: None,
         }
     }
 }

@@ -25,7 +25,7 @@ pub use redeliver_json_schema::{SchemaError, Violation, list};
 pub const MESSAGE_SCHEMA: &str = include_str!("../../../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule; all others are skimmed.
-const RULED_MEMBERS: [&str; 9] = [
+const RULED_MEMBERS: [&str; 12] = [
     "message_id",
     "expires_at",
     "max_attempts",
@@ -35,10 +35,14 @@ const RULED_MEMBERS: [&str; 9] = [
     "retry_history",
     "snooze_count",
     "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
 ];
 
 /// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
-const DIGITS_MEMBERS: [&str; 4] = ["max_attempts", "retry_attempt", "snooze_count", "redrive_generation"];
+const DIGITS_MEMBERS: [&str; 6] =
+    ["max_attempts", "retry_attempt", "snooze_count", "redrive_generation", "held_seconds", "redrive_count"];
 
 /// Why a body is refused. Never holds a value of the body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -188,6 +192,9 @@ fn metadata_of(metadata: &Value, history: Option<&str>) -> Result<Metadata, Viol
         retry_history: history_of(&metadata["retry_history"], history)?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
+        held_since: time("held_since")?,
+        held_seconds: number("held_seconds").unwrap_or(0),
+        redrive_count: number("redrive_count").unwrap_or(0),
         expires_at: time("expires_at")?,
         max_attempts: number("max_attempts"),
     })

@@ -129,7 +129,9 @@ impl Strategy {
     #[must_use]
     pub const fn default_policy(self) -> &'static str {
         match self {
-            Self::DelayedResend | Self::Visibility => "{}",
+            Self::DelayedResend => "{}",
+            // Each receive is an attempt, so that to hold a message is not free there.
+            Self::Visibility => r#"{"circuit_breaker":false}"#,
             Self::AsyncRetry => async_retry::DEFAULT_POLICY,
         }
     }
@@ -151,8 +153,13 @@ impl Strategy {
     pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong: Vec<_> = match self {
             Self::DelayedResend => Vec::new(),
-            Self::Visibility => uncountable(policy).into_iter().chain(paced(policy)).collect(),
-            Self::AsyncRetry => immediate(policy).into_iter().chain(paced(policy)).collect(),
+            Self::Visibility => {
+                [uncountable(policy), paced(policy), redriven(policy)].into_iter().flatten().collect()
+            }
+            Self::AsyncRetry => [immediate(policy), held(policy), paced(policy), redriven(policy)]
+                .into_iter()
+                .flatten()
+                .collect(),
         };
         if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
     }
@@ -199,6 +206,17 @@ impl Strategy {
 fn immediate(policy: &Policy) -> Option<Violation> {
     let rule = "but what becomes of an asynchronous invocation is not known within this one: remove it";
     policy.immediate.map(|_| Violation::new("/immediate", rule))
+}
+
+fn held(policy: &Policy) -> Option<Violation> {
+    let rule = "but Lambda has called the function before this one sees it: remove it";
+    policy.circuit_breaker.as_ref().map(|_| Violation::new("/circuit_breaker", rule))
+}
+
+/// Without an intermediate DLQ nothing comes back that SQS moved.
+fn redriven(policy: &Policy) -> Option<Violation> {
+    let rule = "which is for the strategy delayed-resend: remove it";
+    policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
 }
 
 /// If nothing is sent to a source queue again, nothing can be paced.

@@ -5,7 +5,7 @@ mod pacer;
 
 use futures_util::join;
 use redeliver_core::arrival::Arrival;
-use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, decide, hops_on};
+use redeliver_core::decision::{Decision, Failed, GiveUp, Resend, Spends, decide, hops_on};
 use redeliver_core::delivery::{Outbox, Outgoing, until};
 use redeliver_core::events::{ArrivedByRedrive, Event, Paced, ReceivedAgain, RetryScheduled};
 use redeliver_core::failure::{Failure, Hop, Stage};
@@ -146,13 +146,16 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> FailedMessageProcessor<
 }
 
 fn resend(arrival: Arrival, message_id: String, retry: Resend, now: Timestamp) -> Route {
-    let scheduled = Event::RetryScheduled(RetryScheduled {
-        message_id,
-        retry_attempt: retry.retry_attempt,
-        spends_attempt: retry.spends_attempt,
-        delay_seconds: retry.waited,
-        age_seconds: until(retry.first_sent, now).as_secs_f64(),
-        error_type: None,
+    // A message may be held a hundred times, and the message-processor has told of it.
+    let scheduled = (retry.spends != Spends::Hold).then(|| {
+        Event::RetryScheduled(RetryScheduled {
+            message_id,
+            retry_attempt: retry.retry_attempt,
+            spends_attempt: retry.spends == Spends::Attempt,
+            delay_seconds: retry.waited,
+            age_seconds: until(retry.first_sent, now).as_secs_f64(),
+            error_type: None,
+        })
     });
     let outgoing = arrival.with_body(retry.body).pass_on(retry.delay, scheduled);
     Route::Resend { outgoing: Box::new(outgoing), pace: retry.pace }

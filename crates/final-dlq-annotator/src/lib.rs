@@ -102,6 +102,8 @@ fn explain(
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
         redrive_generation: metadata.and_then(|metadata| metadata.redrive_generation),
+        held_seconds: metadata.map(|metadata| metadata.held_seconds).filter(|seconds| *seconds > 0),
+        redrive_count: metadata.map(|metadata| metadata.redrive_count).filter(|count| *count > 0),
         first_sent_time: Some(rfc3339(first_sent)),
         dead_lettered_at: rfc3339(now),
         source_queue_arn: source_queue_arn.or_else(|| received.redriven_from.clone()),

@@ -10,7 +10,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::SOURCE_RETENTION;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure};
+use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
 use crate::lambda::FUNCTION_ARN;
 use crate::topology::{Topology, visibility_timeout};
@@ -37,6 +37,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     MessageProcessor {
         handler,
         on_failure,
+        breaker: SharedBreaker::of(&policy),
         policy,
         annotation_queue: topology.annotation.clone(),
         clock,

@@ -1,18 +1,20 @@
-//! The calls to the target: bounded concurrency, a guard around each, at once again after a blip, and an end before the
-//! deadline.
+//! The calls to the target: bounded concurrency, the circuit breaker before each, a guard around each, at once again after
+//! a blip, and an end before the deadline.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::future::{Either, pending};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::decision::retries_at_once;
 use redeliver_core::delivery::until;
-use redeliver_core::events::{Event, RetriedImmediately};
-use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::events::{Event, Held, RetriedImmediately};
+use redeliver_core::handler::{Handler, HandlerError};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
+use super::breaker::{Asked, Permitted};
 use super::{Accepted, MessageProcessor};
 
 /// What became of one call.
@@ -22,10 +24,14 @@ pub(super) enum Outcome {
     Failure(HandlerError),
     /// The calls' end came before its turn.
     NotStarted,
+    /// It was not called: its target has been down since then.
+    Held(Timestamp),
 }
 
 /// Before all calls are cut off, so that a further call is left in time.
 const CUT_OFF: Duration = Duration::from_millis(100);
+/// Between two looks at a breaker that another batch keeps waiting.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// An outcome, and how long the target took, retries at once included.
 #[derive(Debug)]
@@ -34,66 +40,108 @@ pub(super) struct Call {
     pub(super) seconds: f64,
 }
 
+impl Call {
+    fn not_made(outcome: Outcome) -> Self {
+        Self { outcome, seconds: 0.0 }
+    }
+}
+
+/// Of a call that the invocation's end cut off.
+pub(super) fn timeout() -> HandlerError {
+    HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
+}
+
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Calls the handler for every message, `max_concurrency` at a time. One call's failure, panic or hanging is its
-    /// own. At `end` what still runs is cut off as `Timeout`, and nothing is started any more: a handler that blocks
-    /// its thread cannot be cut off, but it must not take the time of the hand-offs for another call.
+    /// Calls the handler for every message, `max_concurrency` at a time, as far as the circuit breaker allows. One
+    /// call's failure, panic or hanging is its own. At `end` what still runs is cut off as `Timeout`, and nothing is
+    /// started any more: a handler that blocks its thread cannot be cut off, but it must not take the time of the
+    /// hand-offs for another call.
     pub(super) async fn call_all(&self, end: Timestamp, accepted: &[Accepted]) -> Vec<Call> {
         // A loop of its own, since `buffer_unordered` does not say which calls had begun when the time was up. One that
         // had is a `Timeout` and spends an attempt; one that had not is handed off as not started, which spends none.
         let clock = &self.clock;
         let mut calls: Vec<Option<Call>> = accepted.iter().map(|_| None).collect();
-        let start = |index: usize| {
-            let message = &accepted[index].message;
-            async move {
-                let started = clock.now();
-                // A call whose turn comes too late would be cut off at once, and spend an attempt for nothing.
-                let outcome = if started < end { self.call(message, end).await } else { Outcome::NotStarted };
-                (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
-            }
+        let start = |index: usize, permitted| async move {
+            let started = clock.now();
+            let outcome = self.call(&accepted[index], permitted, end).await;
+            (index, Call { outcome, seconds: until(started, clock.now()).as_secs_f64() })
         };
-        // The first few are called at once, and each that ends makes room for the next. Whose turn has come is below
-        // `waiting.start`: so a call that was cut off, which may have had its effect, is known from one that never
-        // began.
+        // Whose turn has come is below `waiting.start`: so a call that was cut off, which may have had its effect, is
+        // known from one that never began.
         let mut waiting = 0..accepted.len();
-        let mut running: FuturesUnordered<_> =
-            waiting.by_ref().take(self.max_concurrency.get()).map(&start).collect();
+        let mut running = FuturesUnordered::new();
         let started_at = clock.now();
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
         loop {
+            // The first few are called at once, and each that ends makes room for the next.
+            while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
+                let index = waiting.start;
+                match self.ask(&accepted[index]) {
+                    Asked::Call(permitted) => running.push(start(index, permitted)),
+                    Asked::Hold(since) => calls[index] = Some(Call::not_made(Outcome::Held(since))),
+                    Asked::Wait => break,
+                }
+                waiting.start += 1;
+            }
+            if running.is_empty() && waiting.is_empty() {
+                break;
+            }
+            // Whoever tells is one of this batch, or else nobody here would wake it.
+            let looks_again = if running.is_empty() {
+                Either::Left(clock.sleep(BETWEEN_LOOKS))
+            } else {
+                Either::Right(pending())
+            };
+            let looks_again = looks_again.fuse();
+            pin_mut!(looks_again);
             // A call that has come back counts, also at the very end: its answer is looked for before the time.
             select_biased! {
-                done = running.next() => match done {
-                    Some((index, call)) => {
-                        calls[index] = Some(call);
-                        running.extend(waiting.next().map(&start));
-                    }
-                    None => break,
-                },
+                (index, call) = running.select_next_some() => calls[index] = Some(call),
                 () = time_is_up => break,
+                () = looks_again => {}
             }
         }
         // From here on no handler runs any more: what it would still do, nobody would wait for.
         drop(running);
         let seconds = until(started_at, clock.now()).as_secs_f64();
-        let timeout = || {
-            let details = "the target did not answer before the invocation's end";
-            Call { outcome: Outcome::Failure(HandlerError::transient("Timeout", details)), seconds }
-        };
-        let not_started = || Call { outcome: Outcome::NotStarted, seconds: 0.0 };
         let unfinished = |index| {
-            if index < waiting.start { timeout() } else { not_started() }
+            if index < waiting.start {
+                Call { outcome: Outcome::Failure(timeout()), seconds }
+            } else {
+                Call::not_made(self.breaker.open_since().map_or(Outcome::NotStarted, Outcome::Held))
+            }
         };
         calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
+    }
+
+    /// What there is to tell of the calls that were not made because the target is down.
+    pub(super) fn held(&self, calls: &[Call]) -> Option<Event> {
+        let since = |call: &Call| if let Outcome::Held(since) = call.outcome { Some(since) } else { None };
+        let down_since = calls.iter().filter_map(since).min()?;
+        let messages = calls.iter().filter_map(since).count();
+        Some(Event::Held(Held {
+            messages: u32::try_from(messages).unwrap_or(u32::MAX),
+            open_seconds: until(down_since, self.clock.now()).as_secs_f64(),
+        }))
     }
 
     /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call
     /// that the end cuts off does not count: it would leave a `Timeout`, and the error that is known would be
     /// forgotten.
-    async fn call(&self, message: &Message, end: Timestamp) -> Outcome {
+    async fn call(
+        &self,
+        accepted: &Accepted,
+        permitted: Permitted<'_, H, Q, C, O>,
+        end: Timestamp,
+    ) -> Outcome {
+        // A call whose turn comes too late would be cut off at once, and spend an attempt for nothing.
+        if self.clock.now() >= end {
+            permitted.give_back();
+            return Outcome::NotStarted;
+        }
         let end = end - CUT_OFF;
-        let mut error = match guarded(&self.handler, message, end).await {
+        let mut error = match self.guarded(accepted, permitted, end).await {
             Outcome::Failure(error) => error,
             other => return other,
         };
@@ -105,15 +153,19 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return Outcome::Failure(error);
             };
+            self.clock.sleep(again.delay).await;
+            // The target has gone down meanwhile, and this call has been one of those that say so.
+            let Asked::Call(permitted) = self.ask(accepted) else {
+                return Outcome::Failure(error);
+            };
             self.observer.observe(&Event::RetriedImmediately(RetriedImmediately {
-                message_id: message.message_id.clone(),
-                retry_attempt: message.retry_attempt,
+                message_id: accepted.message.message_id.clone(),
+                retry_attempt: accepted.message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
             }));
-            self.clock.sleep(again.delay).await;
             made += 1;
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
-            let call = guarded(&self.handler, message, end).fuse();
+            let call = self.guarded(accepted, permitted, end).fuse();
             pin_mut!(time_is_up, call);
             select_biased! {
                 outcome = call => match outcome {
@@ -124,13 +176,22 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             }
         }
     }
-}
 
-/// A panic fails this call only. Its text is not looked at: it may hold payload.
-async fn guarded(handler: &impl Handler, message: &Message, end: Timestamp) -> Outcome {
-    match AssertUnwindSafe(async { handler.handle_until(message, end).await }).catch_unwind().await {
-        Ok(Ok(())) => Outcome::Success,
-        Ok(Err(error)) => Outcome::Failure(error),
-        Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),
+    /// One call, and what it says of the target. A panic fails this call only. Its text is not looked at: it may hold
+    /// payload.
+    async fn guarded(
+        &self,
+        accepted: &Accepted,
+        permitted: Permitted<'_, H, Q, C, O>,
+        end: Timestamp,
+    ) -> Outcome {
+        let call = AssertUnwindSafe(async { self.handler.handle_until(&accepted.message, end).await });
+        let outcome = match call.catch_unwind().await {
+            Ok(Ok(())) => Outcome::Success,
+            Ok(Err(error)) => Outcome::Failure(error),
+            Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),
+        };
+        permitted.record(&outcome);
+        outcome
     }
 }

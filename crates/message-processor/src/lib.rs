@@ -21,6 +21,7 @@
 
 #![warn(missing_docs)] // a library for those who write a handler
 
+mod breaker;
 mod calls;
 mod next_step;
 mod on_aws;
@@ -43,6 +44,7 @@ use redeliver_core::schema::MessageSchema;
 use calls::Call;
 use next_step::NextStep;
 
+pub use breaker::SharedBreaker;
 pub use on_aws::{NAME, run, run_with_target};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
@@ -62,6 +64,8 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub on_failure: OnFailure<Q>,
     /// Its `immediate`, and all of it with [`OnFailure::Visibility`].
     pub policy: Policy,
+    /// Whether the target is called at all: the policy's `circuit_breaker`.
+    pub breaker: SharedBreaker,
     /// Where verdicts go.
     pub annotation_queue: Q,
     /// The clock.
@@ -106,9 +110,10 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         }
         // Fixed before the calls begin: a target that hangs must leave the time in which its messages are handed off.
         let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
+        self.learn(&accepted, now);
         let calls = self.call_all(calls_end, &accepted).await;
 
-        let mut done = Vec::new();
+        let mut done = Vec::from_iter(self.held(&calls));
         let mut failed = Vec::new();
         let mut hand_offs = Vec::new();
         let mut hidings = Vec::new();

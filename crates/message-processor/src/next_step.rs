@@ -3,7 +3,7 @@
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
-use redeliver_core::failure::HandOff;
+use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Kind};
 use redeliver_core::handler::Message;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
@@ -38,6 +38,9 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                 HandOff::of_handler(error, accepted.arrival.delivery(now)),
                 error.error_type.loggable().into_owned(),
             ),
+            Outcome::Held(since) => {
+                (HandOff::held(*since, accepted.arrival.delivery(now)), CIRCUIT_OPEN.to_owned())
+            }
             Outcome::NotStarted => {
                 (HandOff::not_started(accepted.arrival.delivery(now)), "NotStarted".to_owned())
             }
@@ -71,12 +74,11 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             }));
             return NextStep::NoPlaceForFailure { record };
         };
-        let handed_off = Event::HandedOff(HandedOff {
-            message_id,
-            retry_attempt,
-            error_type,
-            kind: hand_off.answer.kind().as_str(),
-            age_seconds,
+        let kind = hand_off.answer.kind();
+        // A message may be held a hundred times: one line a batch tells of it.
+        let handed_off = (kind != Kind::Held).then(|| {
+            let kind = kind.as_str();
+            Event::HandedOff(HandedOff { message_id, retry_attempt, error_type, kind, age_seconds })
         });
         let outgoing = arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, handed_off);
         NextStep::HandOff(Box::new(outgoing))

@@ -11,7 +11,7 @@ use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
 
-use crate::{MessageProcessor, OnFailure};
+use crate::{MessageProcessor, OnFailure, SharedBreaker};
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "message-processor";
@@ -55,6 +55,7 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
                     OnFailure::Visibility { source_queue, queue_times }
                 }
             },
+            breaker: SharedBreaker::of(&settings.policy),
             policy: settings.policy,
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,

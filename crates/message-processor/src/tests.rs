@@ -1,3 +1,4 @@
+mod breaker;
 mod came_back;
 mod deadline;
 mod events;
@@ -8,6 +9,7 @@ mod outcomes;
 mod reserved;
 mod visibility;
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
@@ -31,6 +33,8 @@ struct Setup {
     source: Spy,
     visibility: bool,
     policy: Policy,
+    /// Of one environment: from batch to batch.
+    breaker: OnceCell<SharedBreaker>,
     handler: Scripted,
     max_concurrency: usize,
 }
@@ -45,6 +49,7 @@ impl Setup {
             source: world.queue("source"),
             visibility: false,
             policy: Policy::default(),
+            breaker: OnceCell::new(),
             handler,
             max_concurrency: 10,
             world,
@@ -81,6 +86,7 @@ impl Setup {
         let processor = MessageProcessor {
             handler: self.handler.clone(),
             on_failure: self.on_failure(),
+            breaker: self.breaker.get_or_init(|| SharedBreaker::of(&self.policy)).clone(),
             policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),

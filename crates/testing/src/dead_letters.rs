@@ -45,6 +45,8 @@ pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> Received
         },
         attempts: Some(2),
         redrive_generation: None,
+        held_seconds: None,
+        redrive_count: None,
         first_sent_time: Some("1970-01-01T00:00:00.000000Z".to_owned()),
         dead_lettered_at: "1970-01-01T00:10:00.000000Z".to_owned(),
         source_queue_arn: None,

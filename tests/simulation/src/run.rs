@@ -24,7 +24,7 @@ use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure};
+use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
@@ -232,6 +232,7 @@ fn functions<'a>(
             } else {
                 OnFailure::DelayedResend { intermediate_dlq: probe(intermediate) }
             },
+            breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
             clock: clock.clone(),

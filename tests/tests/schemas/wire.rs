@@ -110,6 +110,8 @@ fn dead_letter(known: bool) -> DeadLetter {
         },
         attempts: known.then_some(5),
         redrive_generation: known.then_some(1),
+        held_seconds: None,
+        redrive_count: None,
         first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned()),
         dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
         source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),
@@ -145,6 +147,9 @@ fn body() -> (String, Metadata) {
         retry_history: vec![busy(0), busy(1), busy(2), past(3, "", "Later")],
         snooze_count: 1,
         redrive_generation: Some(3),
+        held_since: None,
+        held_seconds: 0,
+        redrive_count: 0,
         expires_at: None,
         max_attempts: None,
     };

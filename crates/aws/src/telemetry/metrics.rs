@@ -21,6 +21,9 @@ pub enum Metric {
     RedeliveryRateNotHeld,
     NotCounted,
     ImmediateRetries,
+    CircuitOpen,
+    Held,
+    Probes,
     GivenUp,
     DeadLettered,
     ArrivedByRedrive,
@@ -85,7 +88,7 @@ const ERROR_TYPE: Dimension = Dimension {
 };
 
 impl Metric {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Processed,
         Self::HandedOff,
         Self::NotConfirmed,
@@ -95,6 +98,9 @@ impl Metric {
         Self::RedeliveryRateNotHeld,
         Self::NotCounted,
         Self::ImmediateRetries,
+        Self::CircuitOpen,
+        Self::Held,
+        Self::Probes,
         Self::GivenUp,
         Self::DeadLettered,
         Self::ArrivedByRedrive,
@@ -199,6 +205,10 @@ impl Observed {
             }
             Event::NotCounted(_) => warn("not_counted", None, &[once(M::NotCounted)]),
             Event::RetriedImmediately(_) => info("retried_immediately", None, &[once(M::ImmediateRetries)]),
+            Event::CircuitOpened(_) => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
+            Event::ProbeFailed(_) => info("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
+            Event::CircuitClosed(_) => info("circuit_closed", None, &[once(M::Probes)]),
+            Event::Held(event) => info("held", None, &[whole(M::Held, event.messages), once(M::CircuitOpen)]),
             Event::GivenUp(_) => warn("given_up", None, &[once(M::GivenUp)]),
             Event::DeadLettered(event) => {
                 let age = seconds(M::MessageAgeSeconds, event.age_seconds);

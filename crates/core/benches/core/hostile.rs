@@ -207,6 +207,8 @@ fn annotation() -> Annotation {
             cause: Cause { error_type: "E".to_owned(), message: "\u{1}".repeat(10_000), unverified: false },
             attempts: None,
             redrive_generation: None,
+            held_seconds: None,
+            redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-01-01T00:00:00Z".to_owned(),
             source_queue_arn: None,

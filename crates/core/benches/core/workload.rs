@@ -110,6 +110,9 @@ impl Workload {
             retry_history: vec![past(0), past(1)],
             snooze_count: 0,
             redrive_generation: None,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
         };
         let written = |body: String| {
             let envelope = self.schema.parse(&body).expect("valid");

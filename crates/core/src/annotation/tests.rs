@@ -19,6 +19,8 @@ fn annotation() -> Annotation {
             },
             attempts: Some(5),
             redrive_generation: None,
+            held_seconds: None,
+            redrive_count: None,
             first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned()),
             dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
             source_queue_arn: Some("arn:aws:sqs:eu-central-1:000000000000:source".to_owned()),

@@ -208,6 +208,8 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
             cause: Cause { error_type: "T".to_owned(), message: "m".to_owned(), unverified: false },
             attempts: Some(0),
             redrive_generation: None,
+            held_seconds: None,
+            redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-07-25T17:20:00.000000Z".to_owned(),
             source_queue_arn: None,
@@ -251,7 +253,7 @@ fn a_failure_on_a_redriven_message_is_a_forgery() {
     let HandOff { error, answer, delivery, .. } =
         believed(Some(SOURCE_ARN), Some(Document::HandOff(forged)), None);
     assert_eq!(error.error_type, REDRIVE);
-    assert_eq!(answer, Answer::just(Kind::Transient));
+    assert_eq!(answer, Answer::just(Kind::Unanswered));
     let expected = Delivery {
         failed_at: at(9),
         source_message_id: "n".to_owned(),

@@ -3,6 +3,7 @@ mod limits;
 mod long_delays;
 mod on_queue;
 mod paced;
+mod unspent;
 
 use chrono::TimeDelta;
 
@@ -104,7 +105,7 @@ fn the_first_failure_makes_retry_1() {
     let resend = resend(&minutes(), &body(""), &transient());
     assert_eq!(resend.retry_attempt, 1);
     assert_eq!(resend.delay.get(), 60);
-    assert!(resend.spends_attempt);
+    assert_eq!(resend.spends, Spends::Attempt);
     assert_eq!(resend.first_sent, at(0));
     assert_eq!(
         resend.body,
@@ -198,18 +199,20 @@ fn without_a_match_the_targets_own_verdict_counts() {
 }
 
 #[test]
-fn a_message_that_sqs_moved_is_transient_unless_the_policy_names_it() {
+fn a_message_that_sqs_moved_comes_back_unless_the_policy_names_it() {
     let record = moved_by_sqs();
     let (redriven, _) = Arrival::open(record, at(10)).take_hand_off(at(10));
     let only_http = policy(r#"{"retryable":["HttpStatus.*"]}"#);
-    assert_eq!(resend(&only_http, &body(""), &redriven).retry_attempt, 1);
+    assert_eq!(resend(&only_http, &body(""), &redriven).spends, Spends::Redrive);
+    let by_version_0_1 = HandOff { answer: Answer::just(Kind::Transient), ..redriven.clone() };
+    assert_eq!(resend(&only_http, &body(""), &by_version_0_1).spends, Spends::Attempt);
     let never = policy(r#"{"non_retryable":["Redrive"]}"#);
     assert_eq!(give_up(&never, &body(""), &redriven).reason, DeadLetterReason::NonRetryableError);
 }
 
 #[test]
 fn a_failure_of_a_later_versions_kind_is_transient() {
-    let unheard_of = Answer { kind: Word::read("held").unwrap(), retry_after_seconds: None };
+    let unheard_of = Answer { kind: Word::read("parked").unwrap(), retry_after_seconds: None };
     let failure = HandOff { answer: unheard_of, ..transient() };
     assert_eq!(resend(&minutes(), &body(""), &failure).retry_attempt, 1);
 }
@@ -221,7 +224,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
     );
     let resend = resend(&policy, &body(""), &HandOff::not_started(delivery()));
     assert_eq!(resend.retry_attempt, 0);
-    assert!(!resend.spends_attempt);
+    assert_eq!(resend.spends, Spends::Snooze);
     assert_eq!(resend.delay.get(), 7);
     assert_eq!(metadata(&resend).snooze_count, 1);
 }
@@ -229,7 +232,7 @@ fn what_was_not_started_is_never_classified_and_spends_no_attempt() {
 #[test]
 fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
     let resend = resend(&minutes(), &body(r#""retry_attempt":3"#), &snooze());
-    assert_eq!((resend.retry_attempt, resend.spends_attempt), (3, false));
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Snooze));
     // 10 s and up to 10 % more, keyed by the retry that would be next.
     let key = Key { message_id: ID.parse().unwrap(), generation: 0, attempt: 4 };
     assert_eq!(resend.waited, target_delay(10, RetryDelay::SHORT_MAX, key));
@@ -241,11 +244,11 @@ fn a_snooze_comes_back_after_its_own_delay_and_spends_no_attempt() {
 #[test]
 fn snoozes_spend_attempts_after_a_hundred() {
     let hundredth = resend(&minutes(), &body(r#""snooze_count":99"#), &snooze());
-    assert_eq!((hundredth.retry_attempt, hundredth.spends_attempt), (0, false));
+    assert_eq!((hundredth.retry_attempt, hundredth.spends), (0, Spends::Snooze));
     assert_eq!(metadata(&hundredth).snooze_count, 100);
 
     let after = resend(&minutes(), &hundredth.body, &snooze());
-    assert_eq!((after.retry_attempt, after.spends_attempt), (1, true));
+    assert_eq!((after.retry_attempt, after.spends), (1, Spends::Attempt));
     assert_eq!(metadata(&after).snooze_count, 100);
 
     let spent = give_up(&minutes(), &body(r#""retry_attempt":3,"snooze_count":100"#), &snooze());

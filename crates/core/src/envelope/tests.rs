@@ -15,6 +15,9 @@ fn retry() -> RetryMetadata {
         retry_history: Vec::new(),
         snooze_count: 0,
         redrive_generation: None,
+        held_since: None,
+        held_seconds: 0,
+        redrive_count: 0,
     }
 }
 

@@ -157,11 +157,11 @@ fn what_a_hand_off_does_not_say_the_record_says() {
 
 #[test]
 fn a_later_versions_words_are_carried_on() {
-    let words = r#"{"type":"T","kind":"held","retry_after_seconds":7}"#;
-    let Some(Document::HandOff(held)) = read(words) else { panic!("a hand-off") };
-    assert_eq!((held.answer.kind(), held.answer.retry_after_seconds), (Kind::Transient, Some(7)));
-    let hop = Hop { hand_off: held, due_at: at(100) }.attached_or_folded(&producer(0), 1).unwrap();
-    assert!(text(&hop).contains(r#""kind":"held","retry_after_seconds":7"#), "{hop:?}");
+    let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
+    let Some(Document::HandOff(parked)) = read(words) else { panic!("a hand-off") };
+    assert_eq!((parked.answer.kind(), parked.answer.retry_after_seconds), (Kind::Transient, Some(7)));
+    let hop = Hop { hand_off: parked, due_at: at(100) }.attached_or_folded(&producer(0), 1).unwrap();
+    assert!(text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
 
     let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
     let Some(Document::Verdict(verdict)) = read(words) else { panic!("a verdict") };

@@ -11,6 +11,10 @@ pub enum Kind {
     Snooze,
     /// The deadline came before its turn: again, without spending an attempt.
     NotStarted,
+    /// It was not called, since its target is down: again, without spending an attempt.
+    Held,
+    /// SQS moved it, and nobody knows whether it was called: again, within a budget of its own.
+    Unanswered,
 }
 
 impl Kind {
@@ -22,12 +26,15 @@ impl Kind {
             Self::Permanent => "permanent",
             Self::Snooze => "snooze",
             Self::NotStarted => "not_started",
+            Self::Held => "held",
+            Self::Unanswered => "unanswered",
         }
     }
 }
 
 impl Vocabulary for Kind {
-    const ALL: &'static [Self] = &[Self::Transient, Self::Permanent, Self::Snooze, Self::NotStarted];
+    const ALL: &'static [Self] =
+        &[Self::Transient, Self::Permanent, Self::Snooze, Self::NotStarted, Self::Held, Self::Unanswered];
 
     fn word(self) -> &'static str {
         self.as_str()

@@ -26,6 +26,12 @@ pub(super) fn milliseconds<'de, D: Deserializer<'de>, const MAX: u32>(from: D) -
     whole::<_, u32, 0, MAX>(from).map(|milliseconds| Duration::from_millis(milliseconds.into()))
 }
 
+pub(super) fn seconds<'de, D: Deserializer<'de>, const MIN: u32, const MAX: u32>(
+    from: D,
+) -> Result<Duration, D::Error> {
+    whole::<_, u32, MIN, MAX>(from).map(|seconds| Duration::from_secs(seconds.into()))
+}
+
 pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay, D::Error> {
     let delay = RetryDelay::deserialize(from)?;
     if delay == RetryDelay::ZERO { Err(D::Error::custom("zero")) } else { Ok(delay) }
@@ -34,6 +40,11 @@ pub(super) fn not_zero<'de, D: Deserializer<'de>>(from: D) -> Result<RetryDelay,
 /// Of an exponential backoff.
 pub(super) fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     within(&Number::deserialize(from)?, 1.0, 100.0)
+}
+
+/// Of calls.
+pub(super) fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    within(&Number::deserialize(from)?, 0.01, 1.0)
 }
 
 impl<'de> Deserialize<'de> for RedeliveryRate {

@@ -1,3 +1,4 @@
+mod circuit_breaker;
 mod strategies;
 mod vectors;
 
@@ -43,6 +44,8 @@ fn an_empty_document_is_five_retries_each_after_a_uniform_delay_of_up_to_900_sec
         retryable: None,
         non_retryable: None,
         immediate: None,
+        circuit_breaker: Some(CircuitBreaker::default()),
+        max_redrives: None,
     };
     assert_eq!(parse("{}"), expected);
     assert_eq!(Policy::default(), expected);

@@ -11,7 +11,10 @@ use uuid::Uuid;
 
 use crate::envelope::Skimmed;
 use crate::message::Timestamp;
-use crate::metadata::{GENERATION_MAX, HISTORY_MAX, Metadata, PastFailure, SNOOZES_MAX, parse_rfc3339};
+use crate::metadata::{
+    GENERATION_MAX, HELD_SECONDS_MAX, HISTORY_MAX, Metadata, PastFailure, REDRIVES_MAX, SNOOZES_MAX,
+    parse_rfc3339,
+};
 use crate::tolerant::Unknown;
 use crate::value::given;
 
@@ -41,6 +44,12 @@ struct Plain<'a> {
     snooze_count: Count<SNOOZES_MAX>,
     #[serde(default, deserialize_with = "given")]
     redrive_generation: Option<Count<GENERATION_MAX>>,
+    #[serde(default, deserialize_with = "given")]
+    held_since: Option<Time>,
+    #[serde(default)]
+    held_seconds: Count<HELD_SECONDS_MAX>,
+    #[serde(default)]
+    redrive_count: Count<REDRIVES_MAX>,
 }
 
 /// `None` if it is for the schema to say.
@@ -61,6 +70,9 @@ pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
         retry_history: plain.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
         snooze_count: plain.snooze_count.0,
         redrive_generation: plain.redrive_generation.map(|count| count.0),
+        held_since: plain.held_since.map(|time| time.0),
+        held_seconds: plain.held_seconds.0,
+        redrive_count: plain.redrive_count.0,
         expires_at: plain.expires_at.map(|time| time.0),
         max_attempts: plain.max_attempts.map(|count| count.0),
     })

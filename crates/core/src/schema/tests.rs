@@ -160,6 +160,9 @@ fn what_is_read_of_metadata_is_what_stands_there() {
                 .collect(),
             snooze_count: 4,
             redrive_generation: Some(2),
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
             expires_at: Some(time("2026-07-26T00:00:00Z")),
             max_attempts: Some(3),
         }

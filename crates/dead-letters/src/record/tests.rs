@@ -28,6 +28,8 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
             cause: Cause { error_type: "A".to_owned(), message: "b".to_owned(), unverified: false },
             attempts: None,
             redrive_generation: None,
+            held_seconds: None,
+            redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "1970-01-01T00:00:00Z".to_owned(),
             source_queue_arn: None,

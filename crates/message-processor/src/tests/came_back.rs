@@ -18,6 +18,8 @@ fn final_attributes(producer: &Attributes) -> Attributes {
         },
         attempts: Some(5),
         redrive_generation: Some(2),
+        held_seconds: None,
+        redrive_count: None,
         first_sent_time: None,
         dead_lettered_at: moment(-1000),
         source_queue_arn: Some(SOURCE_ARN.to_owned()),

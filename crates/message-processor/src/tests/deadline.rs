@@ -142,6 +142,7 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     let processor = MessageProcessor {
         handler: Blocking(clock.clone()),
         on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+        breaker: SharedBreaker::of(&Policy::default()),
         policy: Policy::default(),
         annotation_queue: world.queue("annotation"),
         clock: clock.clone(),
@@ -180,6 +181,7 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
     let processor = MessageProcessor {
         handler: Hoping(setup.world.clock.clone()),
         on_failure: setup.on_failure(),
+        breaker: SharedBreaker::of(&setup.policy),
         policy: setup.policy.clone(),
         annotation_queue: setup.annotation.clone(),
         clock: setup.world.clock.clone(),

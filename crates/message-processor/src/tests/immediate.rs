@@ -22,7 +22,7 @@ fn a_blip_is_over_before_a_delayed_retry_is_spent() {
     assert!(setup.intermediate.sent().is_empty());
     assert_eq!(setup.handler.called(), [id(1), id(1)]);
     let event = RetriedImmediately { message_id: id(1), retry_attempt: 0, error_type: "Db.Busy".to_owned() };
-    assert_eq!(retried(&setup), [(0, event)]);
+    assert_eq!(retried(&setup), [(100, event)]);
     let processed = Processed { message_id: id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
     assert!(setup.world.seen.events().contains(&Event::Processed(processed)));
 }
@@ -32,7 +32,7 @@ fn what_is_no_blip_is_handed_off_after_the_last_call() {
     let setup = Setup::with_policy(TWICE).failing(1, busy());
     assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
-    assert_eq!(retried(&setup).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), [0, 100]);
+    assert_eq!(retried(&setup).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), [100, 200]);
     let handed_off = document(&setup.intermediate.only().attributes, redeliver_core::failure::FAILURE);
     assert_eq!(handed_off["type"], "Db.Busy");
 }

@@ -37,6 +37,8 @@ fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
         ])?),
         attempts: bytes.arbitrary()?,
         redrive_generation: bytes.arbitrary()?,
+        held_seconds: None,
+        redrive_count: None,
         first_sent_time: Some("2026-07-25T17:20:00.000000Z".to_owned())
             .filter(|_| reason.as_str().len() > 20),
         dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),

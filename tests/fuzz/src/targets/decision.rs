@@ -2,7 +2,7 @@
 //! valid message.
 
 use chrono::TimeDelta;
-use redeliver_core::decision::{Decision, Failed, decide};
+use redeliver_core::decision::{Decision, Failed, Spends, decide};
 use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
@@ -75,14 +75,17 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     let after = schema().parse(&resend.body).unwrap_or_else(|invalid| panic!("{invalid}: {:?}", resend.body));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);
-    assert_eq!(after.retry_attempt, before.retry_attempt + u32::from(resend.spends_attempt));
-    assert_eq!(
-        after.snooze_count,
-        before.snooze_count + u32::from(!resend.spends_attempt),
-        "the loop stands"
-    );
+    // Each re-send counts up one thing that has an end, and nothing else.
+    let spent = |spends| u32::from(resend.spends == spends);
+    assert_eq!(after.retry_attempt, before.retry_attempt + spent(Spends::Attempt));
+    assert_eq!(after.snooze_count, before.snooze_count + spent(Spends::Snooze));
+    assert_eq!(after.redrive_count, before.redrive_count + spent(Spends::Redrive));
+    let held = after.held_seconds.checked_sub(before.held_seconds).expect("nobody forgets a hold");
+    assert_eq!(held > 0, resend.spends == Spends::Hold, "the loop stands: {body:?}");
+    assert_eq!(after.held_since.is_some(), resend.spends == Spends::Hold, "{body:?}");
+    assert!(resend.spends != Spends::Attempt || hand_off.answer.kind() != Kind::Unanswered, "{body:?}");
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
-    assert!((1..=HISTORY_MAX).contains(&after.retry_history.len()));
+    assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));
     let latest = now + resend.delay.duration();
     let node = json::read(&resend.body).expect("it is valid");
     let metadata = node.member("metadata").map(|member| &member.value);

@@ -196,6 +196,9 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         retry_history: vec![PastFailure::new(7, moment(), "T", "a \"quoted\" text, with {} and ,")],
         snooze_count: 100,
         redrive_generation: Some(100),
+        held_since: None,
+        held_seconds: 0,
+        redrive_count: 0,
     };
     let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
     let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
@@ -213,6 +216,9 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         retry_history: Vec::new(),
         snooze_count: 0,
         redrive_generation: None,
+        held_since: None,
+        held_seconds: 0,
+        redrive_count: 0,
         ..full
     };
     let ours = [Some("0".to_owned()), time.clone(), time, None, None, None];

@@ -39,7 +39,7 @@ fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
     assert_eq!(hops_on(&hours(), &hopping(7205), at(6305)), None, "900 s remain");
     let Decision::Resend(last) = decided_at(&hours(), &hopping(7205), 6400, 0) else { panic!() };
     assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
-    assert_eq!((last.retry_attempt, last.spends_attempt), (1, true));
+    assert_eq!((last.retry_attempt, last.spends), (1, Spends::Attempt));
     assert!(last.body.contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))), "{}", last.body);
 }
 
@@ -136,13 +136,15 @@ fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
 }
 
 #[test]
-fn a_message_that_sqs_moved_counts_from_its_first_receive() {
+fn what_sqs_moved_and_what_was_held_do_not_wait_for_hours() {
     let record = ReceivedMessage { first_received_at: Some(at(3)), ..moved_by_sqs() };
-    let failure = Arrival::open(record.clone(), at(200)).take_hand_off(at(200));
-    assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7203)));
-    let never = ReceivedMessage { first_received_at: None, ..record };
-    let failure = Arrival::open(never, at(200)).take_hand_off(at(200));
-    assert_eq!(decided_at(&hours(), &failure, 200, 0), Decision::Hop(at(7400)));
+    let moved = Arrival::open(record, at(200)).take_hand_off(at(200));
+    let held = (HandOff::held(at(0), delivery()), None);
+    for (failure, longest) in [(moved, 60), (held, 750)] {
+        let Decision::Resend(resend) = decided_at(&hours(), &failure, 200, 0) else { panic!("it hops") };
+        assert!((15..=longest).contains(&resend.delay.get()), "{}", resend.delay.get());
+        assert_eq!(RetryDelay::from(resend.delay), resend.waited, "from now, not from its first receive");
+    }
 }
 
 #[test]

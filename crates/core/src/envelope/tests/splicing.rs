@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
 use super::*;
-use crate::metadata::OUR_MEMBERS;
+use crate::metadata::{HELD_SECONDS_MAX, OUR_MEMBERS, REDRIVES_MAX};
 
 /// One member of `metadata` as it is written: white space, name, colon, value, white space.
 #[derive(Clone, Debug)]
@@ -151,8 +151,9 @@ fn joined(before: &str, pieces: &[String], after: &str) -> String {
 
 fn any_retry() -> impl Strategy<Value = RetryMetadata> {
     let history = prop::collection::vec((0..=1000_u32, any::<String>(), any::<String>()), 0..=5);
-    (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32)).prop_map(
-        |(retry_attempt, delay, history, snooze_count, redrive_generation)| RetryMetadata {
+    let unspent = (prop::option::of(-900..=900_i64), 0..=HELD_SECONDS_MAX, 0..=REDRIVES_MAX);
+    (1..=1000_u32, 0..=900_i64, history, 0..=100_u32, prop::option::of(0..=100_u32), unspent).prop_map(
+        |(retry_attempt, delay, history, snooze_count, redrive_generation, unspent)| RetryMetadata {
             retry_attempt,
             next_retry_time: at(delay),
             first_sent_time: at(-delay),
@@ -162,6 +163,9 @@ fn any_retry() -> impl Strategy<Value = RetryMetadata> {
                 .collect(),
             snooze_count,
             redrive_generation,
+            held_since: unspent.0.map(at),
+            held_seconds: unspent.1,
+            redrive_count: unspent.2,
         },
     )
 }
@@ -182,6 +186,9 @@ proptest! {
         prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
         prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
         prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
+        prop_assert_eq!(again.metadata.held_since, retry.held_since);
+        prop_assert_eq!(again.metadata.held_seconds, retry.held_seconds);
+        prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
         prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);
 
         let mut new = retry.members();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::object;
 use crate::limits::RetryDelay;
-use crate::policy::{Backoff, Jitter};
+use crate::policy::{Backoff, CircuitBreaker, Jitter};
 use crate::schema::Violation;
 
 /// 14 days, the longest retention of SQS ("Amazon SQS message quotas").
@@ -36,6 +36,7 @@ pub(super) fn of(document: &Value) -> Vec<Violation> {
         let limit = if has_long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX };
         found.extend(above_the_cap(&backoff, limit));
     }
+    found.extend(rarer_than_the_rarest(&document["circuit_breaker"]));
     found.extend(in_both_lists(document));
     found
 }
@@ -80,6 +81,13 @@ fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     above
         .map(|(pointer, _)| Violation::new(pointer, "is more than max_delay_seconds (900 unless set)"))
         .collect()
+}
+
+fn rarer_than_the_rarest(circuit_breaker: &Value) -> Option<Violation> {
+    let CircuitBreaker { probe_interval, probe_interval_max, .. } = object(circuit_breaker).ok()?;
+    let rule = "is more than probe_interval_seconds_max (120 unless set)";
+    (probe_interval > probe_interval_max)
+        .then(|| Violation::new("/circuit_breaker/probe_interval_seconds", rule))
 }
 
 fn in_both_lists(document: &Value) -> Vec<Violation> {

@@ -175,6 +175,8 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
         },
         attempts: Some(5),
         redrive_generation: None,
+        held_seconds: None,
+        redrive_count: None,
         first_sent_time: None,
         dead_lettered_at: "1970-01-01T00:00:00.000000Z".to_owned(),
         source_queue_arn: None,

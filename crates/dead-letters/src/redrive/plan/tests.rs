@@ -82,6 +82,8 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
             cause: Cause { error_type: "Panic".to_owned(), message: String::new(), unverified: false },
             attempts: Some(5),
             redrive_generation: None,
+            held_seconds: None,
+            redrive_count: None,
             first_sent_time: None,
             dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
             source_queue_arn: None,

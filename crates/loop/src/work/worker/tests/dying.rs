@@ -10,7 +10,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy;
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure};
+use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
 use super::*;
 use crate::Topology;
@@ -60,6 +60,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
                 },
             },
         },
+        breaker: SharedBreaker::of(policy),
         policy: policy.clone(),
         annotation_queue: slow(&topology.annotation),
         clock,

@@ -1,0 +1,356 @@
+//! What a target sees of a breaker, and what its messages pay.
+
+mod model;
+
+use std::time::Duration;
+
+use chrono::TimeDelta;
+
+use super::*;
+use crate::handler::ErrorType;
+use crate::testing::at;
+
+const ID: Uuid = Uuid::from_u128(7);
+
+fn breaker() -> Breaker {
+    Breaker::new(CircuitBreaker::default())
+}
+
+fn moment() -> Timestamp {
+    at(0)
+}
+
+fn after(seconds: f64) -> Timestamp {
+    moment() + Duration::from_secs_f64(seconds)
+}
+
+/// A call that ends at once.
+fn call(breaker: &mut Breaker, met: Met, now: Timestamp) -> Option<Change> {
+    of_tenant(breaker, met, None, now)
+}
+
+fn of_tenant(breaker: &mut Breaker, met: Met, tenant: Option<&str>, now: Timestamp) -> Option<Change> {
+    let Permission::Call(permit) = breaker.ask(now) else { panic!("it is not called at {now}") };
+    breaker.record(permit, met, ID, tenant.map(Tenant::of), now)
+}
+
+/// One that has met ten outages.
+fn open() -> Breaker {
+    let mut breaker = breaker();
+    let changes: Vec<_> = (0..10).filter_map(|_| call(&mut breaker, Met::Outage, moment())).collect();
+    let [Change::Opened { calls: 10, outages: 10, .. }] = changes[..] else { panic!("{changes:?}") };
+    breaker
+}
+
+/// Asks every 0.1 s until a call is permitted, at most so long.
+fn seconds_to_probe(breaker: &mut Breaker, from: f64) -> (f64, Permit) {
+    for tenths in 0..=3000 {
+        let seconds = from + f64::from(tenths) / 10.0;
+        if let Permission::Call(permit) = breaker.ask(after(seconds)) {
+            return (seconds, permit);
+        }
+    }
+    panic!("no probe in 300 s");
+}
+
+#[test]
+fn ten_calls_of_which_eight_meet_an_outage_open_it_and_nine_do_not() {
+    let mut nine = breaker();
+    for _ in 0..9 {
+        assert_eq!(call(&mut nine, Met::Outage, moment()), None);
+    }
+    assert!(matches!(nine.ask(moment()), Permission::Call(_)));
+    for (answers, opens) in [(2, true), (3, false)] {
+        let mut ten = breaker();
+        let changes: Vec<_> = (0..10)
+            .filter_map(|call_number| {
+                call(&mut ten, if call_number < answers { Met::Answer } else { Met::Outage }, moment())
+            })
+            .collect();
+        let expected = [Change::Opened { calls: 10, outages: 8, probe_in: Duration::from_millis(14_224) }];
+        assert_eq!(changes, &expected[..usize::from(opens)], "{answers}");
+        assert_eq!(ten.open_since(), opens.then_some(moment()));
+    }
+}
+
+#[test]
+fn a_third_of_the_calls_failing_never_opens_it() {
+    let mut breaker = breaker();
+    for second in 0..600 {
+        for number in 0..10 {
+            let met = if number < 3 { Met::Outage } else { Met::Answer };
+            assert_eq!(call(&mut breaker, met, after(second.into())), None);
+        }
+    }
+}
+
+#[test]
+fn what_ended_half_a_minute_ago_does_not_count() {
+    let mut breaker = breaker();
+    for _ in 0..9 {
+        assert_eq!(call(&mut breaker, Met::Outage, moment()), None);
+    }
+    assert_eq!(call(&mut breaker, Met::Outage, after(30.0)), None, "the nine are too old");
+    let mut just_in_time = super::tests::breaker();
+    for _ in 0..9 {
+        assert_eq!(call(&mut just_in_time, Met::Outage, moment()), None);
+    }
+    assert!(matches!(call(&mut just_in_time, Met::Outage, after(29.9)), Some(Change::Opened { .. })));
+}
+
+#[test]
+fn a_long_window_looks_at_the_last_thousand_calls() {
+    let mut breaker = breaker();
+    for _ in 0..1000 {
+        assert_eq!(call(&mut breaker, Met::Answer, moment()), None);
+    }
+    let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, moment()).is_some());
+    assert_eq!(until_it_opens, Some(800));
+}
+
+#[test]
+fn one_tenants_failures_open_it_for_the_others_only_if_nobody_shows_otherwise() {
+    let calls = |of_others: &[Met]| {
+        let mut breaker = breaker();
+        for met in of_others {
+            assert_eq!(of_tenant(&mut breaker, *met, Some("healthy"), moment()), None);
+        }
+        (1..=40).find(|_| of_tenant(&mut breaker, Met::Outage, Some("poisoned"), moment()).is_some())
+    };
+    assert_eq!(calls(&[Met::Answer]), None);
+    assert_eq!(calls(&[Met::Answer, Met::Outage]), None);
+    assert_eq!(calls(&[Met::Outage, Met::Outage]), Some(8), "the others fail, too");
+    assert_eq!(calls(&[]), Some(10), "there are no others");
+    let mut nobodys = breaker();
+    assert_eq!(call(&mut nobodys, Met::Answer, moment()), None);
+    let opens = (0..40).any(|_| of_tenant(&mut nobodys, Met::Outage, Some("poisoned"), moment()).is_some());
+    assert!(!opens, "a message without a tenant is another one's");
+    let mut no_tenants = breaker();
+    assert_eq!(call(&mut no_tenants, Met::Answer, moment()), None);
+    assert_eq!((1..=40).find(|_| call(&mut no_tenants, Met::Outage, moment()).is_some()), Some(9));
+}
+
+#[test]
+fn an_open_one_makes_one_call_in_an_interval_that_doubles_to_two_minutes() {
+    let mut breaker = open();
+    let (mut from, mut waits) = (0.0, Vec::new());
+    for _ in 0..6 {
+        let (at, permit) = seconds_to_probe(&mut breaker, from);
+        assert_eq!(breaker.ask(after(at)), Permission::Wait, "one at a time");
+        let failed = breaker.record(permit, Met::Outage, ID, None, after(at));
+        assert!(matches!(failed, Some(Change::ProbeFailed { .. })));
+        assert_eq!(breaker.ask(after(at)), Permission::Hold);
+        waits.push(at - from);
+        from = at;
+    }
+    let nominal = [15.0, 30.0, 60.0, 120.0, 120.0, 120.0];
+    for (wait, nominal) in waits.iter().zip(nominal) {
+        assert!((nominal * 0.75..=nominal + 0.1).contains(wait), "{waits:?}");
+    }
+    assert_eq!(breaker.open_since(), Some(moment()));
+}
+
+#[test]
+fn environments_that_open_at_the_same_moment_probe_at_different_ones() {
+    let probe_in = |id: u128| jittered(Duration::from_secs(100), Uuid::from_u128(id), 1).as_millis();
+    let drawn: Vec<_> = (1..=4).map(probe_in).collect();
+    assert!(drawn.iter().all(|wait| (75_000..=100_000).contains(wait)), "{drawn:?}");
+    let different: std::collections::BTreeSet<_> = drawn.iter().collect();
+    assert_eq!(different.len(), 4, "{drawn:?}");
+}
+
+#[test]
+fn an_answered_probe_closes_it_and_the_calls_come_back_by_twos() {
+    let mut breaker = open();
+    let (at, permit) = seconds_to_probe(&mut breaker, 0.0);
+    let closed = breaker.record(permit, Met::Answer, ID, None, after(at));
+    let open_for = Duration::from_millis(14_300);
+    assert_eq!(closed, Some(Change::Closed { open_for, probes: 1 }));
+    assert_eq!(breaker.open_since(), None);
+    for level in [2, 4, 8, 16, 32] {
+        let permits: Vec<_> = (0..level)
+            .map(|_| match breaker.ask(after(at)) {
+                Permission::Call(permit) => permit,
+                other => panic!("{other:?} at {level}"),
+            })
+            .collect();
+        assert_eq!(breaker.ask(after(at)), Permission::Wait, "{level} at once");
+        for permit in permits {
+            assert_eq!(breaker.record(permit, Met::Answer, ID, None, after(at)), None);
+        }
+    }
+    let permits: Vec<_> = (0..100).map(|_| breaker.ask(after(at))).collect();
+    assert!(permits.iter().all(|permission| matches!(permission, Permission::Call(_))));
+}
+
+#[test]
+fn a_slow_start_that_fails_opens_it_again_and_the_target_is_left_alone_for_longer() {
+    let mut breaker = open();
+    let (at, permit) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
+    assert_eq!(call(&mut breaker, Met::Outage, after(at)), None);
+    let Some(Change::Opened { calls: 2, outages: 2, probe_in }) = call(&mut breaker, Met::Outage, after(at))
+    else {
+        panic!("two of two");
+    };
+    assert!((22.5..=30.0).contains(&probe_in.as_secs_f64()), "{probe_in:?}");
+    // Half of a level may fail: a target that comes back with some failures is back.
+    let (at, permit) = seconds_to_probe(&mut breaker, at);
+    assert!(matches!(breaker.record(permit, Met::Answer, ID, None, after(at)), Some(Change::Closed { .. })));
+    for number in 0..62 {
+        let met = if number % 2 == 0 { Met::Outage } else { Met::Answer };
+        assert_eq!(call(&mut breaker, met, after(at)), None, "{number}");
+    }
+}
+
+#[test]
+fn a_target_that_flaps_is_probed_as_seldom_as_before() {
+    let mut breaker = open();
+    let (mut from, mut waits) = (0.0, Vec::new());
+    for _ in 0..5 {
+        let (at, permit) = seconds_to_probe(&mut breaker, from);
+        waits.push(at - from);
+        assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
+        for _ in 0..62 {
+            assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+        }
+        // It is up for twenty seconds.
+        from = at + 20.0;
+        let opened = (0..10).filter_map(|_| call(&mut breaker, Met::Outage, after(from))).count();
+        assert_eq!(opened, 1);
+    }
+    for (wait, nominal) in waits.iter().zip([15.0, 30.0, 60.0, 120.0, 120.0]) {
+        assert!((nominal * 0.75..=nominal + 0.1).contains(wait), "{waits:?}");
+    }
+    // Two minutes later it is another outage.
+    let (at, permit) = seconds_to_probe(&mut breaker, from);
+    assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
+    for _ in 0..62 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    let opened = (0..10).find_map(|_| call(&mut breaker, Met::Outage, after(at + 120.0)));
+    let Some(Change::Opened { probe_in, .. }) = opened else { panic!("{opened:?}") };
+    assert!(probe_in <= Duration::from_secs(15), "{probe_in:?}");
+}
+
+#[test]
+fn a_new_environment_that_gets_a_held_message_begins_with_a_probe() {
+    let mut breaker = breaker();
+    breaker.learn(moment(), after(600.0));
+    assert_eq!(breaker.open_since(), Some(moment()));
+    let Permission::Call(probe) = breaker.ask(after(600.0)) else { panic!("at once") };
+    assert_eq!(breaker.ask(after(600.0)), Permission::Wait);
+    let failed = breaker.record(probe, Met::Outage, ID, None, after(600.0));
+    let Some(Change::ProbeFailed { probe_in }) = failed else { panic!("{failed:?}") };
+    assert!(
+        (90.0..=120.0).contains(&probe_in.as_secs_f64()),
+        "after ten minutes, no short interval: {probe_in:?}"
+    );
+    let answered = seconds_to_probe(&mut breaker, 601.0).1;
+    let closed = breaker.record(answered, Met::Answer, ID, None, after(1200.0));
+    assert_eq!(closed, Some(Change::Closed { open_for: Duration::from_secs(1200), probes: 2 }));
+}
+
+#[test]
+fn an_environment_that_knows_better_does_not_believe_a_held_message() {
+    let mut calls = breaker();
+    assert_eq!(call(&mut calls, Met::Answer, moment()), None);
+    calls.learn(moment() - TimeDelta::minutes(5), after(29.0));
+    assert_eq!(calls.open_since(), None);
+    calls.learn(moment() - TimeDelta::minutes(5), after(30.0));
+    assert_eq!(calls.open_since(), Some(moment() - TimeDelta::minutes(5)), "its calls say nothing any more");
+    let mut open = open();
+    open.learn(moment() - TimeDelta::minutes(5), after(1.0));
+    assert_eq!(open.open_since(), Some(moment()));
+    assert_eq!(open.ask(after(1.0)), Permission::Hold);
+    // Somebody wrote a moment to come: it is not down for a negative time.
+    let mut forged = breaker();
+    forged.learn(after(1e9), moment());
+    assert_eq!(forged.open_since(), Some(moment()));
+}
+
+#[test]
+fn a_call_that_began_before_says_nothing_of_what_is_now() {
+    let mut breaker = breaker();
+    let permits: Vec<_> = (0..30).map(|_| breaker.ask(moment())).collect();
+    let mut permits = permits.into_iter().map(|permission| match permission {
+        Permission::Call(permit) => permit,
+        other => panic!("{other:?}"),
+    });
+    let changes: Vec<_> = permits
+        .by_ref()
+        .take(20)
+        .filter_map(|permit| breaker.record(permit, Met::Outage, ID, None, moment()))
+        .collect();
+    assert_eq!(changes.len(), 1, "it opens once");
+    let late = permits.next().unwrap();
+    assert_eq!(breaker.record(late, Met::Answer, ID, None, after(1.0)), None);
+    assert_eq!(breaker.ask(after(1.0)), Permission::Hold, "an old answer is no probe");
+    let (at, probe) = seconds_to_probe(&mut breaker, 1.0);
+    let late = permits.next().unwrap();
+    assert_eq!(breaker.record(late, Met::Outage, ID, None, after(at)), None);
+    assert_eq!(breaker.ask(after(at)), Permission::Wait, "the probe is still running");
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    permits.for_each(|late| assert_eq!(breaker.record(late, Met::Outage, ID, None, after(at)), None));
+    assert_eq!(breaker.open_since(), None);
+}
+
+#[test]
+fn a_call_that_is_not_made_makes_room_for_the_next() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    breaker.give_back(probe);
+    let Permission::Call(probe) = breaker.ask(after(at)) else { panic!("the probe was not made") };
+    let closed = breaker.record(probe, Met::Answer, ID, None, after(at));
+    assert!(matches!(closed, Some(Change::Closed { probes: 1, .. })), "{closed:?}");
+    for _ in 0..10 {
+        let Permission::Call(permit) = breaker.ask(after(at)) else { panic!("none is running") };
+        breaker.give_back(permit);
+    }
+    assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_the_target_alone_for_long() {
+    let mut breaker = open();
+    let an_hour_ago = moment() - TimeDelta::hours(1);
+    assert_eq!(breaker.ask(an_hour_ago), Permission::Hold);
+    assert!(matches!(breaker.ask(an_hour_ago + TimeDelta::seconds(120)), Permission::Call(_)));
+}
+
+#[test]
+fn an_outage_is_what_the_policy_lists_and_what_a_handler_calls_so() {
+    let default = Policy::default();
+    let transient = |error_type: &'static str| HandlerError::transient(error_type, "");
+    for outage in ["Http.Timeout", "Http.Connect", "Lambda.TooManyRequestsException", "Timeout"] {
+        assert_eq!(met(&default, &transient(outage)), Met::Outage, "{outage}");
+    }
+    for (status, expected) in [(429, Met::Outage), (500, Met::Outage), (503, Met::Outage), (404, Met::Answer)]
+    {
+        let error = HandlerError::transient(ErrorType::HttpStatus(status), "");
+        assert_eq!(met(&default, &error), expected, "{status}");
+    }
+    let throttled = transient("HttpStatus.503").retry_after(Duration::from_secs(5));
+    assert_eq!(met(&default, &throttled), Met::Outage);
+    assert_eq!(met(&default, &transient("Db.Busy")), Met::Answer, "a handler's own");
+    assert_eq!(met(&default, &HandlerError::unavailable("Db.Down", "")), Met::Outage);
+    let later = HandlerError::unavailable("Db.Down", "").retry_after(Duration::from_secs(5));
+    assert_eq!(later.kind, FailureKind::Unavailable(Some(Duration::from_secs(5))));
+    assert_eq!(met(&default, &later), Met::Outage);
+    for not_tried_again in [
+        HandlerError::permanent("Http.Refused", ""),
+        HandlerError::snooze("Http.NotYet", "", Duration::from_secs(1)),
+        transient("Panic"),
+    ] {
+        assert_eq!(met(&default, &not_tried_again), Met::Answer, "{not_tried_again:?}");
+    }
+    let policy = |text: &str| Policy::from_json(text).unwrap();
+    let own = policy(r#"{"circuit_breaker":{"opens_on":["Db.*"]}}"#);
+    assert_eq!(
+        (met(&own, &transient("Db.Busy")), met(&own, &transient("Timeout"))),
+        (Met::Outage, Met::Answer)
+    );
+    let given_up = policy(r#"{"non_retryable":["HttpStatus.501"]}"#);
+    let error = HandlerError::transient(ErrorType::HttpStatus(501), "");
+    assert_eq!(met(&given_up, &error), Met::Answer, "a message that is given up is at fault itself");
+}

@@ -1,0 +1,182 @@
+//! Any order of calls, ends and pauses, beside what is promised.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Ask,
+    /// The call that has been running for the longest, or not, ends so.
+    End {
+        which: usize,
+        met: Met,
+    },
+    GiveBack {
+        which: usize,
+    },
+    Pause {
+        milliseconds: u64,
+    },
+    Learn {
+        seconds_ago: i64,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let met = prop_oneof![4 => Just(Met::Outage), 1 => Just(Met::Answer)];
+    prop_oneof![
+        6 => Just(Step::Ask),
+        5 => (0..4_usize, met).prop_map(|(which, met)| Step::End { which, met }),
+        1 => (0..4_usize).prop_map(|which| Step::GiveBack { which }),
+        3 => prop_oneof![0..2_000_u64, 0..200_000_u64].prop_map(|milliseconds| Step::Pause { milliseconds }),
+        1 => (-10..5_000_i64).prop_map(|seconds_ago| Step::Learn { seconds_ago }),
+    ]
+}
+
+fn settings() -> impl Strategy<Value = CircuitBreaker> {
+    (1..=20_u32, 1..=100_u32, 1..=60_u64, 1..=60_u64, 0..=120_u64).prop_map(
+        |(minimum_calls, rate, window, interval, more)| CircuitBreaker {
+            minimum_calls,
+            failure_rate: f64::from(rate) / 100.0,
+            window: Duration::from_secs(window),
+            probe_interval: Duration::from_secs(interval),
+            probe_interval_max: Duration::from_secs(interval + more),
+            ..CircuitBreaker::default()
+        },
+    )
+}
+
+/// A breaker, and what somebody beside it has seen.
+struct Watched {
+    breaker: Breaker,
+    settings: CircuitBreaker,
+    now: Timestamp,
+    running: Vec<(Permit, bool)>,
+    /// Ends of calls since it was closed last, and whether each met an outage.
+    ended: Vec<(Timestamp, Met)>,
+    /// Since it was open last: when it was asked for nothing, or a probe failed.
+    closed_to_calls_at: Option<Timestamp>,
+    /// Whether it may be in a slow start, whose levels are smaller than `minimum_calls`.
+    has_closed: bool,
+}
+
+impl Watched {
+    fn take(&mut self, which: usize) -> Option<(Permit, bool)> {
+        (!self.running.is_empty()).then(|| self.running.remove(which % self.running.len()))
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Pause { milliseconds } => self.now += Duration::from_millis(*milliseconds),
+            Step::Learn { seconds_ago } => {
+                let was_open = self.breaker.open_since().is_some();
+                self.breaker.learn(self.now - TimeDelta::seconds(*seconds_ago), self.now);
+                if !was_open && self.breaker.open_since().is_some() {
+                    self.closed_to_calls_at = None;
+                    // What still runs belongs to the time before.
+                    self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
+                }
+            }
+            Step::GiveBack { which } => {
+                if let Some((permit, _)) = self.take(*which) {
+                    self.breaker.give_back(permit);
+                }
+            }
+            Step::Ask => {
+                let is_open = self.breaker.open_since().is_some();
+                if let Permission::Call(permit) = self.breaker.ask(self.now) {
+                    if is_open {
+                        assert!(self.running.iter().all(|(_, is_probe)| !is_probe), "two probes at once");
+                        let shortest = self.settings.probe_interval * 3 / 4;
+                        let waited = self.closed_to_calls_at.map(|at| until(at, self.now));
+                        assert!(waited.is_none_or(|waited| waited >= shortest), "a probe after {waited:?}");
+                    }
+                    self.running.push((permit, is_open));
+                }
+            }
+            Step::End { which, met } => {
+                let Some((permit, is_probe)) = self.take(*which) else { return };
+                let counts = permit.epoch == self.breaker.epoch;
+                let change = self.breaker.record(permit, *met, ID, None, self.now);
+                if counts && !is_probe {
+                    self.ended.push((self.now, *met));
+                }
+                self.check(change, is_probe, *met);
+            }
+        }
+    }
+
+    fn check(&mut self, change: Option<Change>, is_probe: bool, met: Met) {
+        match change {
+            Some(Change::Opened { calls, outages, probe_in }) => {
+                assert_eq!(met, Met::Outage, "an answer never opens it");
+                assert!(f64::from(outages) / f64::from(calls) >= self.settings.failure_rate);
+                if !self.has_closed {
+                    let window = self.settings.window;
+                    let in_window = |at: Timestamp| until(at, self.now) < window;
+                    let seen: Vec<_> = self.ended.iter().filter(|(at, _)| in_window(*at)).collect();
+                    let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
+                    assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
+                    assert!(calls >= self.settings.minimum_calls);
+                }
+                assert!(probe_in <= self.settings.probe_interval_max);
+                self.closed_to_calls_at = Some(self.now);
+                self.ended.clear();
+            }
+            Some(Change::ProbeFailed { probe_in }) => {
+                assert!(is_probe && met == Met::Outage);
+                assert!(probe_in <= self.settings.probe_interval_max);
+                self.closed_to_calls_at = Some(self.now);
+            }
+            Some(Change::Closed { .. }) => {
+                assert!(is_probe && met == Met::Answer);
+                self.has_closed = true;
+                self.ended.clear();
+                self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
+            }
+            None => {}
+        }
+    }
+
+    /// The target is well from now on.
+    fn heal(&mut self) {
+        for (permit, _) in std::mem::take(&mut self.running) {
+            let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);
+        }
+        let longest = self.settings.probe_interval_max;
+        self.now += longest;
+        for _ in 0..63 {
+            match self.breaker.ask(self.now) {
+                Permission::Call(permit) => {
+                    let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);
+                }
+                other => panic!("{other:?} although nothing runs"),
+            }
+        }
+        assert_eq!(self.breaker.open_since(), None);
+        let all_at_once = (0..1000).all(|_| matches!(self.breaker.ask(self.now), Permission::Call(_)));
+        assert!(all_at_once, "it is not closed after an interval and 63 answers");
+    }
+}
+
+proptest! {
+    #[test]
+    fn one_probe_an_interval_never_open_below_minimum_calls_and_always_closed_after_answers(
+        settings in settings(),
+        steps in vec(step(), 0..400),
+    ) {
+        let mut watched = Watched {
+            breaker: Breaker::new(settings.clone()),
+            settings,
+            now: moment(),
+            running: Vec::new(),
+            ended: Vec::new(),
+            closed_to_calls_at: None,
+            has_closed: false,
+        };
+        steps.iter().for_each(|step| watched.step(step));
+        watched.heal();
+    }
+}

@@ -1,0 +1,95 @@
+//! The last calls, and whether they show an outage.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use super::Met;
+use crate::delivery::until;
+use crate::message::Timestamp;
+
+/// So many calls are looked at, at most: the newest ones.
+const CALLS_MAX: usize = 1000;
+
+/// Whose message it is: its `MessageGroupId`, which on a standard queue is the tenant ("Amazon SQS fair queues").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenant(u64);
+
+impl Tenant {
+    #[must_use]
+    pub fn of(message_group_id: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        message_group_id.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) at: Timestamp,
+    pub(super) tenant: Option<Tenant>,
+    pub(super) met: Met,
+}
+
+/// Calls that have ended, the newest last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls(VecDeque<Call>);
+
+impl Calls {
+    pub(super) fn push(&mut self, call: Call) {
+        if self.0.len() == CALLS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(call);
+    }
+
+    /// With it, only those that ended less than `window` before.
+    pub(super) fn push_into(&mut self, call: Call, window: Duration) {
+        self.keep(window, call.at);
+        self.push(call);
+    }
+
+    /// Only those that ended less than `window` before `now`.
+    pub(super) fn keep(&mut self, window: Duration, now: Timestamp) {
+        while self.0.front().is_some_and(|oldest| until(oldest.at, now) >= window) {
+            self.0.pop_front();
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        count(self.0.iter())
+    }
+
+    pub(super) fn outages(&self) -> u32 {
+        count(self.0.iter().filter(|call| call.met == Met::Outage))
+    }
+
+    /// Whether so large a share of them met an outage, and also of those that are not of the tenant with the most
+    /// outages: what is wrong with one tenant is no outage for the others.
+    pub(super) fn show_an_outage(&self, failure_rate: f64) -> bool {
+        let shows = |calls: u32, outages: u32| f64::from(outages) / f64::from(calls) >= failure_rate;
+        let (calls, outages) = (self.len(), self.outages());
+        if calls == 0 || !shows(calls, outages) {
+            return false;
+        }
+        let (calls_of_worst, outages_of_worst) = self.worst_tenant();
+        calls == calls_of_worst || shows(calls - calls_of_worst, outages - outages_of_worst)
+    }
+
+    /// Its calls, and those that met an outage.
+    fn worst_tenant(&self) -> (u32, u32) {
+        let mut tenants: BTreeMap<Tenant, (u32, u32)> = BTreeMap::new();
+        for Call { tenant, met, .. } in &self.0 {
+            if let Some(tenant) = tenant {
+                let (calls, outages) = tenants.entry(*tenant).or_default();
+                *calls += 1;
+                *outages += u32::from(*met == Met::Outage);
+            }
+        }
+        tenants.into_values().max_by_key(|(_, outages)| *outages).unwrap_or_default()
+    }
+}
+
+fn count<T>(items: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(items.count()).unwrap_or(u32::MAX)
+}

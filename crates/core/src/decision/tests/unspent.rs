@@ -1,0 +1,133 @@
+//! What spends no attempt: a message that was held, and one that SQS moved.
+
+use super::*;
+
+fn held() -> HandOff {
+    HandOff::held(at(-600), delivery())
+}
+
+fn moved() -> HandOff {
+    Arrival::open(moved_by_sqs(), at(10)).take_hand_off(at(10)).0
+}
+
+fn key(attempt: u32) -> Key {
+    Key { message_id: ID.parse().unwrap(), generation: 0, attempt }
+}
+
+#[test]
+fn a_held_message_spends_nothing_and_says_since_when() {
+    let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
+    let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
+    assert_eq!((resend.retry_attempt, resend.spends), (3, Spends::Hold));
+    let Metadata { held_since, held_seconds, snooze_count, redrive_count, retry_history, .. } =
+        metadata(&resend);
+    assert_eq!(held_since, Some(at(5)), "since it was handed off");
+    assert_eq!(held_seconds, u32::from(resend.delay.get()));
+    assert_eq!((snooze_count, redrive_count), (0, 0));
+    assert_eq!(retry_history, [], "it has not failed");
+    assert_eq!(resend.first_sent, at(0));
+}
+
+#[test]
+fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_leave_it_there() {
+    let first = resend(&Policy::default(), &body(""), &held());
+    assert_eq!(u64::from(first.delay.get()), crate::backoff::spread(key(1), 15, 750));
+    let second = resend(&Policy::default(), &first.body, &held());
+    assert_eq!(second.delay.get(), 750);
+    let after = metadata(&second);
+    assert_eq!(after.held_since, Some(at(5)), "since the first of them");
+    assert_eq!(after.held_seconds, u32::from(first.delay.get()) + 750);
+    assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
+    let drawn: Vec<_> = (0..1000_u32)
+        .map(|n| unspent::hold(&Policy::default(), 0, Key { attempt: n, ..key(1) }).delay.get())
+        .collect();
+    assert!(drawn.iter().all(|delay| (15..=750).contains(delay)));
+    assert!(drawn.iter().any(|delay| *delay < 25) && drawn.iter().any(|delay| *delay > 740));
+}
+
+#[test]
+fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
+    let members = format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, rfc3339(at(-4000)));
+    for failure in [transient(), snooze(), HandOff::not_started(delivery()), moved()] {
+        let after = metadata(&resend(&minutes(), &body(&members), &failure));
+        assert_eq!((after.held_since, after.held_seconds), (None, 4000));
+    }
+    let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
+    assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
+}
+
+#[test]
+fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
+    let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
+    let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
+    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 59 + 750));
+    let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
+    assert_eq!((after.spends, metadata(&after).snooze_count), (Spends::Snooze, 1));
+    let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
+    assert_eq!((end.spends, end.retry_attempt), (Spends::Attempt, 1));
+    let without = super::policy(r#"{"circuit_breaker":false}"#);
+    let resend = resend(&without, &body(""), &held());
+    assert_eq!(resend.spends, Spends::Hold, "held before the breaker was turned off");
+}
+
+#[test]
+fn a_hold_ends_with_the_message() {
+    let old = policy(r#"{"max_age_seconds":100}"#);
+    let given_up = give_up(&old, &body(r#""held_seconds":100"#), &held());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
+    let expires = format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(700)));
+    assert_eq!(
+        give_up(&Policy::default(), &body(&expires), &held()).reason,
+        DeadLetterReason::MessageExpired
+    );
+}
+
+#[test]
+fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
+    let delivery = Delivery { came_back: Some(CameBack { generation_before: None }), ..delivery() };
+    let members = format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, rfc3339(at(-4000)));
+    let again =
+        resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
+    assert_eq!((again.spends, metadata(&again).held_since), (Spends::Hold, Some(at(5))));
+    assert_eq!(metadata(&again).held_seconds, u32::from(again.delay.get()));
+    let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved() });
+    assert_eq!((moved.spends, metadata(&moved).redrive_count), (Spends::Redrive, 1));
+}
+
+#[test]
+fn what_sqs_moved_comes_back_after_a_minute_and_then_ever_later_for_four_hours() {
+    let (mut body, mut shortest, mut longest) = (body(""), Vec::new(), 0);
+    for count in 1..=20 {
+        let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved());
+        assert_eq!((resend.spends, resend.retry_attempt), (Spends::Redrive, 0));
+        assert_eq!(metadata(&resend).redrive_count, count);
+        let bounds = unspent::redrive(count, key(1)).bounds;
+        assert!(bounds.contains(&resend.waited), "{count}");
+        shortest.push(bounds.start().get());
+        longest += u32::from(bounds.end().get());
+        body = resend.body;
+    }
+    assert_eq!(shortest[..6], [30, 60, 120, 240, 450, 450]);
+    assert_eq!(longest, 15_300);
+    assert_eq!(
+        give_up(&Policy::default(), &body, &moved()),
+        GiveUp {
+            reason: DeadLetterReason::OrchestrationFailed,
+            explanation:
+                "SQS moved it 21 times, and each time nobody had answered for it: max_redrives is 20"
+                    .to_owned()
+        }
+    );
+    let never = policy(r#"{"max_redrives":0}"#);
+    assert_eq!(give_up(&never, &super::body(""), &moved()).reason, DeadLetterReason::OrchestrationFailed);
+    assert_eq!(unspent::redrive(u32::MAX, key(1)).bounds.end().get(), 900);
+}
+
+#[test]
+fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
+    let crashed = resend(&minutes(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved());
+    assert_eq!((crashed.spends, crashed.retry_attempt), (Spends::Redrive, 3));
+    let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
+    assert_eq!((failed.spends, failed.retry_attempt), (Spends::Attempt, 3));
+    assert_eq!(metadata(&failed).redrive_count, 20);
+}

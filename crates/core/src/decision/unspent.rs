@@ -1,0 +1,91 @@
+//! Re-sends that spend no attempt, since the target has not failed: held messages, and those that SQS moved.
+
+use std::ops::RangeInclusive;
+
+use super::GiveUp;
+use crate::backoff::{Key, spread};
+use crate::failure::Kind;
+use crate::limits::RetryDelay;
+use crate::metadata::{Metadata, SNOOZES_MAX};
+use crate::policy::Policy;
+use crate::reason::DeadLetterReason;
+
+/// What a re-send is counted as. Each count has an end, so the loop has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spends {
+    /// `metadata.retry_attempt`, up to `max_attempts`.
+    Attempt,
+    /// `metadata.snooze_count`, up to 100.
+    Snooze,
+    /// `metadata.held_seconds`, up to `hold_seconds_max`.
+    Hold,
+    /// `metadata.redrive_count`, up to `max_redrives`.
+    Redrive,
+}
+
+impl Spends {
+    /// What the next re-send of a message is counted as.
+    pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata) -> Self {
+        let hold_max = policy.circuit_breaker.clone().unwrap_or_default().hold_max.as_secs();
+        match kind {
+            Kind::Unanswered => Self::Redrive,
+            Kind::Held if u64::from(before.held_seconds) < hold_max => Self::Hold,
+            // Whoever held it has another policy: the message does not pay for that while anything else is left.
+            Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
+            _ => Self::Attempt,
+        }
+    }
+}
+
+/// A delay, and what it was drawn from.
+pub(super) struct Drawn {
+    pub(super) delay: RetryDelay,
+    pub(super) bounds: RangeInclusive<RetryDelay>,
+}
+
+impl Drawn {
+    pub(super) fn fixed(delay: RetryDelay) -> Self {
+        Self { delay, bounds: delay..=delay }
+    }
+
+    fn between(low: u64, high: u64, key: Key) -> Self {
+        let bounds = RetryDelay::saturating(low)..=RetryDelay::saturating(high);
+        Self { delay: RetryDelay::saturating(spread(key, low, high)), bounds }
+    }
+}
+
+/// The delay of a held message. The first one puts it anywhere in the longest delay, and the others, of the longest
+/// delay each, leave it there: so all that is held comes back evenly, as slowly as it can in a quarter of an hour, and
+/// is asked for as seldom.
+pub(super) fn hold(policy: &Policy, held_seconds: u32, key: Key) -> Drawn {
+    /// The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
+    const FIRST_MIN_SECONDS: u64 = 15;
+    let longest = policy.circuit_breaker.clone().unwrap_or_default().hold_delay_max();
+    match held_seconds {
+        0 => Drawn::between(FIRST_MIN_SECONDS, longest.get().into(), key),
+        _ => Drawn::fixed(longest),
+    }
+}
+
+/// The delay of a message that SQS moved for the `count`th time: about a minute, then twice as long each time up to 900
+/// s. What is broken is our own function, so nobody asks for a delay.
+pub(super) fn redrive(count: u32, key: Key) -> Drawn {
+    let longest = u64::from(RetryDelay::SHORT_MAX.get());
+    let base = 60_u64.checked_shl(count.saturating_sub(1)).map_or(longest, |base| base.min(longest));
+    Drawn::between(base / 2, base, key)
+}
+
+/// Whether a message comes back once more that SQS has moved.
+pub(super) fn check_redrives(policy: &Policy, made: u32) -> Result<(), GiveUp> {
+    let max = policy.redrives_max();
+    if made < max {
+        return Ok(());
+    }
+    let moved = made + 1;
+    Err(GiveUp {
+        reason: DeadLetterReason::OrchestrationFailed,
+        explanation: format!(
+            "SQS moved it {moved} times, and each time nobody had answered for it: max_redrives is {max}"
+        ),
+    })
+}

@@ -1,0 +1,147 @@
+//! The circuit breaker of this environment: all its calls ask it, and tell it what they met.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redeliver_core::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
+use redeliver_core::delivery::until;
+use redeliver_core::events::{CircuitClosed, CircuitOpened, Event, ProbeFailed};
+use redeliver_core::handler::HandlerError;
+use redeliver_core::message::Timestamp;
+use redeliver_core::policy::Policy;
+use redeliver_core::ports::{Clock, Observer};
+
+use super::calls::{Outcome, timeout};
+use super::{Accepted, MessageProcessor};
+
+/// What a held message says of its target is believed for so long after it was sent again: the longest delay, and as
+/// long on the queue.
+const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
+
+/// The breaker, shared by the calls of a batch, and by the batches of a process that works on several at once. Clones
+/// are the same one.
+#[derive(Clone, Debug)]
+pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
+
+impl SharedBreaker {
+    /// The breaker of a policy, closed; none if the policy has none.
+    #[must_use]
+    pub fn of(policy: &Policy) -> Self {
+        Self(policy.circuit_breaker.clone().map(|settings| Arc::new(Mutex::new(Breaker::new(settings)))))
+    }
+
+    fn lock(&self) -> Option<MutexGuard<'_, Breaker>> {
+        self.0.as_ref().map(|breaker| breaker.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Since when the target is down, if it is.
+    pub(super) fn open_since(&self) -> Option<Timestamp> {
+        self.lock()?.open_since()
+    }
+}
+
+/// Whether a message may be called.
+pub(super) enum Asked<'a, H, Q, C: Clock, O: Observer> {
+    Call(Permitted<'a, H, Q, C, O>),
+    /// Something that is running will tell.
+    Wait,
+    /// Its target has been down since then.
+    Hold(Timestamp),
+}
+
+/// One call that was permitted. If it is dropped without an outcome, the invocation's end has cut it off.
+pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
+    processor: &'a MessageProcessor<H, Q, C, O>,
+    accepted: &'a Accepted,
+    /// `None` without a breaker.
+    permit: Option<Permit>,
+}
+
+impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+    /// What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
+    pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
+        let down_since = |accepted: &Accepted| {
+            let since = accepted.metadata.held_since?;
+            (until(accepted.arrival.record.sent_at, now) < HELD_MOMENTS_AGO).then_some(since)
+        };
+        if let Some(since) = accepted.iter().filter_map(down_since).min()
+            && let Some(mut breaker) = self.breaker.lock()
+        {
+            breaker.learn(since, now);
+        }
+    }
+
+    /// Whether this message may be called now.
+    pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted) -> Asked<'a, H, Q, C, O> {
+        let permitted = |permit| Asked::Call(Permitted { processor: self, accepted, permit });
+        let hold_max = self.policy.circuit_breaker.as_ref().map(|settings| settings.hold_max);
+        // What was held for as long as it may be is called whatever is known: its failures spend its attempts.
+        let may_be_held =
+            hold_max.is_some_and(|max| u64::from(accepted.metadata.held_seconds) < max.as_secs());
+        let Some(mut breaker) = self.breaker.lock().filter(|_| may_be_held) else {
+            return permitted(None);
+        };
+        let now = self.clock.now();
+        match breaker.ask(now) {
+            Permission::Call(permit) => permitted(Some(permit)),
+            Permission::Wait => Asked::Wait,
+            Permission::Hold => Asked::Hold(breaker.open_since().unwrap_or(now)),
+        }
+    }
+
+    fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) {
+        let Some(mut breaker) = self.breaker.lock() else { return };
+        let met = error.map_or(Met::Answer, |error| met(&self.policy, error));
+        let tenant = accepted.arrival.record.message_group_id.as_deref().map(Tenant::of);
+        let change = breaker.record(permit, met, accepted.metadata.message_id, tenant, self.clock.now());
+        drop(breaker);
+        if let Some(change) = change {
+            let error_type = error.map(|error| error.error_type.loggable().into_owned()).unwrap_or_default();
+            self.observer.observe(&event_of(change, error_type));
+        }
+    }
+}
+
+impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
+    /// What the call met.
+    pub(super) fn record(mut self, outcome: &Outcome) {
+        let error = match outcome {
+            Outcome::Failure(error) => Some(error),
+            _ => None,
+        };
+        if let Some(permit) = self.permit.take() {
+            self.processor.record(permit, self.accepted, error);
+        }
+    }
+
+    /// The call is not made.
+    pub(super) fn give_back(mut self) {
+        if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock()) {
+            breaker.give_back(permit);
+        }
+    }
+}
+
+impl<H, Q, C: Clock, O: Observer> Drop for Permitted<'_, H, Q, C, O> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.processor.record(permit, self.accepted, Some(&timeout()));
+        }
+    }
+}
+
+fn event_of(change: Change, error_type: String) -> Event {
+    match change {
+        Change::Opened { calls, outages, probe_in } => {
+            let probe_in_seconds = probe_in.as_secs_f64();
+            Event::CircuitOpened(CircuitOpened { calls, outages, error_type, probe_in_seconds })
+        }
+        Change::ProbeFailed { probe_in } => {
+            let probe_in_seconds = probe_in.as_secs_f64();
+            Event::ProbeFailed(ProbeFailed { error_type, probe_in_seconds })
+        }
+        Change::Closed { open_for, probes } => {
+            Event::CircuitClosed(CircuitClosed { open_seconds: open_for.as_secs_f64(), probes })
+        }
+    }
+}

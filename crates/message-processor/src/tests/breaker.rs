@@ -1,0 +1,252 @@
+//! An outage: what is called, what is held, and what is told of it.
+
+use redeliver_core::events::{CircuitClosed, CircuitOpened, Held, ProbeFailed};
+use redeliver_core::failure::FAILURE;
+use redeliver_core::handler::ErrorType;
+use serde_json::Value;
+
+use super::*;
+
+fn down() -> HandlerError {
+    HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
+}
+
+/// The messages of these numbers.
+fn records(numbers: std::ops::Range<usize>) -> Vec<ReceivedMessage> {
+    numbers.map(|n| record(n, body(n))).collect()
+}
+
+/// Every call fails.
+fn outage(setup: Setup) -> Setup {
+    (0..100).fold(setup, |setup, n| setup.failing(n, down()))
+}
+
+/// The target is back.
+fn healed(mut setup: Setup) -> Setup {
+    setup.handler.steps.clear();
+    setup
+}
+
+fn kinds(setup: &Setup) -> Vec<(String, Value)> {
+    let sent = setup.intermediate.sent().into_iter();
+    sent.map(|content| {
+        let failure = document(&content.attributes, FAILURE);
+        (failure["kind"].as_str().unwrap().to_owned(), failure["type"].clone())
+    })
+    .collect()
+}
+
+fn count(setup: &Setup, kind: &str) -> usize {
+    kinds(setup).into_iter().filter(|(found, _)| found == kind).count()
+}
+
+/// A message that was held, and sent again so many seconds before the start.
+fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
+    let (id, since) = (id(n), moment(-600));
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
+    );
+    ReceivedMessage { sent_at: start() - chrono::TimeDelta::seconds(sent_before), ..record(n, body) }
+}
+
+#[test]
+fn the_second_half_of_a_batch_is_held_if_the_first_half_opened_it() {
+    let policy = r#"{"circuit_breaker":{"minimum_calls":5}}"#;
+    let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
+    assert!(setup.process(ten(), 30).is_empty());
+    assert_eq!(setup.handler.called(), (0..5).map(id).collect::<Vec<_>>());
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (5, 5));
+    let first_held = document(&setup.intermediate.sent()[5].attributes, FAILURE);
+    assert_eq!(first_held["type"], "CircuitOpen");
+    assert_eq!(first_held["details"], format!("not called: the target has been down since {}", moment(0)));
+}
+
+#[test]
+fn an_environment_remembers_it_for_the_next_batches_and_looks_after_the_target_now_and_then() {
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    setup.process(records(10..20), 30);
+    assert_eq!(setup.handler.calls().len(), 10, "none is called");
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
+    setup.process(records(20..30), 30);
+    assert_eq!(setup.handler.called()[10..], [id(20)], "one probe");
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (11, 19));
+    let setup = healed(setup);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(30)));
+    setup.process(records(30..40), 30);
+    assert_eq!(setup.handler.calls().len(), 21, "the target is back, and all are called");
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (11, 19));
+}
+
+#[test]
+fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    setup.process(records(10..20), 30);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
+    setup.process(records(20..30), 30);
+    let setup = healed(setup);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(30)));
+    setup.process(records(30..40), 30);
+    let circuit: Vec<_> = setup
+        .world
+        .seen
+        .events()
+        .into_iter()
+        .filter(|event| {
+            use Event as E;
+            matches!(event, E::CircuitOpened(_) | E::ProbeFailed(_) | E::CircuitClosed(_) | E::Held(_))
+        })
+        .collect();
+    let error_type = || "HttpStatus.503".to_owned();
+    let [
+        Event::CircuitOpened(opened),
+        Event::Held(first),
+        Event::ProbeFailed(failed),
+        Event::Held(second),
+        Event::CircuitClosed(closed),
+    ] = &circuit[..]
+    else {
+        panic!("{circuit:?}")
+    };
+    let CircuitOpened { probe_in_seconds, .. } = *opened;
+    assert!((11.25..=15.0).contains(&probe_in_seconds));
+    assert_eq!(*opened, CircuitOpened { calls: 10, outages: 10, error_type: error_type(), probe_in_seconds });
+    assert_eq!(*first, Held { messages: 10, open_seconds: 0.0 });
+    let ProbeFailed { probe_in_seconds, .. } = *failed;
+    assert!((22.5..=30.0).contains(&probe_in_seconds));
+    assert_eq!(*failed, ProbeFailed { error_type: error_type(), probe_in_seconds });
+    assert_eq!(*second, Held { messages: 9, open_seconds: 15.0 });
+    assert_eq!(*closed, CircuitClosed { open_seconds: 45.0, probes: 2 });
+    let handed_off =
+        setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::HandedOff(_)));
+    assert_eq!(handed_off.count(), 11, "a held message has no line of its own");
+}
+
+#[test]
+fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
+    let setup = outage(Setup::new());
+    let mut batch = vec![held(0, 600, 700)];
+    batch.extend(records(1..10));
+    setup.process(batch, 30);
+    assert_eq!(setup.handler.called(), [id(0)], "one probe instead of ten calls that fail");
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (1, 9));
+    let held_back = document(&setup.intermediate.sent()[1].attributes, FAILURE);
+    assert_eq!(held_back["details"], format!("not called: the target has been down since {}", moment(-600)));
+}
+
+#[test]
+fn what_was_held_long_ago_says_nothing() {
+    for (sent_before, calls) in [(1799, 1), (1800, 10)] {
+        let setup = outage(Setup::new());
+        let mut batch = vec![held(0, 600, sent_before)];
+        batch.extend(records(1..10));
+        setup.process(batch, 30);
+        assert_eq!(setup.handler.calls().len(), calls, "{sent_before}");
+    }
+}
+
+#[test]
+fn the_others_of_a_batch_wait_for_the_probe_and_are_called_if_it_is_answered() {
+    let setup = Setup::new().on(0, Step::Take(2));
+    let mut batch = vec![held(0, 600, 700)];
+    batch.extend(records(1..10));
+    setup.process(batch, 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert!(setup.intermediate.sent().is_empty());
+    assert_eq!(setup.world.elapsed(), 2);
+}
+
+#[test]
+fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
+    let setup = Setup::new().on(0, Step::Hang);
+    let mut batch = vec![held(0, 600, 700)];
+    batch.extend(records(1..10));
+    setup.process(batch, 30);
+    assert_eq!(setup.handler.called(), [id(0)]);
+    let timeout = ("transient".to_owned(), Value::from("Timeout"));
+    assert_eq!(kinds(&setup)[0], timeout);
+    assert_eq!(count(&setup, "held"), 9);
+    let failed = setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::ProbeFailed(_)));
+    assert_eq!(failed.count(), 1);
+}
+
+#[test]
+fn what_was_held_for_as_long_as_it_may_be_is_called() {
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
+    assert_eq!(setup.handler.called()[10..], [id(21)]);
+    assert_eq!(
+        kinds(&setup)[10..].iter().map(|(kind, _)| kind.as_str()).collect::<Vec<_>>(),
+        ["held", "transient"]
+    );
+}
+
+#[test]
+fn calls_at_once_ask_too() {
+    let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100},"circuit_breaker":{"minimum_calls":3}}"#;
+    let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
+    setup.process(records(0..2), 30);
+    assert_eq!(setup.handler.called(), [id(0), id(0), id(0)], "each is a call that counts");
+    assert_eq!(kinds(&setup).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>(), ["transient", "held"]);
+}
+
+#[test]
+fn errors_of_the_messages_own_and_a_policy_without_a_breaker_hold_nothing() {
+    for error in [busy(), HandlerError::permanent("HttpStatus.503", "")] {
+        let setup = (0..100).fold(Setup::new(), |setup, n| setup.failing(n, error.clone()));
+        (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
+        assert_eq!(setup.handler.calls().len(), 100, "{error:?}");
+    }
+    let setup = outage(Setup::with_policy(r#"{"circuit_breaker":false}"#));
+    (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
+    assert_eq!(setup.handler.calls().len(), 100);
+}
+
+#[test]
+fn a_handler_of_ones_own_says_that_what_it_needs_is_down() {
+    let unavailable = HandlerError::unavailable("Db.Down", "no connection");
+    let setup = (0..20).fold(Setup::new(), |setup, n| setup.failing(n, unavailable.clone()));
+    setup.process(ten(), 30);
+    setup.process(records(10..20), 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    assert_eq!(
+        kinds(&setup)[0],
+        ("transient".to_owned(), Value::from("Db.Down")),
+        "it was called, and failed"
+    );
+}
+
+#[test]
+fn one_tenants_failures_hold_nobody_elses_messages() {
+    let setup = (1..100).fold(Setup::new(), |setup, n| setup.failing(n, down()));
+    let of = |tenant: &str, n: usize| ReceivedMessage {
+        message_group_id: Some(tenant.to_owned()),
+        ..record(n, body(n))
+    };
+    for batch in 0..9 {
+        let mut records: Vec<_> = (1..10).map(|n| of("poisoned", batch * 10 + n)).collect();
+        records.push(of("healthy", 0));
+        setup.process(records, 30);
+    }
+    assert_eq!(setup.handler.calls().len(), 90);
+}
+
+#[test]
+fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
+    let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let setup = outage(Setup { visibility: true, ..Setup::with_policy(policy) });
+    setup.process(ten(), 30);
+    let received = ReceivedMessage { receive_count: 6, ..record(10, body(10)) };
+    let mut batch = records(11..20);
+    batch.push(received);
+    setup.process(batch, 30);
+    assert_eq!(setup.handler.calls().len(), 10);
+    let verdict = document(&setup.annotation.only().attributes, FAILURE);
+    assert_eq!(
+        (&verdict["verdict"], &verdict["type"]),
+        (&"RETRY_ATTEMPT_EXCEEDED".into(), &"CircuitOpen".into())
+    );
+}
