@@ -3,6 +3,7 @@
 
 mod arguments;
 mod counted;
+mod environments;
 mod events;
 mod load;
 mod page;
@@ -22,7 +23,7 @@ use arguments::names_of;
 pub(crate) use events::line_bytes;
 pub use load::Second;
 pub use report::Report;
-pub use run::{Measured, Scenario, Trouble, run};
+pub use run::{Concurrency, Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 

@@ -69,7 +69,7 @@ pub(super) fn scenario(report: &Report) -> String {
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
-    if let Some(most) = given.max_concurrency {
+    if let Some(most) = given.invocations.limit() {
         sentence += &format!("; at most {most} invocations at once");
     }
     sentence + "."

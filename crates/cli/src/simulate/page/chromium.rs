@@ -7,7 +7,7 @@ use redeliver_core::policy::Policy;
 use crate::browser::Scratch;
 use crate::cost::{Architecture, Prices};
 use crate::simulate::plot::figures;
-use crate::simulate::{Report, Scenario, Trouble, run};
+use crate::simulate::{Concurrency, Report, Scenario, Trouble, run};
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {
@@ -16,7 +16,7 @@ fn page(policies: usize) -> String {
         trouble: Trouble::Outage(Duration::from_secs(600)),
         capacity: Some(1),
         over: Duration::from_secs(600),
-        max_concurrency: None,
+        invocations: Concurrency::Unlimited { environments: 10 },
         seed: 0,
     };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
