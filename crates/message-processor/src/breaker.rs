@@ -65,9 +65,10 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
             let since = accepted.metadata.held_since?;
             (until(told_at, now) < HELD_MOMENTS_AGO).then_some((since, told_at))
         };
-        let told = accepted.iter().filter_map(told).reduce(|(since, told_at), (other_since, other_told_at)| {
-            (since.min(other_since), told_at.max(other_told_at))
-        });
+        let told =
+            accepted.iter().filter_map(told).reduce(|(since, told_at), (other_since, other_told_at)| {
+                (since.min(other_since), told_at.max(other_told_at))
+            });
         if let (Some((since, told_at)), Some(mut breaker)) = (told, self.breaker.lock()) {
             breaker.learn(since, told_at, now);
         }

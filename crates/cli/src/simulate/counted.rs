@@ -18,7 +18,13 @@ pub(super) struct Counted<'a, F> {
 
 impl<'a, F> Counted<'a, F> {
     pub(super) fn new(function: F, sqs: &'a EmbeddedSqs) -> Self {
-        Self { function, sqs, invocations: AtomicU64::new(0), looks: AtomicU64::new(0), held_first: AtomicU64::new(0) }
+        Self {
+            function,
+            sqs,
+            invocations: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
+            held_first: AtomicU64::new(0),
+        }
     }
 
     pub(super) fn invocations(&self) -> u64 {

@@ -141,7 +141,7 @@ mod tests {
             join!(invoke(&environments), late);
             invoke(&environments).await;
         });
-        assert_eq!(invoked.into_inner().unwrap(), [0, 0, 0, 1, 1]);
+        assert_eq!(*invoked.lock().unwrap(), [0, 0, 0, 1, 1]);
         assert_eq!(environments.started(), 2);
     }
 
@@ -154,7 +154,7 @@ mod tests {
                 invoke(&environments).await;
             }
         });
-        assert_eq!(invoked.into_inner().unwrap(), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(*invoked.lock().unwrap(), [0, 1, 2, 0, 1, 2, 0]);
     }
 
     #[test]
@@ -176,6 +176,6 @@ mod tests {
         let mut expected = vec![0; 2];
         expected.extend([1; 60]);
         expected.push(2);
-        assert_eq!(invoked.into_inner().unwrap(), expected, "60 times two minutes are two hours");
+        assert_eq!(*invoked.lock().unwrap(), expected, "60 times two minutes are two hours");
     }
 }

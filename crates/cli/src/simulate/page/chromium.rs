@@ -23,7 +23,12 @@ fn page(policies: usize) -> String {
     let measured = run(&policy, &scenario, &|_| {}).unwrap();
     let mut report = Report::new(scenario, 604_800, Architecture::Arm64, Prices::list());
     for number in 0..policies {
-        report.add(format!("a-policy-with-a-long-name-{number}"), &policy, measured.clone());
+        report.add(
+            format!("a-policy-with-a-long-name-{number}"),
+            &policy,
+            measured.clone(),
+            Some(measured.clone()),
+        );
     }
     super::of(&report, &figures(&report))
 }
