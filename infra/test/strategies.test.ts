@@ -213,8 +213,9 @@ describe('long delays', () => {
   test('the policy says so, whoever has said it', () => {
     const said = templateWith(() => ({ ...HTTP, policy: { ...long, long_delays: true } }));
     for (const each of [template, said]) {
-      assert.deepEqual(variables(each, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }));
-      assert.equal('RETRY_POLICY' in variables(each, 'MessageProcessor'), false);
+      for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
+        assert.equal(variables(each, name)['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }), name);
+      }
       assert.equal('STRATEGY' in variables(each, 'MessageProcessor'), false);
     }
   });
@@ -223,9 +224,14 @@ describe('long delays', () => {
     // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute.
     const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
     const told = alarms(template);
+    // An outage of the target for a day and one of ours, with the redrives' delays and 20 visibility timeouts of 360 s.
+    const held = 86_400 + 750 + 117 * 60;
+    const moved = 60 + 120 + 240 + 480 + 16 * 900 + 20 * 360;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
-      assert.equal(told[`${name}-sees-old-messages`], span + hour);
+      assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
     }
+    const without = templateWith(() => ({ ...HTTP, longDelays: true, policy: { ...long, circuit_breaker: false, max_redrives: 0 } }));
+    assert.equal(alarms(without)['message-processor-sees-old-messages'], span + hour);
     assert.deepEqual([told['intermediate-dlq-waits-too-long'], told['source-queue-waits-too-long']], [hour, hour]);
     assert.equal(told['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
     const few = alarms(templateWith(() => ({ ...HTTP, longDelays: true })));
@@ -234,6 +240,18 @@ describe('long delays', () => {
       [483_840, 967_680],
       'never earlier than without',
     );
+  });
+
+  test('and for an outage, however short the retention is: each re-send is a new message', () => {
+    const sees = (props: Partial<RedeliverProps>): unknown => alarms(templateWith(() => ({ ...HTTP, ...props })))['message-processor-sees-old-messages'];
+    const outage = 5 * 900 + 6 * 60 + (86_400 + 750 + 117 * 60) + (60 + 120 + 240 + 480 + 16 * 900);
+    const day = { sourceRetention: Duration.days(1) };
+    assert.equal(sees(day), outage + 20 * 360 + hour);
+    assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 360 + hour, 'SQS moves it at the second receive');
+    assert.equal(sees({ ...day, policy: { max_age_seconds: 80_000 } }), 80_000 + hour);
+    assert.equal(sees({ ...day, policy: { circuit_breaker: false, max_redrives: 0 } }), 0.8 * 86_400);
+    assert.equal(sees({ ...day, strategy: 'visibility' }), 0.8 * 86_400, 'a hidden message has one clock');
+    assert.equal(sees({}), 483_840);
   });
 
   test('what hops is on the dashboard', () => {
@@ -251,7 +269,6 @@ describe('paced re-sends', () => {
     const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
     assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, 'Allow sqs:GetQueueAttributes on {SourceQueue.Arn}'].sort());
     assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
-    assert.equal('RETRY_POLICY' in variables(template, 'MessageProcessor'), false);
   });
 
   test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
@@ -273,10 +290,10 @@ describe('paced re-sends', () => {
   });
 });
 
-test('immediate retries are a setting of the message-processor', () => {
-  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, non_retryable: ['Panic'] };
+test('immediate retries and the circuit breaker are settings of the message-processor', () => {
+  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, circuit_breaker: false, non_retryable: ['Panic'] };
   const template = templateWith(() => ({ ...HTTP, policy }));
-  // With its lists, which say what is a blip.
+  // With its lists, which say what is a blip and what is an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
 });
@@ -302,6 +319,12 @@ describe('a wrong combination is one sentence', () => {
       { strategy: 'visibility', policy: { max_redelivery_per_second: 5 } },
       ['policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.'],
     ],
+    [
+      'redrives where nothing comes back that SQS moved',
+      { strategy: 'visibility', policy: { max_redrives: 20 } },
+      ['policy/max_redrives is for the strategy delayed-resend: remove it.'],
+    ],
+    ['a breaker where each receive is an attempt', { strategy: 'visibility', policy: { circuit_breaker: { minimum_calls: 5 } } }, []],
     ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
     ['both the same', { longDelays: true, policy: { long_delays: true } }, []],
@@ -362,7 +385,6 @@ describe('a wrong combination is one sentence', () => {
       { batchSize: 11 },
       { maxConcurrentCalls: 3 },
       { maxConcurrency: 1 },
-      { reservedConcurrency: 9 },
       { timeout: Duration.seconds(901) },
       { sourceVisibilityTimeout: Duration.seconds(359) },
     ];
@@ -371,5 +393,11 @@ describe('a wrong combination is one sentence', () => {
       assert.equal(usual.length, 1, JSON.stringify(props));
       assert.deepEqual(refused({ ...props, ...hiding }), usual);
     }
+  });
+
+  test('what a refused invocation costs', () => {
+    const [usual = ''] = refused({ reservedConcurrency: 9 });
+    assert.match(usual, /and each refused message spends one of max_redrives\.$/);
+    assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of max_redrives', 'an attempt')]);
   });
 });
