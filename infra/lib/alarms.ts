@@ -8,7 +8,7 @@ import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Loop } from './strategy/definition.ts';
 import { STRATEGIES } from './strategy/index.ts';
-import { targetLoop } from './target-alarm.ts';
+import { targetDown, targetLoop } from './target-alarm.ts';
 
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(
@@ -23,6 +23,7 @@ export function createAlarms(
     ...messageAges(plan, loop),
     ...readers(loop).flatMap(({ name, reader }) => readerFails(name, reader)),
     ...readers(loop).map(({ name, reader }) => loopStopped(name, reader)),
+    ...targetDown(plan, loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
 }

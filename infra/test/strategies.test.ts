@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
+import { longestHoldSeconds } from '../lib/policy.ts';
 import { grants, plain, referencesOf, resources } from './stack-exact.ts';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support.ts';
 
@@ -287,6 +288,50 @@ describe('paced re-sends', () => {
     assert.equal('redelivery-rate-not-held' in alarms(templateWith(() => HTTP)), false);
     const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.ok(body.includes('"Redeliver","PacedRetries","Function","{FailedMessageProcessor}"'));
+  });
+});
+
+describe('the circuit breaker', () => {
+  const off: RetryPolicy = { circuit_breaker: false };
+  const down = (props: Partial<RedeliverProps>): any =>
+    Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Alarm')).find(
+      ({ Properties }) => Properties['AlarmName'] === 'redeliver-prod-target-down',
+    )?.Properties;
+
+  test('is watched where there is one: by default with re-sends, and if it is wanted with visibility', () => {
+    assert.equal(down({}).Statistic, 'Maximum');
+    assert.equal(down({ policy: { circuit_breaker: { minimum_calls: 5 } } }).Statistic, 'Maximum');
+    assert.equal(down({ policy: off }), undefined);
+    assert.equal(down({ strategy: 'visibility' }), undefined);
+    assert.equal(down({ strategy: 'visibility', policy: off }), undefined);
+    assert.equal(down({ strategy: 'visibility', policy: { circuit_breaker: {} } }).Statistic, 'Maximum');
+  });
+
+  test('one alert an outage: after each sign of it nothing is over for three periods, and silence is none', () => {
+    const { Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData } = down({});
+    assert.deepEqual(
+      [Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData],
+      [0, 'GreaterThanThreshold', 300, 3, 1, 'notBreaching'],
+    );
+    // Two signs that are as far apart as a hold can be lie in periods of which one is at most the third after the other.
+    const longest = Math.max(900, longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 1 } }));
+    assert.ok(longest <= EvaluationPeriods * Period);
+  });
+
+  test('what it costs is said of the strategy', () => {
+    assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are done within 15 minutes of its return/);
+    const hidden = down({ strategy: 'visibility', policy: { circuit_breaker: {} } });
+    assert.match(hidden.AlarmDescription, /Each receive of a held message spends an attempt all the same/);
+  });
+
+  test('is on the dashboard where there is one, and what is held is not from producers', () => {
+    const body = (props: Partial<RedeliverProps>): string =>
+      plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const [on, none] = [body({}), body({ policy: off })];
+    assert.ok(on.includes('"Outages of the target"') && on.includes('FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)'));
+    assert.ok(!none.includes('"Outages of the target"') && none.includes('"FILL(sent, 0) - FILL(retries, 0)"'));
+    assert.ok(!/CircuitOpen|"Held"|"Probes"/.test(none));
+    assert.ok(body({ strategy: 'visibility', policy: { circuit_breaker: {} } }).includes('"Outages of the target"'));
   });
 });
 

@@ -10,7 +10,7 @@ import { allowSend, createAnnotator, createFunction, innerEventSource } from '..
 import { createMessageProcessor } from '../message-processor.ts';
 import { own, ownBy, PERIOD } from '../metrics.ts';
 import { type Plan, RETENTION_SHARE } from '../plan.ts';
-import { DELAY_SECONDS_MAX, type RetryPolicy, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy.ts';
+import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy.ts';
 import type { RedeliverProps } from '../props.ts';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues.ts';
 import { wholeNumberProblems } from '../range.ts';
@@ -40,6 +40,7 @@ export const delayedResend: StrategyDefinition = {
   },
   // Each re-send has a clock of its own in the queue, so an outage costs nothing; but the first send is long ago.
   meantAgeSeconds,
+  heldCosts: 'Held messages spend no attempt, and are done within 15 minutes of its return: leave them alone.',
   unansweredCosts: 'one of max_redrives',
   propProblems: () => [],
   rangeProblems: ({ maxReceiveCount }) =>
@@ -101,7 +102,7 @@ function create(scope: Construct, props: RedeliverProps, plan: Plan): Loop {
     finalDlqAnnotator,
     scheduler: failedMessageProcessor,
     alarms: [...waiting(made), ...arrivals(plan, made), ...pace(plan, made)],
-    graphs: graphs(policy, made),
+    graphs: graphs(plan, made),
   };
 }
 
@@ -213,15 +214,20 @@ function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { failedMes
   ];
 }
 
-function graphs(policy: RetryPolicy, { source, messageProcessor, failedMessageProcessor }: Made): LoopGraphs {
+function graphs({ policy, hasCircuitBreaker }: Plan, { source, messageProcessor, failedMessageProcessor }: Made): LoopGraphs {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
     failed: [own('HandedOff', messageProcessor, SUM, 'failed')],
     fromProducers: new cloudwatch.MathExpression({
-      expression: 'FILL(sent, 0) - FILL(retries, 0)',
+      // What was held is sent again, too, and nobody counts that as a retry.
+      expression: `FILL(sent, 0) - FILL(retries, 0)${hasCircuitBreaker ? ' - FILL(held, 0)' : ''}`,
       label: 'from producers',
       period: PERIOD,
-      usingMetrics: { sent, retries: own('RetriesScheduled', failedMessageProcessor) },
+      usingMetrics: {
+        sent,
+        retries: own('RetriesScheduled', failedMessageProcessor),
+        ...(hasCircuitBreaker && { held: own('Held', messageProcessor) }),
+      },
     }),
     failures: {
       title: 'Failures by kind',
