@@ -73,11 +73,11 @@ pub(super) fn hold(policy: &Policy, held_seconds: u32, key: Key) -> Drawn {
     }
 }
 
-/// The delay of a message that SQS moved for the `count`th time: about a minute, then twice as long each time up to 900
-/// s. What is broken is our own function, so nobody asks for a delay.
+/// The delay of a message that SQS moved for the `count`th time: a few seconds, since most crashes are one process's, then
+/// twice as long each time up to 900 s. Twenty of them are about three hours, and SQS's own waiting another one.
 pub(super) fn redrive(count: u32, key: Key) -> Drawn {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
-    let base = 60_u64.checked_shl(count.saturating_sub(1)).map_or(longest, |base| base.min(longest));
+    let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
     Drawn::between(base / 2, base, key)
 }
 
