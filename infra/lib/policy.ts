@@ -85,7 +85,7 @@ const DEFAULT_BREAKER = { probe_interval_seconds_max: 120, hold_seconds_max: 86_
 /** Of the 900 s in which a held message is back after its target, so much is for receives, calls and sends. */
 const HOLD_SLACK_SECONDS = 30;
 /** The first delay of a message that SQS moved; each further one is twice as long, up to {@link DELAY_SECONDS_MAX}. */
-const FIRST_REDRIVE_SECONDS = 60;
+const FIRST_REDRIVE_SECONDS = 5;
 
 /** As the functions have them: schemas/vectors/policies.json is read by the tests of both. */
 const PRESETS = {

@@ -53,6 +53,10 @@ pub struct RecordMetadata {
     pub retry_attempt: u32,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
+    /// How long it was held because its target was down.
+    pub held_seconds: u32,
+    /// How often it came back because SQS had moved it.
+    pub redrive_count: u32,
 }
 
 /// The members of the document that a filter works on.
@@ -111,6 +115,20 @@ impl DeadLetterRecord {
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
         ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt))
+    }
+
+    /// How long it was held because its target was down; 0 if it was not.
+    #[must_use]
+    pub fn held_seconds(&self) -> u32 {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.held_seconds);
+        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.held_seconds)).unwrap_or(0)
+    }
+
+    /// How often it came back because SQS had moved it.
+    #[must_use]
+    pub fn redrive_count(&self) -> u32 {
+        let ours = self.dead_letter.as_ref().and_then(|ours| ours.redrive_count);
+        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.redrive_count)).unwrap_or(0)
     }
 
     /// When it was first sent, as far as is known: by our document, else by SQS.
@@ -189,6 +207,8 @@ fn metadata_of(envelope: &Envelope<'_>, generation: Option<u32>) -> RecordMetada
         generation: metadata.generation().max(generation.unwrap_or(0)),
         retry_attempt: metadata.retry_attempt,
         retry_history: metadata.retry_history.clone(),
+        held_seconds: metadata.held_seconds,
+        redrive_count: metadata.redrive_count,
     }
 }
 

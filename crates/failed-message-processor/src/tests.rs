@@ -1,6 +1,7 @@
 mod events;
 mod failing_sends;
 mod generations;
+mod held;
 mod hops;
 mod later_version;
 mod pacing;

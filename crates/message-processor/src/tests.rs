@@ -81,9 +81,8 @@ impl Setup {
         self.on(n, Step::Fail(error))
     }
 
-    /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
-    fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
-        let processor = MessageProcessor {
+    fn processor(&self) -> MessageProcessor<Scripted, Spy, VirtualClock, Recorder> {
+        MessageProcessor {
             handler: self.handler.clone(),
             on_failure: self.on_failure(),
             breaker: self.breaker.get_or_init(|| SharedBreaker::of(&self.policy)).clone(),
@@ -93,9 +92,13 @@ impl Setup {
             observer: self.world.seen.clone(),
             schema: MessageSchema::default(),
             max_concurrency: NonZeroUsize::new(self.max_concurrency).unwrap(),
-        };
+        }
+    }
+
+    /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
+    fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         let deadline = self.world.clock.now() + Duration::from_secs(seconds);
-        self.world.clock.block_on(processor.process(records, deadline)).failed
+        self.world.clock.block_on(self.processor().process(records, deadline)).failed
     }
 }
 

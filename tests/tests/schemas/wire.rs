@@ -280,8 +280,8 @@ fn a_member_of_a_later_version_changes_nothing_of_what_is_read() {
 
 #[test]
 fn a_kind_of_a_later_version_is_one_to_try_again() {
-    let later = files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"held""#);
+    let later = files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
     let Some(Document::HandOff(hand_off)) = opened(attributes) else { panic!("a hand-off") };
-    assert_eq!((hand_off.answer.kind(), hand_off.answer.kind.as_str()), (Kind::Transient, "held"));
+    assert_eq!((hand_off.answer.kind(), hand_off.answer.kind.as_str()), (Kind::Transient, "parked"));
 }

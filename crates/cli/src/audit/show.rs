@@ -77,6 +77,9 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
         };
         let _ = writeln!(text, "{}", format!("  {at:<24}  {:<17}  {error}", event.kind.words()).trim_end());
     }
+    for sentence in timeline.between() {
+        let _ = writeln!(text, "  {sentence}");
+    }
     if let Some(gap) = timeline.gap() {
         let _ = writeln!(text, "  {gap}");
     }

@@ -4,6 +4,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::parse_rfc3339;
 
 use super::attempts::skipped;
+use crate::people::{counted, span};
 use redeliver_dead_letters::DeadLetterRecord;
 
 /// A message's story in order.
@@ -12,6 +13,10 @@ pub(super) struct Timeline {
     pub(super) events: Vec<Event>,
     /// Attempts that nothing is known of.
     pub(super) skipped: Vec<u32>,
+    /// How long it was held in all.
+    held_seconds: u32,
+    /// How often it came back because SQS had moved it.
+    redrive_count: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +77,21 @@ impl Timeline {
             error_details: String::new(),
         });
         let events = sent.into_iter().chain(failures).chain([end]).collect();
-        Self { events, skipped: skipped(record) }
+        let (held_seconds, redrive_count) = (record.held_seconds(), record.redrive_count());
+        Self { events, skipped: skipped(record), held_seconds, redrive_count }
+    }
+
+    /// What has no moment of its own, in a sentence each.
+    pub(super) fn between(&self) -> Vec<String> {
+        let held = (self.held_seconds > 0).then(|| {
+            let held = span(self.held_seconds.into());
+            format!("It was held for {held} in all, not called, since its target was down.")
+        });
+        let moved = (self.redrive_count > 0).then(|| {
+            let times = counted(self.redrive_count.into(), "time");
+            format!("It came back {times} after SQS had moved it: nobody had answered for it.")
+        });
+        held.into_iter().chain(moved).collect()
     }
 
     /// The attempts that nothing is known of, in a sentence.
@@ -140,6 +159,24 @@ mod tests {
         record.message.redriven_from = Some("arn:source".to_owned());
         assert_eq!(story(&record), [(Kind::Sent, Some(0)), (Kind::Redriven, None)]);
         assert_eq!(story(&retried(1, &[0])), [(Kind::Failed(0), Some(60)), (Kind::SentHere, Some(0))]);
+    }
+
+    #[test]
+    fn holds_and_moves_are_told() {
+        let mut record = record("MESSAGE_EXPIRED", "too old", 1);
+        assert_eq!(Timeline::of(&record).between(), [""; 0]);
+        let ours = record.dead_letter.as_mut().unwrap();
+        (ours.held_seconds, ours.redrive_count) = (Some(11_520), Some(1));
+        assert_eq!(
+            Timeline::of(&record).between(),
+            [
+                "It was held for 3h 12m in all, not called, since its target was down.",
+                "It came back 1 time after SQS had moved it: nobody had answered for it."
+            ]
+        );
+        let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","held_seconds":60,"redrive_count":2},"data":{}}"#;
+        let foreign = foreign(body, 1);
+        assert_eq!(Timeline::of(&foreign).between().len(), 2, "without our document its body says so");
     }
 
     #[test]

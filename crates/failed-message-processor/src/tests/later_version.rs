@@ -8,13 +8,13 @@ use super::*;
 const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
 
 fn later(document: Value) -> Value {
-    with(document, json!({ "held_since": moment(-60), "circuit": { "open": [1e3, "é"] } }))
+    with(document, json!({ "parked_since": moment(-60), "circuit": { "open": [1e3, "é"] } }))
 }
 
 #[test]
 fn a_hand_off_hops_on_and_on_with_members_that_are_not_known() {
     let setup = Setup::with_policy(HOURS);
-    let hand_off = later(with(busy(1), json!({ "kind": "held" })));
+    let hand_off = later(with(busy(1), json!({ "kind": "parked" })));
     setup.process(vec![handed_off(1, body(1), &hand_off)]);
     let hop = with(hand_off, json!({ "due_at": moment(7199) }));
     assert_eq!(document(&setup.intermediate.only().attributes, FAILURE), hop);
@@ -39,11 +39,11 @@ fn a_re_send_has_the_reason_in_its_history_and_what_else_the_metadata_says() {
         r#"{{"attempt":0,"failed_at":"{}","error_type":"A","error_details":"b","n":1.50e400,"a":["\u00e9"]}}"#,
         moment(-100)
     );
-    let body = body_with(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"held_seconds":60"#));
+    let body = body_with(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"parked_seconds":60"#));
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![handed_off(1, body, &later(with(busy(1), json!({ "kind": "held" }))))]);
+    setup.process(vec![handed_off(1, body, &later(with(busy(1), json!({ "kind": "parked" }))))]);
     let sent = setup.source.only();
-    assert!(sent.body.contains(r#""held_seconds":60"#), "{}", sent.body);
+    assert!(sent.body.contains(r#""parked_seconds":60"#), "{}", sent.body);
     for part in [r#""error_type":"A","error_details":"b""#, r#""n":1.50e400"#, r#""a":["\u00e9"]"#] {
         assert!(sent.body.contains(part), "{part} in {}", sent.body);
     }

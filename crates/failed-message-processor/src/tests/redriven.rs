@@ -11,7 +11,7 @@ fn a_forged_failure_on_a_redriven_message_is_not_believed() {
     assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, body(1)) }]), [""; 0]);
     let sent = setup.source.only();
     let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
-    assert_eq!(metadata["retry_attempt"], 1);
+    assert_eq!((&metadata["retry_attempt"], &metadata["redrive_count"]), (&json!(0), &json!(1)));
     assert_eq!(metadata["redrive_generation"], Value::Null);
     assert_eq!(metadata["first_sent_time"], moment(-10), "a redrive keeps SentTimestamp");
     assert_eq!(metadata["retry_history"][0]["error_type"], "Redrive");
@@ -28,11 +28,25 @@ fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
 }
 
 #[test]
-fn a_redriven_message_is_given_up_after_the_last_retry_too() {
+fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
     let setup = Setup::new();
-    setup.process(vec![redriven(1, body_with(1, r#""retry_attempt":5"#))]);
+    let history = format!(
+        r#""retry_attempt":5,"retry_history":[{{"attempt":4,"failed_at":"{}","error_type":"A","error_details":"b"}}]"#,
+        moment(-100)
+    );
+    setup.process(vec![redriven(1, body_with(1, &history))]);
+    let sent = setup.source.only();
+    assert!(sent.body.contains(r#""retry_attempt":5,"#), "a crash is no attempt: {}", sent.body);
+    let setup = Setup::new();
+    let spent = body_with(1, &format!(r#""redrive_count":20,{history}"#));
+    setup.process(vec![redriven(1, spent.clone())]);
+    assert_eq!(setup.annotation.only().body, spent);
     let verdict = setup.verdict();
-    assert_eq!(verdict["verdict"], "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(verdict["verdict"], "ORCHESTRATION_FAILED");
+    assert_eq!(
+        verdict["explanation"],
+        "SQS moved it 21 times, and each time nobody had answered for it: max_redrives is 20"
+    );
     assert_eq!(verdict["type"], "Redrive");
     assert_eq!(verdict["source_message_id"], "sqs-1");
     assert_eq!(verdict["source_queue_arn"], SOURCE_ARN);
@@ -76,7 +90,7 @@ fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
     );
     let resent = FIXED;
     let hopping = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
-    let given_up = r#"{"max_attempts":0}"#;
+    let given_up = r#"{"max_redrives":0}"#;
     for policy in [resent, hopping, given_up] {
         let sent = |forgery: Option<&Value>| {
             let setup = Setup::with_policy(policy);

@@ -250,3 +250,36 @@ fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
         (&"RETRY_ATTEMPT_EXCEEDED".into(), &"CircuitOpen".into())
     );
 }
+
+/// `redeliver work` works on several batches at once.
+fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMessage>) {
+    let processor = setup.processor();
+    let deadline = setup.world.clock.now() + Duration::from_secs(30);
+    let both =
+        async { futures_util::join!(processor.process(one, deadline), processor.process(other, deadline)) };
+    let (one, other) = setup.world.clock.block_on(both);
+    assert_eq!([one.failed, other.failed].concat(), [""; 0]);
+}
+
+#[test]
+fn batches_of_one_process_share_what_their_calls_have_met() {
+    let setup = outage(Setup {
+        max_concurrency: 1,
+        ..Setup::with_policy(r#"{"circuit_breaker":{"minimum_calls":6}}"#)
+    });
+    two_batches(&setup, records(0..5), records(5..10));
+    assert_eq!(setup.handler.calls().len(), 6);
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (6, 4));
+}
+
+#[test]
+fn a_batch_waits_for_the_probe_of_another_one() {
+    let setup = Setup::new().on(0, Step::Take(2));
+    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
+    assert_eq!(setup.handler.calls().len(), 3);
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2), "it looks every 100 ms");
+    let setup = Setup::new().on(0, Step::Hang);
+    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
+    assert_eq!(setup.handler.calls().len(), 1);
+    assert_eq!(count(&setup, "held"), 2);
+}

@@ -116,6 +116,7 @@ fn in_words(timeline: &Timeline) -> Markup {
                 }
             }
         } }
+        @for sentence in timeline.between() { p { (sentence) } }
         @if let Some(gap) = timeline.gap() { p class="warning" { (gap) } }
     }
 }

@@ -99,6 +99,7 @@ fn valid_value(name: &str) -> &'static [&'static str] {
     match name {
         "retry_attempt" => &["0", "7", "1000"],
         "snooze_count" | "redrive_generation" => &["0", "1", "100"],
+        "held_seconds" | "redrive_count" => &["0", "1", "1000"],
         "retry_history" => &[
             "[ ]",
             r#"[{ "attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"},{","error_details":"]" }]"#,
