@@ -178,6 +178,7 @@ test('every invalid example is refused where the examples say, with what to chan
     'jitter-on-uniform': 'policy/backoff has the unknown member jitter.',
     'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
     'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',
+    'probe-interval-of-zero': 'policy/circuit_breaker/probe_interval_seconds must be >= 1.',
     'rate-of-zero': 'policy/max_redelivery_per_second must be >= 0.01.',
     'shrinking-rate': 'policy/backoff/rate must be >= 1.',
     '1001-attempts': 'policy/max_attempts must be <= 1000.',
