@@ -10,7 +10,9 @@ use super::{final_records, id, message, topology};
 const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"},"circuit_breaker":{"minimum_calls":2,"probe_interval_seconds":12,"probe_interval_seconds_max":600}}"#;
 
 /// Messages whose ids are drawn for 15 s.
-const [FIRST, SECOND, HELD]: [u32; 3] = [404, 434, 897];
+const FIRST: u32 = 404;
+const SECOND: u32 = 434;
+const HELD: u32 = 897;
 
 #[tokio::test]
 async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_attempts() {
