@@ -3,6 +3,7 @@
 
 mod arguments;
 mod counted;
+mod environments;
 mod events;
 mod load;
 mod page;
@@ -20,12 +21,12 @@ pub use arguments::Arguments;
 use arguments::names_of;
 #[cfg(test)]
 pub(crate) use events::line_bytes;
-pub use load::Second;
 pub use report::Report;
-pub use run::{Measured, Scenario, Trouble, run};
+pub use run::{Concurrency, Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
+use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 
 use crate::check::warn_of_no_retry;
@@ -76,7 +77,11 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
         }
         let before = bar.position();
         let measured = run(&policy, &scenario, &|settled| bar.set_position(before + settled))?;
-        report.add(name, &policy, measured);
+        let without = match &policy.circuit_breaker {
+            Some(_) => Some(run(&Policy { circuit_breaker: None, ..policy.clone() }, &scenario, &|_| {})?),
+            None => None,
+        };
+        report.add(name, &policy, measured, without);
     }
     bar.finish_and_clear();
     if let Some(picture) = picture {

@@ -14,6 +14,7 @@
 
 mod window;
 
+use std::mem;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -184,10 +185,11 @@ impl Breaker {
                 if calls.len() < *level {
                     return None;
                 }
-                *calls = Calls::default();
+                let level_calls = mem::take(calls);
                 *level *= 2;
                 if *level > SLOW_START_CALLS_MAX {
-                    self.state = State::Closed(Calls::default());
+                    // They say that the target is there: nobody needs to be told otherwise by held messages.
+                    self.state = State::Closed(level_calls);
                     self.epoch += 1;
                 }
                 None
@@ -225,11 +227,12 @@ impl Breaker {
     }
 
     /// What a message says that arrives: it was held, and its target has been down since then. An environment that
-    /// knows nothing better is half-open at once, instead of learning it by calls that fail.
-    pub fn learn(&mut self, down_since: Timestamp, now: Timestamp) {
+    /// knows nothing better is half-open at once, instead of learning it by calls that fail. It was sent again at
+    /// `told_at`: what was held before this environment found the target back tells of an outage that is over.
+    pub fn learn(&mut self, down_since: Timestamp, told_at: Timestamp, now: Timestamp) {
         let State::Closed(calls) = &mut self.state else { return };
         calls.keep(self.settings.window, now);
-        if calls.len() > 0 {
+        if calls.len() > 0 || self.closed_before.is_some_and(|closed| told_at <= closed.at) {
             return;
         }
         // After hours nobody needs to begin with short intervals.

@@ -20,6 +20,12 @@ pub struct Counts {
     pub paced: u64,
     /// Calls at once, after a blip.
     pub immediate_retries: u64,
+    /// Times that a circuit breaker opened, anew after a closing.
+    pub openings: u64,
+    /// Calls that looked after a target that was down, the one that was answered included.
+    pub probes: u64,
+    /// Messages that were not called since their target was down, each time that one was.
+    pub holds: u64,
 }
 
 impl Tally {
@@ -36,6 +42,9 @@ impl Default for Counts {
             hops: 0,
             paced: 0,
             immediate_retries: 0,
+            openings: 0,
+            probes: 0,
+            holds: 0,
         }
     }
 }
@@ -48,6 +57,9 @@ impl Observer for Tally {
             Event::Hopped(batch) => counts.hops += u64::from(batch.messages),
             Event::Paced(batch) => counts.paced += u64::from(batch.paced),
             Event::RetriedImmediately(_) => counts.immediate_retries += 1,
+            Event::CircuitOpened(_) => counts.openings += 1,
+            Event::ProbeFailed(_) | Event::CircuitClosed(_) => counts.probes += 1,
+            Event::Held(batch) => counts.holds += u64::from(batch.messages),
             _ => {}
         }
     }

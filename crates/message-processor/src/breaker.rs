@@ -61,14 +61,17 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
-        let down_since = |accepted: &Accepted| {
+        let told = |accepted: &Accepted| {
+            let told_at = accepted.arrival.record.sent_at;
             let since = accepted.metadata.held_since?;
-            (until(accepted.arrival.record.sent_at, now) < HELD_MOMENTS_AGO).then_some(since)
+            (until(told_at, now) < HELD_MOMENTS_AGO).then_some((since, told_at))
         };
-        if let Some(since) = accepted.iter().filter_map(down_since).min()
-            && let Some(mut breaker) = self.breaker.lock()
-        {
-            breaker.learn(since, now);
+        let told =
+            accepted.iter().filter_map(told).reduce(|(since, told_at), (other_since, other_told_at)| {
+                (since.min(other_since), told_at.max(other_told_at))
+            });
+        if let (Some((since, told_at)), Some(mut breaker)) = (told, self.breaker.lock()) {
+            breaker.learn(since, told_at, now);
         }
     }
 

@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
-use crate::policy::PolicyModel;
+use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
 
 /// The knobs of one run. Printed when it fails, so that a person sees what it was about.
 #[derive(Clone, Debug)]
@@ -225,12 +225,23 @@ impl Knobs {
         };
         // A message that stays on its queue has one clock: all of its retries within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
-        let policy = if visibility { PolicyModel { paced: None, ..policy } } else { policy };
+        let policy =
+            if visibility { PolicyModel { paced: None, max_redrives: None, ..policy } } else { policy };
         // Its payloads are any JSON; whatever SQS can do to messages of other kinds is seen elsewhere.
         let (policy, content) = if asynchronous {
-            (PolicyModel { immediate: None, paced: None, ..policy }, ContentMix::default())
+            let breaker = BreakerKnob::Off;
+            let policy = PolicyModel { immediate: None, paced: None, max_redrives: None, breaker, ..policy };
+            (policy, ContentMix::default())
         } else {
             (policy, content)
+        };
+        // What a target refuses for ever is held as long as it may be: a day of that is many rounds.
+        let policy = match policy.breaker {
+            BreakerKnob::Absent if target.always_transient > 0.0 => {
+                let short = BreakerModel { hold_seconds_max: 4000, ..BreakerModel::default() };
+                PolicyModel { breaker: BreakerKnob::On(short), ..policy }
+            }
+            _ => policy,
         };
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
         Self {

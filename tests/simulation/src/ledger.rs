@@ -31,7 +31,7 @@ use body::Body;
 use calls::Answer;
 use copies::Copy;
 use invocations::Invocation;
-use oracle::Case;
+use oracle::{Case, Retry, Unspent};
 pub use settled::Balance;
 
 /// The four queues.
@@ -125,7 +125,7 @@ struct Subject {
     /// What Lambda has told of its failures.
     records: Vec<asynchronous::Record>,
     answers: Vec<Answer>,
-    delays: BTreeMap<(u32, u32), u64>,
+    delays: BTreeMap<Retry, u64>,
     /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
 }
@@ -339,10 +339,17 @@ impl Ledger {
         TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 
-    /// The delay before a retry of message `n`, to the second: the policy's, or the one that the target asked for.
-    fn delay(&self, n: usize, (generation, attempt): (u32, u32), asked: Option<u64>) -> u64 {
+    /// The delay before a retry of message `n`, to the second: the policy's, the one that the target asked for, or the
+    /// one of what spends no attempt.
+    fn delay(&self, n: usize, retry: Retry, asked: Option<u64>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
-        self.knobs.policy.delay(Key { message_id, generation, attempt }, asked)
+        let Retry { generation, attempt, unspent } = retry;
+        let key = Key { message_id, generation, attempt };
+        match unspent {
+            None => self.knobs.policy.delay(key, asked),
+            Some(Unspent::Hold { held_seconds }) => self.knobs.policy.hold_delay(key, held_seconds),
+            Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
+        }
     }
 
     /// How wrong a process's clock may be, and how long it may have had a message.

@@ -21,6 +21,7 @@ use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
 };
 use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -198,8 +199,7 @@ fn functions<'a>(
 ) -> Vec<BoxFuture<'a, ()>> {
     let Queues { source, intermediate, annotation, final_dlq } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
-    let policy =
-        Policy::from_json(&world.knobs.policy.json()).expect("the policy model writes valid policies");
+    let policy = policy(&world.knobs);
     let observer = Witness(world);
     let mut all = Vec::new();
     let Knobs { visibility, asynchronous, .. } = world.knobs;
@@ -274,6 +274,17 @@ fn functions<'a>(
     all
 }
 
+fn policy(Knobs { policy, visibility, asynchronous, .. }: &Knobs) -> Policy {
+    let policy = policy.json();
+    let read = match (visibility, asynchronous) {
+        // Whose own defaults the model does not have.
+        (_, true) => Policy::from_json(&policy),
+        (true, _) => Strategy::Visibility.policy(&policy),
+        _ => Strategy::DelayedResend.policy(&policy),
+    };
+    read.expect("the policy model writes valid policies")
+}
+
 /// Sends all messages, spread over the time of faults; each until it is confirmed.
 async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
@@ -324,7 +335,11 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
-    let patience = 4 * fault_seconds + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
+    let moves = u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
+    // A target that is down for some messages for ever keeps them as long as they may be held.
+    let held = policy.hold_seconds_max() + 900;
+    let patience =
+        4 * fault_seconds + held + moves + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
     let give_up: DateTime<Utc> =
         world.clock.now() + TimeDelta::seconds(i64::try_from(patience).unwrap_or(i64::MAX));
     let mut quiet = 0;

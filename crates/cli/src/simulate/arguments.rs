@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Scenario, Trouble};
+use super::{Concurrency, Scenario, Trouble};
 use crate::cost::Architecture;
 use crate::local::probability;
 use crate::output::Printing;
@@ -66,6 +66,10 @@ pub struct Arguments {
     /// Invocations of the message-processor at the same time, as an event source mapping limits them
     #[arg(long, value_name = "N", value_parser = number(1..=1000_u16))]
     pub max_concurrency: Option<u16>,
+    /// Environments of the message-processor, each with a circuit breaker of its own; with --max-concurrency there are as
+    /// many as that
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
+    pub environments: u16,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
@@ -101,7 +105,10 @@ impl Arguments {
             trouble,
             capacity: self.capacity,
             over: self.over.or(at_rate).unwrap_or(self.outage),
-            max_concurrency: self.max_concurrency,
+            invocations: match self.max_concurrency {
+                Some(most) => Concurrency::Limited(most),
+                None => Concurrency::Unlimited { environments: self.environments },
+            },
             seed: self.seed,
         }
     }

@@ -28,6 +28,12 @@ pub struct Wasted {
     pub by_chance: u64,
 }
 
+impl Wasted {
+    pub(super) const fn total(&self) -> u64 {
+        self.while_down + self.over_capacity + self.by_chance
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failed {
     WhileDown,

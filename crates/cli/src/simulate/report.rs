@@ -7,7 +7,7 @@ use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
-use super::survival::LENGTHS;
+use super::survival::{Held, LENGTHS};
 use super::{Attempt, Measured, Scenario, Schedule, Survival};
 use crate::cost::{Architecture, Bill, Prices};
 use crate::people::float;
@@ -44,8 +44,18 @@ pub struct PolicyReport {
     pub measured: Measured,
     /// What a million such messages need.
     pub per_million: PerMillion,
+    /// The same policy with `"circuit_breaker": false`; `None` if it has none.
+    pub without_circuit_breaker: Option<WithoutCircuitBreaker>,
     #[serde(skip)]
     pub(super) distribution: Schedule,
+    #[serde(skip)]
+    pub(super) held: Option<Held>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct WithoutCircuitBreaker {
+    pub measured: Measured,
+    pub per_million: PerMillion,
 }
 
 /// The worst case against the retention, as the stack checks it when it is deployed.
@@ -58,6 +68,8 @@ pub struct Span {
     pub retention_seconds: u64,
     /// Whether the stack takes it: within 80 % of the retention, or with long delays, for which more is meant.
     pub fits: bool,
+    /// The circuit breaker can hold a message for so long on top of that, within `max_age_seconds`.
+    pub hold_seconds_max: Option<u64>,
 }
 
 /// What a million such messages need, and what it costs in dollars.
@@ -82,29 +94,41 @@ impl Report {
         Self { scenario, prices, policies: Vec::new(), architecture, retention_seconds }
     }
 
-    /// Adds what a policy came to.
-    pub fn add(&mut self, name: String, policy: &Policy, measured: Measured) {
+    /// Adds what a policy came to, also without its circuit breaker.
+    pub fn add(&mut self, name: String, policy: &Policy, measured: Measured, without: Option<Measured>) {
         let distribution = Schedule::of(policy);
+        let held = Held::of(policy);
         let lengths: BTreeSet<_> =
             LENGTHS.into_iter().chain(self.scenario.trouble.outage_seconds()).collect();
-        let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
-        let dollars = usage.bill(&self.prices.prices, self.architecture);
+        let survival = |seconds| Survival {
+            held: held.as_ref().map(|held| held.survives(seconds)),
+            ..Survival::of(&distribution, seconds)
+        };
         self.policies.push(PolicyReport {
             name,
             schedule: distribution.attempts.clone(),
-            survival: lengths.into_iter().map(|seconds| Survival::of(&distribution, seconds)).collect(),
+            survival: lengths.into_iter().map(survival).collect(),
             span: Span::of(policy, distribution.longest_seconds, self.retention_seconds),
-            per_million: PerMillion {
-                sqs_requests: usage.sqs_requests,
-                invocations: usage.invocations.total(),
-                gb_seconds: usage.invocations.gb_seconds(),
-                log_gb: usage.log_gb(),
-                dollars,
-                total_dollars: dollars.total(),
-            },
+            per_million: self.per_million(&measured),
+            without_circuit_breaker: without
+                .map(|measured| WithoutCircuitBreaker { per_million: self.per_million(&measured), measured }),
             measured,
             distribution,
+            held,
         });
+    }
+
+    fn per_million(&self, measured: &Measured) -> PerMillion {
+        let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
+        let dollars = usage.bill(&self.prices.prices, self.architecture);
+        PerMillion {
+            sqs_requests: usage.sqs_requests,
+            invocations: usage.invocations.total(),
+            gb_seconds: usage.invocations.gb_seconds(),
+            log_gb: usage.log_gb(),
+            dollars,
+            total_dollars: dollars.total(),
+        }
     }
 }
 
@@ -122,7 +146,8 @@ impl Span {
         let worst_case_seconds = (delays + calls).min(age);
         let is_within = float(worst_case_seconds) <= RETENTION_SHARE * float(retention_seconds);
         let fits = is_within || policy.long_delays || policy.max_attempts == 0;
-        Self { worst_case_seconds, retention_seconds, fits }
+        let held = policy.circuit_breaker.as_ref().map(|breaker| breaker.hold_max.as_secs().min(age));
+        Self { worst_case_seconds, retention_seconds, fits, hold_seconds_max: held }
     }
 }
 

@@ -24,6 +24,7 @@ use serde::{Serialize, Serializer};
 use uuid::Builder;
 
 use super::counted::Counted;
+use super::environments::{Environments, Taken};
 use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
 use super::target::SimulatedTarget;
@@ -44,8 +45,8 @@ pub struct Scenario {
     /// The messages come evenly over this.
     #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
-    /// Invocations of the message-processor at the same time; calls take time then.
-    pub max_concurrency: Option<u16>,
+    #[serde(flatten)]
+    pub invocations: Concurrency,
     /// Of the messages' ids, and of failures by chance.
     pub seed: u64,
 }
@@ -57,6 +58,15 @@ pub enum Trouble {
     Outage(Duration),
     /// Each call fails with this chance.
     FailureRate(f64),
+}
+
+/// Invocations of the message-processor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Concurrency {
+    /// So many at the same time, and a call takes time. There is an environment for each of them.
+    Limited(u16),
+    /// A call takes no time, and as many are made as are due. So many environments take turns.
+    Unlimited { environments: u16 },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,6 +86,8 @@ pub struct Measured {
     pub hops: u64,
     pub calls: u64,
     pub wasted: Wasted,
+    /// `None` if the policy has no circuit breaker.
+    pub circuit_breaker: Option<CircuitBreaker>,
     pub after_return: AfterReturn,
     /// From the target's return, or from the last message's sending if that is later, to the last message's end.
     pub drain_seconds: u64,
@@ -85,6 +97,46 @@ pub struct Measured {
     /// and the reading of the final DLQ.
     #[serde(skip)]
     pub usage: Usage,
+}
+
+/// What the circuit breakers of all environments did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CircuitBreaker {
+    /// Messages that were held at least once.
+    pub held_messages: u64,
+    /// How often messages were held.
+    pub holds: u64,
+    /// How often one opened.
+    pub openings: u64,
+    /// Calls that looked after the target.
+    pub probes: u64,
+    /// Environments that were started, each with a circuit breaker of its own.
+    pub environments: u64,
+}
+
+impl Concurrency {
+    pub const fn limit(self) -> Option<u16> {
+        match self {
+            Self::Limited(most) => Some(most),
+            Self::Unlimited { .. } => None,
+        }
+    }
+
+    /// How many there are at most.
+    pub const fn environments(self) -> u16 {
+        match self {
+            Self::Limited(environments) | Self::Unlimited { environments } => environments,
+        }
+    }
+}
+
+impl Serialize for Concurrency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_struct("Concurrency", 2)?;
+        members.serialize_field("max_concurrency", &self.limit())?;
+        members.serialize_field("environments", &self.environments())?;
+        members.end()
+    }
 }
 
 impl Trouble {
@@ -148,21 +200,25 @@ async fn measure(
     let mut expected = Ledger::default();
     expected.expect(scenario.messages);
     let (load, ledger, events) = (Mutex::default(), Mutex::new(expected), Events::new(clock.clone()));
-    let handler = SimulatedTarget {
+    let target = SimulatedTarget {
         clock,
         start,
         scenario,
-        call: scenario.max_concurrency.map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS)),
+        call: scenario.invocations.limit().map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS)),
         load: &load,
         ledger: &ledger,
     };
     let schema = MessageSchema::default;
     let retrying = failed_message_processor(&topology, clock, &events, schema(), policy.clone());
+    let taken = match scenario.invocations {
+        Concurrency::Limited(_) => Taken::MostRecent,
+        Concurrency::Unlimited { environments } => Taken::InTurn(environments.into()),
+    };
+    let environments = Environments::new(taken, clock, || {
+        message_processor(&topology, target, clock, &events, schema(), policy.clone())
+    });
     let functions = Functions {
-        on_source: Counted::new(
-            message_processor(&topology, handler, clock, &events, schema(), policy.clone()),
-            sqs,
-        ),
+        on_source: Counted::new(environments, sqs),
         failed_message_processor: retrying.map(|function| Counted::new(function, sqs)),
         final_dlq_annotator: Counted::new(final_dlq_annotator(&topology, clock, &events, schema()), sqs),
     };
@@ -172,7 +228,7 @@ async fn measure(
         ledger: &ledger,
         progress,
         wait: Duration::from_secs(20),
-        pollers: scenario.max_concurrency.unwrap_or(1).into(),
+        pollers: scenario.invocations.limit().unwrap_or(1).into(),
         what_went_in: |body| body,
     };
     let mut output = std::io::sink();
@@ -184,15 +240,15 @@ async fn measure(
     let return_second = scenario.trouble.outage_seconds().unwrap_or(0);
     let quiet_from = return_second.max(scenario.second_of(scenario.messages - 1));
     let ended = ledger.last_settled_at().map_or(0, |at| (at - start).num_seconds().unsigned_abs());
+    let retrying = functions.failed_message_processor.as_ref();
     let invocations = Invocations {
         calling: float(functions.on_source.invocations()),
         deciding: float(
-            functions.failed_message_processor.as_ref().map_or(0, Counted::invocations)
-                + functions.final_dlq_annotator.invocations(),
+            retrying.map_or(0, Counted::invocations) + functions.final_dlq_annotator.invocations(),
         ),
     };
     // Only what the function itself asks for: the engine looks at the queues, too, which no deployment does.
-    let looks = functions.failed_message_processor.as_ref().map_or(0, Counted::looks);
+    let looks = retrying.map_or(0, Counted::looks);
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();
     let load = std::mem::take(&mut *load.lock().unwrap_or_else(PoisonError::into_inner));
@@ -206,6 +262,13 @@ async fn measure(
         hops: counts.hops,
         calls: load.calls(),
         wasted: load.wasted,
+        circuit_breaker: policy.circuit_breaker.as_ref().map(|_| CircuitBreaker {
+            held_messages: retrying.map_or(0, Counted::held_first),
+            holds: counts.holds,
+            openings: counts.openings,
+            probes: counts.probes,
+            environments: functions.on_source.function.started(),
+        }),
         after_return: load.after(return_second),
         drain_seconds: ended.saturating_sub(quiet_from),
         load,

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::iter::once;
 
-use super::report::{PolicyReport, Report};
+use super::report::{PerMillion, PolicyReport, Report};
+use super::run::CircuitBreaker;
 use super::{Attempt, Measured, Survival, Trouble};
 use crate::people::{grouped, span, table};
 
@@ -14,18 +15,25 @@ const WIDTH: usize = 100;
 /// What a chance may differ from 0 and 1 by rounding.
 const CERTAIN: f64 = 1e-9;
 
+const HELD_AND_CALLED: &str = "\
+held: from its beginning on, as almost all are; that spends no attempt.
+called: each time, as without a circuit breaker. Few are: before it opens, and as probes";
+
 /// A table with its title.
 pub(super) struct Section {
     pub(super) title: String,
     /// The first names the rows.
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
+    /// What its columns mean, if they do not say it.
+    pub(super) note: Option<&'static str>,
 }
 
 pub(super) fn text(report: &Report) -> String {
     let tables = sections(report).into_iter().map(|section| {
         let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
-        format!("{}\n{}", section.title, parts.join("\n"))
+        let note = section.note.map_or(String::new(), |note| format!("{note}\n"));
+        format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
     format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
 }
@@ -69,14 +77,19 @@ pub(super) fn scenario(report: &Report) -> String {
     if let Some(most) = given.capacity {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
-    if let Some(most) = given.max_concurrency {
+    if let Some(most) = given.invocations.limit() {
         sentence += &format!("; at most {most} invocations at once");
     }
     sentence + "."
 }
 
 pub(super) fn sections(report: &Report) -> Vec<Section> {
-    vec![schedule(report), survival(report), span_section(report), load(report), costs(report)]
+    let breaker = report.policies.iter().any(|policy| policy.without_circuit_breaker.is_some());
+    [schedule(report), survival(report), span_section(report), load(report)]
+        .into_iter()
+        .chain(breaker.then(|| circuit_breaker(report)))
+        .chain([costs(report)])
+        .collect()
 }
 
 fn schedule(report: &Report) -> Section {
@@ -101,15 +114,46 @@ fn schedule(report: &Report) -> Section {
 
 fn survival(report: &Report) -> Section {
     let lengths: Vec<_> = report.policies.first().map_or(&[][..], |policy| &policy.survival).to_vec();
+    let is_held = report.policies.iter().any(|policy| policy.held.is_some());
     let rows = lengths.into_iter().enumerate().map(|(index, Survival { outage_seconds, .. })| {
         let chances = report.policies.iter().map(move |policy| {
-            let Survival { at_a_random_moment, from_its_beginning, .. } = policy.survival[index];
-            vec![percent(at_a_random_moment), percent(from_its_beginning)]
+            let Survival { at_a_random_moment, from_its_beginning, held, .. } = policy.survival[index];
+            let held = is_held.then(|| held.map_or("–".to_owned(), percent));
+            held.into_iter().chain([at_a_random_moment, from_its_beginning].map(percent)).collect()
         });
         (span(outage_seconds), chances)
     });
-    let names = ["first failure at a random moment of it", "at its beginning"];
-    side_by_side(report, "Chance that a message survives an outage", "outage", &names, rows)
+    let title = "Chance that a message survives an outage";
+    if !is_held {
+        let names = ["first failure at a random moment of it", "at its beginning"];
+        return side_by_side(report, title, "outage", &names, rows);
+    }
+    let names = ["held", "called, first at a random moment of it", "called, first at its beginning"];
+    Section { note: Some(HELD_AND_CALLED), ..side_by_side(report, title, "outage", &names, rows) }
+}
+
+/// What the policies come to with and without their circuit breakers.
+fn circuit_breaker(report: &Report) -> Section {
+    type Value = fn(&Measured, &PerMillion) -> String;
+    let values: [(&str, Value); 6] = [
+        ("dead-lettered", |measured, _| grouped(measured.dead_lettered.values().sum())),
+        ("calls of the target", |measured, _| grouped(measured.calls)),
+        ("  wasted", |measured, _| grouped(measured.wasted.total())),
+        ("busiest second after the return", |measured, _| grouped(measured.after_return.peak_per_second)),
+        ("drained after the return in", |measured, _| span(measured.drain_seconds)),
+        ("a million such messages cost", |_, per_million| dollars(per_million.total_dollars)),
+    ];
+    let rows = values.into_iter().map(|(name, value)| {
+        let of_both = report.policies.iter().map(move |policy| {
+            let own = value(&policy.measured, &policy.per_million);
+            match &policy.without_circuit_breaker {
+                Some(without) => vec![own, value(&without.measured, &without.per_million)],
+                None => vec!["–".to_owned(), own],
+            }
+        });
+        (name, of_both)
+    });
+    side_by_side(report, "What the circuit breaker changes", "", &["with it", "without it"], rows)
 }
 
 /// Several values of each policy: in columns of their own, or of more than one policy in one column.
@@ -128,9 +172,14 @@ fn side_by_side<Name: ToString>(
     let rows = rows.collect();
     if is_alone {
         let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
-        return Section { title: title.to_owned(), columns, rows };
+        return Section { title: title.to_owned(), columns, rows, note: None };
     }
-    Section { title: format!("{title}: {}", names.join(" · ")), columns: heading(first, report), rows }
+    Section {
+        title: format!("{title}: {}", names.join(" · ")),
+        columns: heading(first, report),
+        rows,
+        note: None,
+    }
 }
 
 fn span_section(report: &Report) -> Section {
@@ -140,8 +189,11 @@ fn span_section(report: &Report) -> Section {
         row("fits into 80 % of that, or is meant", report, |policy| {
             if policy.span.fits { "yes".to_owned() } else { "NO: the stack refuses it".to_owned() }
         }),
+        row("held by the circuit breaker at most", report, |policy| {
+            policy.span.hold_seconds_max.map_or("–".to_owned(), span)
+        }),
     ];
-    Section { title: "Worst case".to_owned(), columns: heading("", report), rows }
+    Section { title: "Worst case".to_owned(), columns: heading("", report), rows, note: None }
 }
 
 fn load(report: &Report) -> Section {
@@ -169,10 +221,13 @@ fn load(report: &Report) -> Section {
             ("busiest second", "99 % of the seconds: at most", "drained after the last one in")
         }
     };
-    let more: [(&str, Count); 8] = [
+    let more: [(&str, Count); 11] = [
         ("wasted: the target was down", |measured| measured.wasted.while_down),
         ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", |measured| measured.wasted.by_chance),
+        ("messages held by the circuit breaker", |measured| of_breaker(measured).held_messages),
+        ("  held so often, all together", |measured| of_breaker(measured).holds),
+        ("  probes: calls while it was open", |measured| of_breaker(measured).probes),
         (busiest, |measured| measured.after_return.peak_per_second),
         (most, |measured| measured.after_return.p99_per_second),
         ("hops of long delays", |measured| measured.hops),
@@ -184,7 +239,16 @@ fn load(report: &Report) -> Section {
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, report, |policy| span(policy.measured.drain_seconds)));
-    Section { title: "Load on the target, measured".to_owned(), columns: heading("", report), rows }
+    Section {
+        title: "Load on the target, measured".to_owned(),
+        columns: heading("", report),
+        rows,
+        note: None,
+    }
+}
+
+fn of_breaker(measured: &Measured) -> CircuitBreaker {
+    measured.circuit_breaker.unwrap_or_default()
 }
 
 fn costs(report: &Report) -> Section {
@@ -204,7 +268,7 @@ fn costs(report: &Report) -> Section {
         "A million such messages, at the prices of {} as of {}",
         report.prices.region, report.prices.read_on
     );
-    Section { title, columns: heading("", report), rows }
+    Section { title, columns: heading("", report), rows, note: None }
 }
 
 fn heading(first: &str, report: &Report) -> Vec<String> {
@@ -250,7 +314,7 @@ mod tests {
         let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
         let columns = columns.map(str::to_owned).to_vec();
         let rows = vec![(0..6).map(|column| column.to_string()).collect()];
-        let section = Section { title: "t".to_owned(), columns, rows };
+        let section = Section { title: "t".to_owned(), columns, rows, note: None };
         assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
         let second = part(&section, &[0, 3]);
         assert_eq!(

@@ -13,6 +13,7 @@ use super::load::{Failed, Load};
 use super::{Scenario, Trouble};
 
 /// The target. It decides when a call reaches it, and answers when the call's time has passed.
+#[derive(Clone, Copy)]
 pub(super) struct SimulatedTarget<'a> {
     pub(super) clock: &'a VirtualClock,
     pub(super) start: Timestamp,

@@ -236,7 +236,7 @@ fn a_target_that_flaps_is_probed_as_seldom_as_before() {
 #[test]
 fn a_new_environment_that_gets_a_held_message_begins_with_a_probe() {
     let mut breaker = breaker();
-    breaker.learn(moment(), after(600.0));
+    breaker.learn(moment(), after(600.0), after(600.0));
     assert_eq!(breaker.open_since(), Some(moment()));
     let Permission::Call(probe) = breaker.ask(after(600.0)) else { panic!("at once") };
     assert_eq!(breaker.ask(after(600.0)), Permission::Wait);
@@ -255,18 +255,36 @@ fn a_new_environment_that_gets_a_held_message_begins_with_a_probe() {
 fn an_environment_that_knows_better_does_not_believe_a_held_message() {
     let mut calls = breaker();
     assert_eq!(call(&mut calls, Met::Answer, moment()), None);
-    calls.learn(moment() - TimeDelta::minutes(5), after(29.0));
+    calls.learn(moment() - TimeDelta::minutes(5), after(29.0), after(29.0));
     assert_eq!(calls.open_since(), None);
-    calls.learn(moment() - TimeDelta::minutes(5), after(30.0));
+    calls.learn(moment() - TimeDelta::minutes(5), after(30.0), after(30.0));
     assert_eq!(calls.open_since(), Some(moment() - TimeDelta::minutes(5)), "its calls say nothing any more");
     let mut open = open();
-    open.learn(moment() - TimeDelta::minutes(5), after(1.0));
+    open.learn(moment() - TimeDelta::minutes(5), after(1.0), after(1.0));
     assert_eq!(open.open_since(), Some(moment()));
     assert_eq!(open.ask(after(1.0)), Permission::Hold);
     // Somebody wrote a moment to come: it is not down for a negative time.
     let mut forged = breaker();
-    forged.learn(after(1e9), moment());
+    forged.learn(after(1e9), moment(), moment());
     assert_eq!(forged.open_since(), Some(moment()));
+}
+
+#[test]
+fn an_environment_that_found_the_target_back_is_not_told_of_the_outage_before() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    for _ in 0..62 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    // Another environment still holds: the calls of the slow start are known better.
+    breaker.learn(moment(), after(at + 29.0), after(at + 29.0));
+    assert_eq!(breaker.open_since(), None);
+    // Held before, and received minutes later.
+    breaker.learn(moment(), after(at), after(at + 600.0));
+    assert_eq!(breaker.open_since(), None);
+    breaker.learn(moment(), after(at + 0.1), after(at + 600.0));
+    assert_eq!(breaker.open_since(), Some(moment()), "somebody held it later than that");
 }
 
 #[test]

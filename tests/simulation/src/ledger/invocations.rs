@@ -30,8 +30,8 @@ pub(crate) struct Work {
     invoked: usize,
     /// Deliveries, by SQS's id, that were handed off as cut off.
     cut_off: BTreeSet<String>,
-    /// Deliveries, by SQS's id, that were handed off as not started.
-    not_started: BTreeSet<String>,
+    /// Deliveries, by SQS's id, that were handed off as not called: not started, or held.
+    not_called: BTreeSet<String>,
 }
 
 impl Ledger {
@@ -119,11 +119,11 @@ impl Work {
     }
 
     /// A hand-off of what was not called at all.
-    pub(super) fn not_started(&mut self, delivery: &str) -> Result<(), Violation> {
-        self.not_started.insert(delivery.to_owned());
+    pub(super) fn not_called(&mut self, delivery: &str) -> Result<(), Violation> {
+        self.not_called.insert(delivery.to_owned());
         let started = self.called.div_ceil(self.calls_max.max(1));
-        if self.not_started.len() + started > self.given {
-            return Err("it says that the message was not started, but it was".to_owned());
+        if self.not_called.len() + started > self.given {
+            return Err("it says that the message was not called, but it was".to_owned());
         }
         Ok(())
     }

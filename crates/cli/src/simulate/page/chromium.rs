@@ -7,7 +7,7 @@ use redeliver_core::policy::Policy;
 use crate::browser::Scratch;
 use crate::cost::{Architecture, Prices};
 use crate::simulate::plot::figures;
-use crate::simulate::{Report, Scenario, Trouble, run};
+use crate::simulate::{Concurrency, Report, Scenario, Trouble, run};
 
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {
@@ -16,14 +16,19 @@ fn page(policies: usize) -> String {
         trouble: Trouble::Outage(Duration::from_secs(600)),
         capacity: Some(1),
         over: Duration::from_secs(600),
-        max_concurrency: None,
+        invocations: Concurrency::Unlimited { environments: 10 },
         seed: 0,
     };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();
     let measured = run(&policy, &scenario, &|_| {}).unwrap();
     let mut report = Report::new(scenario, 604_800, Architecture::Arm64, Prices::list());
     for number in 0..policies {
-        report.add(format!("a-policy-with-a-long-name-{number}"), &policy, measured.clone());
+        report.add(
+            format!("a-policy-with-a-long-name-{number}"),
+            &policy,
+            measured.clone(),
+            Some(measured.clone()),
+        );
     }
     super::of(&report, &figures(&report))
 }

@@ -5,7 +5,7 @@ use maud::html;
 use super::time;
 use crate::markup::chart::{Axis, Figure, Key, Plot};
 use crate::people::float;
-use crate::simulate::Second;
+use crate::simulate::load::{Load, Second};
 use crate::simulate::report::{PolicyReport, Report};
 
 const HEIGHT: f64 = 150.0;
@@ -13,12 +13,15 @@ const HEIGHT: f64 = 150.0;
 const COLUMNS: u64 = 200;
 const SUCCEEDED: &str = "s1";
 const FAILED: &str = "s5";
+const WITHOUT: &str = "s2";
 
 /// One for each policy, with the same axes, or they could not be compared.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let policies = &report.policies;
-    let end = policies.iter().map(|policy| policy.measured.load.last_second() + 1).max().unwrap_or(1);
-    let most = policies.iter().map(|policy| policy.measured.load.busiest(0..end).calls).max().unwrap_or(1);
+    let loads =
+        || policies.iter().map(|policy| &policy.measured.load).chain(policies.iter().filter_map(without));
+    let end = loads().map(|load| load.last_second() + 1).max().unwrap_or(1);
+    let most = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
     let (x, unit) = time(end);
     let plot = Plot { x, y: Axis::counts(most), height: HEIGHT };
     let width = end.div_ceil(COLUMNS);
@@ -31,6 +34,9 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     if outage.is_some() {
         legend.push((Key::Area("down", ""), "the target is down".to_owned()));
     }
+    if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
+        legend.push((Key::Line(WITHOUT, "thin"), "calls without the circuit breaker".to_owned()));
+    }
     if capacity.is_some() {
         legend.push((Key::Line("ink", "thin"), "the target's capacity".to_owned()));
     }
@@ -39,23 +45,24 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         _ => format!("calls per second, the busiest of each {width}"),
     };
     let figure = |policy: &PolicyReport| {
-        let columns: Vec<_> = (0..end.div_ceil(width))
-            .map(|column| {
-                (column * width, policy.measured.load.busiest(column * width..(column + 1) * width))
-            })
-            .collect();
-        let stairs = |height: fn(&Second) -> u64| {
-            let columns = columns.iter().flat_map(|(from, second)| {
-                [*from, (from + width).min(end)].map(|at| (float(at), float(height(second))))
+        let stairs = |load: &Load, height: fn(&Second) -> u64| {
+            let columns = (0..end.div_ceil(width)).flat_map(|column| {
+                let (from, to) = (column * width, (column + 1) * width);
+                let height = float(height(&load.busiest(from..to)));
+                [from, to.min(end)].map(|at| (float(at), height))
             });
             [(0.0, 0.0)].into_iter().chain(columns).chain([(float(end), 0.0)]).collect::<Vec<_>>()
         };
+        let load = &policy.measured.load;
         let drawn = html! {
             @if let Some(seconds) = outage {
                 (plot.rectangle("down", (0.0, 0.0), (float(seconds.min(end)), plot.y.to)))
             }
-            (plot.area(FAILED, stairs(|second| second.calls)))
-            (plot.area(SUCCEEDED, stairs(|second| second.succeeded)))
+            (plot.area(FAILED, stairs(load, |second| second.calls)))
+            (plot.area(SUCCEEDED, stairs(load, |second| second.succeeded)))
+            @if let Some(without) = without(policy) {
+                (plot.line(&format!("{WITHOUT} thin"), stairs(without, |second| second.calls)))
+            }
             @if let Some(capacity) = capacity {
                 (plot.line("ink thin", [(0.0, capacity), (float(end), capacity)]))
             }
@@ -64,4 +71,8 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         plot.figure(format!("Load on the target: {}", policy.name), note.clone(), &drawn, &below, &legend)
     };
     policies.iter().map(figure).collect()
+}
+
+fn without(policy: &PolicyReport) -> Option<&Load> {
+    policy.without_circuit_breaker.as_ref().map(|without| &without.measured.load)
 }

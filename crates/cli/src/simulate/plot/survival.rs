@@ -38,6 +38,9 @@ pub(super) fn figure(report: &Report) -> Figure {
         (Key::Line("ink", ""), "fails first at any moment of it".to_owned()),
         (Key::Line("ink", "thin"), "fails first at its beginning".to_owned()),
     ];
+    if report.policies.iter().any(|policy| policy.held.is_some()) {
+        legend.insert(0, (Key::Line("ink", "dashed"), "held by the circuit breaker".to_owned()));
+    }
     if outage.is_some() {
         legend.push((Key::Tick("ink thin"), "the outage of the scenario".to_owned()));
     }
@@ -46,6 +49,10 @@ pub(super) fn figure(report: &Report) -> Figure {
         @for (policy, colour) in report.policies.iter().zip(POLICIES) {
             @let chances = places.iter().map(|at| (*at, Survival::of(&policy.distribution, seconds(at.exp()))));
             @let chances: Vec<_> = chances.collect();
+            @if let Some(held) = &policy.held {
+                @let chances = places.iter().map(|at| (*at, held.survives(seconds(at.exp())) * 100.0));
+                (plot.line(&format!("{colour} dashed"), chances))
+            }
             (plot.line(colour, chances.iter().map(|(at, of)| (*at, of.at_a_random_moment * 100.0))))
             (plot.line(&format!("{colour} thin"), chances.iter().map(|(at, of)| (*at, of.from_its_beginning * 100.0))))
         }

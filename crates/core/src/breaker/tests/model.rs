@@ -72,7 +72,7 @@ impl Watched {
             Step::Pause { milliseconds } => self.now += Duration::from_millis(*milliseconds),
             Step::Learn { seconds_ago } => {
                 let was_open = self.breaker.open_since().is_some();
-                self.breaker.learn(self.now - TimeDelta::seconds(*seconds_ago), self.now);
+                self.breaker.learn(self.now - TimeDelta::seconds(*seconds_ago), self.now, self.now);
                 if !was_open && self.breaker.open_since().is_some() {
                     self.closed_to_calls_at = None;
                     // What still runs belongs to the time before.
