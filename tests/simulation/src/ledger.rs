@@ -5,6 +5,7 @@
 mod arrivals;
 mod asynchronous;
 mod body;
+mod breaker;
 mod calls;
 mod copies;
 mod invocations;
@@ -28,6 +29,8 @@ use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
 use crate::policy::Key;
 use body::Body;
+pub use breaker::CallId;
+use breaker::Environment;
 use calls::Answer;
 use copies::Copy;
 use invocations::Invocation;
@@ -88,12 +91,14 @@ pub struct Ledger {
     /// Every copy that is in a queue, by SQS's id: whose it is, where, and its number among those.
     copies: HashMap<String, (usize, Place, usize)>,
     invocations: HashMap<u64, Invocation>,
+    /// The processes that call the target, if there is a breaker.
+    environments: HashMap<u64, Environment>,
     /// The invocation whose turn it is.
     turn: Option<u64>,
     /// Every message of the source queue ever, by SQS's id.
     origins: HashMap<String, Origin>,
     start: DateTime<Utc>,
-    healed: bool,
+    healed_at: Option<DateTime<Utc>>,
     violation: Option<Violation>,
     trace: VecDeque<String>,
     digest: DefaultHasher,
@@ -183,10 +188,11 @@ impl Ledger {
             by_message_id: ids.collect(),
             copies: HashMap::new(),
             invocations: HashMap::new(),
+            environments: HashMap::new(),
             turn: None,
             origins: HashMap::new(),
             start,
-            healed: false,
+            healed_at: None,
             violation: None,
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
@@ -205,8 +211,8 @@ impl Ledger {
     }
 
     /// All faults are over: from now on nothing may fail but what must.
-    pub fn heal(&mut self) {
-        self.healed = true;
+    pub fn heal(&mut self, now: DateTime<Utc>) {
+        self.healed_at = Some(now);
         for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
             copy.receives_in_faults = copy.receives;
         }

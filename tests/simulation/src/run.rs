@@ -206,23 +206,25 @@ fn functions<'a>(
     for _ in 0..if asynchronous { processors } else { 0 } {
         let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
         let clock = world.skewed_clock();
-        let function = AsyncRetryHandler {
+        let policy = policy.clone();
+        let process = move |clock| AsyncRetryHandler {
             invoker: Lambda { world, events },
             retry_queue: probe(source),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             policy: policy.clone(),
             functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one"),
         };
-        let source_mapping = EventSource { queue: probe(source), function, clock };
+        let source_mapping = EventSource { queue: probe(source), process, clock };
         all.push(async move { source_mapping.run().await }.boxed());
         all.push(execute(world, events, source).boxed());
     }
     for _ in 0..if asynchronous { 0 } else { processors } {
         let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
         let clock = world.skewed_clock();
-        let function = MessageProcessor {
+        let (policy, schema) = (policy.clone(), schema.clone());
+        let process = move |clock| MessageProcessor {
             handler: Target(world),
             on_failure: if world.knobs.visibility {
                 let visibility_timeout = visibility_timeout(&world.knobs);
@@ -235,40 +237,42 @@ fn functions<'a>(
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
             max_concurrency: NonZeroUsize::new(world.knobs.max_concurrency).unwrap_or(NonZeroUsize::MIN),
         };
-        let source = EventSource { queue: probe(source), function, clock };
+        let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     for _ in 0..if visibility || asynchronous { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
-        let function = FailedMessageProcessor {
+        let (policy, schema) = (policy.clone(), schema.clone());
+        let process = move |clock| FailedMessageProcessor {
             source_queue: probe(source),
             intermediate_dlq: probe(intermediate),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
             policy: policy.clone(),
             pacer: Pacer::default(),
         };
-        let source = EventSource { queue: probe(intermediate), function, clock };
+        let source = EventSource { queue: probe(intermediate), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     for _ in 0..annotators {
         let probe = |queue| Probe { world, queue, actor: Actor::Annotator };
         let clock = world.skewed_clock();
-        let function = FinalDlqAnnotator {
+        let schema = schema.clone();
+        let process = move |clock| FinalDlqAnnotator {
             final_dlq: probe(final_dlq),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
         };
-        let source = EventSource { queue: probe(annotation), function, clock };
+        let source = EventSource { queue: probe(annotation), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     all
@@ -331,7 +335,7 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     world.heal();
     // What began among faults may still end badly: a long poll, a call, the answers on their way.
     world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
-    world.ledger().heal();
+    world.ledger().heal(world.clock.now());
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;

@@ -101,6 +101,7 @@ impl Ledger {
         {
             return Err(format!("attempt {attempt} is not that of the delivery"));
         }
+        let held_seconds = retries.held_seconds;
         let subject = &self.subjects[send.n];
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
@@ -109,6 +110,9 @@ impl Ledger {
                 && (answer.kind, answer.error_type) == (kind, error_type)
                 && answer.after == failure.retry_after()
         });
+        if kind == "held" {
+            self.check_held(held_seconds, send.at)?;
+        }
         let work = self.work(send.n).ok_or("outside of an invocation")?;
         match (kind, error_type) {
             _ if told => Ok(()),

@@ -49,6 +49,8 @@ impl Ledger {
             kind: "",
             error_type: "",
             after: None,
+            unavailable: false,
+            environment: None,
         });
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
