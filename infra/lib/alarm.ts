@@ -22,6 +22,8 @@ export interface Alarm {
   readonly threshold: number;
   /** For how many periods of five minutes. Default: 1. */
   readonly periods?: number;
+  /** It goes off for one period above, and is over only when so many in a row were not. Default: `periods`. */
+  readonly over?: number;
   /** Known at the deployment: whether there is such an alarm at all. Default: there is. */
   readonly condition?: CfnCondition;
 }
@@ -39,14 +41,15 @@ export function raise(
   if (alarmTopic) {
     allowAlarms(scope, alarmTopic);
   }
-  return wanted.map(({ name, description, metric, threshold, periods, condition }) => {
+  return wanted.map(({ name, description, metric, threshold, periods, over, condition }) => {
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
       alarmName: `${prefix}-${name}`,
       alarmDescription: description,
       metric,
       threshold,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-      evaluationPeriods: periods ?? 1,
+      evaluationPeriods: over ?? periods ?? 1,
+      ...(over !== undefined && { datapointsToAlarm: 1 }),
       // Queues and functions without traffic have no metrics.
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
     });

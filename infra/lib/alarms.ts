@@ -5,11 +5,10 @@ import type { Construct } from 'constructs';
 import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm.ts';
 import { own } from './metrics.ts';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
-import { worstCaseSpanSeconds } from './policy.ts';
 import type { RedeliverProps } from './props.ts';
 import type { Loop } from './strategy/definition.ts';
 import { STRATEGIES } from './strategy/index.ts';
-import { targetLoop } from './target-alarm.ts';
+import { targetDown, targetLoop } from './target-alarm.ts';
 
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(
@@ -24,6 +23,7 @@ export function createAlarms(
     ...messageAges(plan, loop),
     ...readers(loop).flatMap(({ name, reader }) => readerFails(name, reader)),
     ...readers(loop).map(({ name, reader }) => loopStopped(name, reader)),
+    ...targetDown(plan, loop),
     ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
   ]);
 }
@@ -39,22 +39,24 @@ function readers({ messageProcessor, stages, finalDlqAnnotator }: Loop): { reado
 
 /** A queue's own age restarts when SQS moves a message; the functions' is the time since the very first send. */
 function messageAges(plan: Plan, loop: Loop): Alarm[] {
-  // No queue keeps a message with long delays for that long: each hop is a new one. If it is older than all its retries
-  // can make it, something holds it up.
-  const long = STRATEGIES[plan.strategy].mayOutlastRetention(plan.policy);
-  const retries = long ? worstCaseSpanSeconds(plan.policy, plan.timeout.toSeconds()) + WAITING_SECONDS_MAX : 0;
-  const [source, inner] = [plan.sourceRetention, INNER_RETENTION].map((retention) =>
-    Math.max(RETENTION_SHARE * retention.toSeconds(), retries),
-  ) as [number, number];
-  return readers(loop).map(({ name, reader }) => ({
-    name: `${name}-sees-old-messages`,
-    description: long
-      ? 'A message is older than 80 % of the time that its queue keeps messages, and than all its retries and their ' +
-        'delays can make it. Find out what holds it up.'
-      : 'A message is older than 80 % of the time that its queue keeps messages. Find out what holds it up, before SQS ' +
-        'deletes it.',
-    metric: own('MessageAgeSeconds', reader, cloudwatch.Stats.MAXIMUM),
+  // No queue keeps a message for that long that hops, is held or was moved: each re-send is a new one. If it is older than
+  // all of that can make it, something else holds it up.
+  const meant = STRATEGIES[plan.strategy].meantAgeSeconds(plan);
+  const late = meant === 0 ? 0 : meant + WAITING_SECONDS_MAX;
+  return readers(loop).map(({ name, reader }) => {
     // The annotator alone reads what another queue has kept all the time.
-    threshold: reader === loop.finalDlqAnnotator ? inner : source,
-  }));
+    const retention = reader === loop.finalDlqAnnotator ? INNER_RETENTION : plan.sourceRetention;
+    const early = RETENTION_SHARE * retention.toSeconds();
+    return {
+      name: `${name}-sees-old-messages`,
+      description:
+        late > early
+          ? 'A message is older than 80 % of the time that its queue keeps messages, and than all its retries, their ' +
+            'delays and an outage can make it. Find out what holds it up.'
+          : 'A message is older than 80 % of the time that its queue keeps messages. Find out what holds it up, before SQS ' +
+            'deletes it.',
+      metric: own('MessageAgeSeconds', reader, cloudwatch.Stats.MAXIMUM),
+      threshold: Math.max(early, late),
+    };
+  });
 }

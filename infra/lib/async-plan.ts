@@ -67,6 +67,12 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
   if (policy.immediate !== undefined) {
     problems.push('policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.');
   }
+  if (policy.circuit_breaker) {
+    problems.push('policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.');
+  }
+  if (policy.max_redrives !== undefined) {
+    problems.push('policy/max_redrives is for the strategy delayed-resend: remove it.');
+  }
   if (policy.max_redelivery_per_second !== undefined) {
     problems.push('policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.');
   }

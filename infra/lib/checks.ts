@@ -90,15 +90,19 @@ function rangeProblems(plan: Plan): string[] {
 
 function timeProblems(plan: Plan, named: Named): string[] {
   const within = durationProblems;
-  const { sourceDlqTitle } = STRATEGIES[plan.strategy];
+  const { sourceDlqTitle, leastRetention } = STRATEGIES[plan.strategy];
+  const retention = within(
+    named.retention, plan.sourceRetention, 60, INNER_RETENTION.toSeconds() - 1,
+    `: less than the 14 days of the ${sourceDlqTitle}, where a message keeps the age it came with`,
+  );
   return [
     ...within('timeout', plan.timeout, 1, 900, ', as a Lambda function can run'),
     ...(plan.targetTimeout ? within('target.timeout', plan.targetTimeout, 1, 900) : []),
     ...within(named.visibilityTimeout, plan.sourceVisibilityTimeout, 0, Infinity),
-    ...within(
-      named.retention, plan.sourceRetention, 60, INNER_RETENTION.toSeconds() - 1,
-      `: less than the 14 days of the ${sourceDlqTitle}, where a message keeps the age it came with`,
-    ),
+    ...retention,
+    ...(retention.length === 0 && plan.sourceRetention.toSeconds() < leastRetention.seconds
+      ? [`${named.retention} is ${plan.sourceRetention.toSeconds()} s; use at least ${leastRetention.seconds} s: ${leastRetention.why}.`]
+      : []),
   ];
 }
 
@@ -115,13 +119,13 @@ function visibilityProblems(plan: Plan, named: Named): string[] {
 }
 
 /** A receive that Lambda refuses to run counts as one ("Configuring scaling behavior for SQS event source mappings"). */
-function reservationProblems({ reservedConcurrency: reserved, maxConcurrency }: Plan): string[] {
+function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, strategy }: Plan): string[] {
   if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
     return [];
   }
   return [
     `reservedConcurrency is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
-      'invocations, and each refused message spends an attempt.',
+      `invocations, and each refused message spends ${STRATEGIES[strategy].unansweredCosts}.`,
   ];
 }
 
@@ -144,8 +148,9 @@ function batchProblems(plan: Plan): string[] {
 }
 
 /**
- * All retries are done within that share of the retention at which a message's age is an alarm, unless more is meant. A
- * target's own delay (`Retry-After`), which may be longer than the backoff, is not counted.
+ * All retries are done within that share of the retention at which a message's age is an alarm, unless more is meant. Not
+ * counted are a target's own delay (`Retry-After`), which may be longer than the backoff, and what only an outage adds: holds
+ * and redrives. Each of these is a new message with a clock of its own, and the alarm waits for them.
  */
 function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan, named: Named): string[] {
   const attempts = maxAttempts(policy);

@@ -8,6 +8,7 @@ import type { Plan } from './plan.ts';
 import type { Loop } from './strategy/definition.ts';
 
 const HALF = { width: 12, height: 7 };
+const WHOLE = { width: 24, height: 5 };
 const { AVERAGE, MAXIMUM, SUM, percentile } = cloudwatch.Stats;
 
 /** Creates the dashboard: from top to bottom, what comes in, what comes back, what is given up, and how late it all is. */
@@ -25,6 +26,9 @@ export function createDashboard(
   dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
   dashboard.addWidgets(atAGlance(loop));
   dashboard.addWidgets(flowIn(loop), new cloudwatch.GraphWidget({ ...HALF, ...loop.graphs.failures }));
+  if (plan.hasCircuitBreaker) {
+    dashboard.addWidgets(outages(loop));
+  }
   dashboard.addWidgets(retriesByAttempt(loop), delays(loop));
   dashboard.addWidgets(deadLettersByErrorType(loop), waiting(plan, loop));
   dashboard.addWidgets(messageAges(loop), queueAges(loop));
@@ -57,6 +61,20 @@ function flowIn({ messageProcessor, scheduler, graphs }: Loop): cloudwatch.IWidg
       own('RetriesScheduled', scheduler, SUM, 'retries'),
       own('Processed', messageProcessor, SUM, 'processed'),
     ],
+  });
+}
+
+function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
+  return new cloudwatch.GraphWidget({
+    ...WHOLE,
+    title: 'Outages of the target',
+    left: [
+      own('CircuitOpen', messageProcessor, SUM, 'times that it was found to be down'),
+      own('Probes', messageProcessor, SUM, 'calls that looked after it'),
+    ],
+    right: [own('Held', messageProcessor, SUM, 'messages held (right)')],
+    leftYAxis: { min: 0 },
+    rightYAxis: { min: 0 },
   });
 }
 

@@ -1,5 +1,5 @@
 export { AsyncRetry } from './async-retry.ts';
-export type { AdditiveJitter, Backoff, Immediate, Jitter, Preset, RetryPolicy } from './policy.ts';
+export type { AdditiveJitter, Backoff, CircuitBreaker, Immediate, Jitter, Preset, RetryPolicy } from './policy.ts';
 export { RedeliverPropsError } from './props-error.ts';
 export type {
   AsyncRetryProps,

@@ -10,13 +10,16 @@ export const PERIOD = Duration.minutes(5);
 
 export type OwnMetric =
   | 'ArrivedByRedrive'
+  | 'CircuitOpen'
   | 'DeadLettered'
   | 'HandedOff'
+  | 'Held'
   | 'Hops'
   | 'MessageAgeSeconds'
   | 'NotConfirmed'
   | 'NotCounted'
   | 'PacedRetries'
+  | 'Probes'
   | 'Processed'
   | 'ReceiveCount'
   | 'RedeliveryRateNotHeld'

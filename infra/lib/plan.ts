@@ -10,6 +10,8 @@ export interface Plan extends Commons {
   readonly names: Names;
   readonly strategy: Strategy;
   readonly policy: RetryPolicy;
+  /** Whether messages are held while the target is down. */
+  readonly hasCircuitBreaker: boolean;
   /** Of the source queue. */
   readonly maxReceiveCount: number;
   readonly sourceRetention: Duration;

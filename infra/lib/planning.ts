@@ -37,6 +37,7 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
     names: namesOf(props.prefix, props.stage),
     strategy,
     policy,
+    hasCircuitBreaker: { ...STRATEGIES[strategy].defaultPolicy, ...policy }.circuit_breaker !== false,
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
     sourceRetention: props.sourceRetention ?? said.retention ?? Duration.days(7),
     sourceVisibilityTimeout:

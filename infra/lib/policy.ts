@@ -36,6 +36,27 @@ export interface Immediate {
 }
 
 /**
+ * When calls stop because the target is down, how it is looked after, and for how long messages are held. In the words of
+ * Resilience4j.
+ */
+export interface CircuitBreaker {
+  /** It opens if so large a share of the last calls met an outage, 0.01 to 1 … */
+  readonly failure_rate?: number;
+  /** … of at least so many, 1 to 1000 … */
+  readonly minimum_calls?: number;
+  /** … in so long, at most an hour. */
+  readonly window_seconds?: number;
+  /** While it is open, one call in so long; twice as long after each that fails … */
+  readonly probe_interval_seconds?: number;
+  /** … up to this, at most 600. */
+  readonly probe_interval_seconds_max?: number;
+  /** Globs on the error type: what is an outage. */
+  readonly opens_on?: readonly string[];
+  /** A message is held for so long in all, a minute to 14 days. */
+  readonly hold_seconds_max?: number;
+}
+
+/**
  * The retry policy, as the functions and `redeliver local --policy` read it: `schemas/retry-policy.schema.json` says
  * what each member means and its default.
  */
@@ -47,6 +68,8 @@ export interface RetryPolicy {
   readonly long_delays?: boolean;
   readonly max_redelivery_per_second?: number;
   readonly immediate?: Immediate;
+  readonly circuit_breaker?: CircuitBreaker | false;
+  readonly max_redrives?: number;
   readonly retryable?: readonly string[];
   readonly non_retryable?: readonly string[];
 }
@@ -56,6 +79,13 @@ export const DELAY_SECONDS_MAX = 900;
 /** The longest that SQS hides a message, and the longest delay that is reached in hops. */
 export const LONG_DELAY_SECONDS_MAX = 43_200;
 const DEFAULT_ATTEMPTS = 5;
+const DEFAULT_REDRIVES = 20;
+/** The policy's `circuit_breaker`, as far as delays follow from it. */
+const DEFAULT_BREAKER = { probe_interval_seconds_max: 120, hold_seconds_max: 86_400 };
+/** Of the 900 s in which a held message is back after its target, so much is for receives, calls and sends. */
+const HOLD_SLACK_SECONDS = 30;
+/** The first delay of a message that SQS moved; each further one is twice as long, up to {@link DELAY_SECONDS_MAX}. */
+const FIRST_REDRIVE_SECONDS = 5;
 
 /** As the functions have them: schemas/vectors/policies.json is read by the tests of both. */
 const PRESETS = {
@@ -90,6 +120,42 @@ export function worstCaseDelaySeconds(policy: RetryPolicy, retries = maxAttempts
 export function worstCaseSpanSeconds(policy: RetryPolicy, callSeconds: number): number {
   const calls = (maxAttempts(policy) + 1) * callSeconds;
   return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
+}
+
+/** The longest delay of a held message: it is done within 900 s of its target's return, one probe interval included. */
+export function longestHoldSeconds({ circuit_breaker: breaker }: RetryPolicy): number {
+  const { probe_interval_seconds_max } = { ...DEFAULT_BREAKER, ...(breaker || {}) };
+  return DELAY_SECONDS_MAX - HOLD_SLACK_SECONDS - probe_interval_seconds_max;
+}
+
+/**
+ * How much longer a message's way becomes, at worst, if its target is down: for as long as it may be held, and the last
+ * delay, which began before that was over.
+ */
+export function worstCaseHoldSeconds(policy: RetryPolicy, callSeconds: number): number {
+  if (policy.circuit_breaker === false) {
+    return 0;
+  }
+  const { hold_seconds_max: max } = { ...DEFAULT_BREAKER, ...policy.circuit_breaker };
+  const longest = longestHoldSeconds(policy);
+  // The first one may be of any length. Each waits for an invocation, in which it is not called at last.
+  const holds = Math.ceil(max / longest) + 1;
+  // A hold that is paced waits as long as one `DelaySeconds` can be.
+  const last = policy.max_redelivery_per_second === undefined ? longest : DELAY_SECONDS_MAX;
+  return max + last + holds * callSeconds;
+}
+
+/**
+ * How much longer it becomes, at worst, if our own function is broken: a message that nobody answered for is moved by SQS
+ * after so long, and comes back after a delay, as often as the policy says.
+ */
+export function worstCaseRedriveSeconds(
+  { max_redrives: redrives = DEFAULT_REDRIVES, max_redelivery_per_second: rate }: RetryPolicy,
+  unansweredSeconds: number,
+): number {
+  const own = (count: number): number => Math.min(FIRST_REDRIVE_SECONDS * 2 ** (count - 1), DELAY_SECONDS_MAX);
+  const delays = Array.from({ length: redrives }, (_, index) => (rate === undefined ? own(index + 1) : DELAY_SECONDS_MAX));
+  return delays.reduce((sum, delay) => sum + delay, redrives * unansweredSeconds);
 }
 
 /** What counts here of a preset: its jitter only shrinks, so it makes no delay longer. */

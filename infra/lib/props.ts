@@ -98,7 +98,10 @@ export interface CommonProps {
 export interface RedeliverProps extends CommonProps {
   /** What is called for every message. */
   readonly target: Target;
-  /** When a failed message comes back, and when it is given up. Default: five retries, each after 0 s to 900 s. */
+  /**
+   * When a failed message comes back, and when it is given up. Default: five retries, each after 0 s to 900 s, and an outage
+   * of the target spends none of them.
+   */
   readonly policy?: RetryPolicy;
   /** What becomes of a message that failed. Default: `delayed-resend`. */
   readonly strategy?: Strategy;
@@ -130,7 +133,8 @@ export interface RedeliverProps extends CommonProps {
   readonly maxConcurrency?: number;
   /**
    * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
-   * want of it spends an attempt. Lambda leaves 100 of the account's unreserved. Default: none is kept.
+   * want of it spends one of the policy's `max_redrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
+   * account's unreserved. Default: none is kept.
    */
   readonly reservedConcurrency?: number;
   /** The message-processor's timeout. Default: 60 s. */

@@ -77,6 +77,10 @@ function contradictions(policy: any): Contradiction[] {
   if (backoff?.jitter?.max_seconds > max) {
     found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
+  const { probe_interval_seconds: first = 15, probe_interval_seconds_max: longest = 120 } = policy?.circuit_breaker || {};
+  if (first > longest) {
+    found.push(['/circuit_breaker/probe_interval_seconds', 'is more than probe_interval_seconds_max (120 unless set)']);
+  }
   const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
   for (const [index, pattern] of (nonRetryable ?? []).entries()) {
     if (retryable?.includes(pattern)) {
@@ -116,8 +120,15 @@ function violations(validate: ValidateFunction): ErrorObject[] {
   );
 }
 
+/** In better words than the library's. */
+const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>> = {
+  additionalProperties: ({ additionalProperty }) => `has the unknown member ${String(additionalProperty)}`,
+  // The schema has one constant, which is what is written instead of an object.
+  const: ({ allowedValue }) => `must be an object, or ${JSON.stringify(allowedValue)}`,
+};
+
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {
-  const rule = keyword === 'additionalProperties' ? `has the unknown member ${String(params.additionalProperty)}` : message;
+  const rule = RULES[keyword]?.(params) ?? message;
   const known = keyword === 'enum' ? ` (${(params.allowedValues as string[]).join(', ')})` : '';
   return `${instancePath} ${rule}${known}.`;
 }

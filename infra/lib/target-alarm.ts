@@ -1,8 +1,36 @@
 import { Annotations, CfnCondition, Fn, Stack, Token, TokenComparison } from 'aws-cdk-lib';
+import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { type Alarm, loopStopped } from './alarm.ts';
+import { own } from './metrics.ts';
+import type { Plan } from './plan.ts';
+import type { Loop } from './strategy/definition.ts';
+import { STRATEGIES } from './strategy/index.ts';
+
+/**
+ * Whether the message-processor has found its target down: one alert an outage. Its own metric says so, wherever the target
+ * is and whatever it is.
+ */
+export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProcessor }: Loop): Alarm[] {
+  if (!hasCircuitBreaker) {
+    return [];
+  }
+  return [
+    {
+      name: 'target-down',
+      description:
+        'The target is down: it gets no calls, except a probe now and then. Look at it first; the log of the message-processor ' +
+        `has its last error in circuit_opened. ${STRATEGIES[strategy].heldCosts}`,
+      metric: own('CircuitOpen', messageProcessor, cloudwatch.Stats.MAXIMUM),
+      threshold: 0,
+      // If nothing new comes in, nobody says anything until the held messages are back: 900 s at most. What lies so far
+      // apart is never more than three periods apart.
+      over: 3,
+    },
+  ];
+}
 
 /**
  * Whether Lambda stops the loop at the target. An alarm sees metrics of its own account and region: for a function elsewhere

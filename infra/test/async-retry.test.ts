@@ -282,6 +282,12 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       'policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.',
     ],
     [
+      'a circuit breaker',
+      () => ({ policy: { circuit_breaker: {} } }),
+      'policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.',
+    ],
+    ['redrives', () => ({ policy: { max_redrives: 20 } }), 'policy/max_redrives is for the strategy delayed-resend: remove it.'],
+    [
       'short delays without a backoff of its own',
       () => ({ policy: { long_delays: false, max_attempts: 3 } }),
       "policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.",
@@ -318,6 +324,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       // Short delays of its own, either way.
       () => ({ policy: { long_delays: false, preset: 'durable_default' } }),
       () => ({ policy: { long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } } }),
+      () => ({ policy: { circuit_breaker: false } }),
       // Long ones without a word: the handler's own policy has them.
       () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 43_200 } } }),
       (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),

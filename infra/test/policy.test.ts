@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import type { RetryPolicy } from '../lib/index.ts';
-import { longestDelaySeconds, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy.ts';
+import {
+  longestDelaySeconds,
+  longestHoldSeconds,
+  worstCaseDelaySeconds,
+  worstCaseHoldSeconds,
+  worstCaseRedriveSeconds,
+  worstCaseSpanSeconds,
+} from '../lib/policy.ts';
 import { policyProblems } from '../lib/schemas.ts';
 
 test('what contradicts is said in the words of the functions', () => {
@@ -19,6 +26,10 @@ test('what contradicts is said in the words of the functions', () => {
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
     ['policy/backoff/jitter/max_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.'],
   );
+  const rarer = ['policy/circuit_breaker/probe_interval_seconds is more than probe_interval_seconds_max (120 unless set).'];
+  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 121 } }), rarer);
+  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds_max: 14 } }), rarer);
+  assert.deepEqual(told({ circuit_breaker: true as any }), ['policy/circuit_breaker must be an object, or false.']);
   // Once, not twice, where the schema has said it.
   assert.deepEqual(told({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }), ['policy/backoff/delay_seconds must be <= 43200.']);
 });
@@ -30,4 +41,27 @@ test('the longest of all, the first ones alone, and with the calls between them'
   assert.equal(worstCaseSpanSeconds(policy, 60), 43_200 + 10 + 3 * 20 + 6 * 60);
   assert.equal(worstCaseSpanSeconds({ ...policy, max_age_seconds: 100 }, 60), 100);
   assert.equal(longestDelaySeconds({ max_attempts: 0 }), 0);
+});
+
+test('a hold leaves a probe interval and half a minute of the quarter of an hour', () => {
+  assert.equal(longestHoldSeconds({}), 750);
+  assert.equal(longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 600 } }), 270);
+  assert.equal(longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 15 } }), 855);
+});
+
+test('an outage of the target adds what a message may be held, and the delay that began before that was over', () => {
+  // 750 s go 115.2 times into a day, and the first hold may be short: 117 holds, of which each waits for an invocation.
+  assert.equal(worstCaseHoldSeconds({}, 60), 86_400 + 750 + 117 * 60);
+  assert.equal(worstCaseHoldSeconds({ max_redelivery_per_second: 5 }, 60), 86_400 + 900 + 117 * 60);
+  assert.equal(worstCaseHoldSeconds({ circuit_breaker: { hold_seconds_max: 3600, probe_interval_seconds_max: 600 } }, 1), 3600 + 270 + 15);
+  assert.equal(worstCaseHoldSeconds({ circuit_breaker: false }, 60), 0);
+});
+
+test('an outage of our own adds all redrives, each with the time in which nobody answers', () => {
+  // 5, 10 … 640: eight delays; then twelve of the longest.
+  const delays = 5 * 255 + 12 * 900;
+  assert.equal(worstCaseRedriveSeconds({}, 360), delays + 20 * 360);
+  assert.equal(worstCaseRedriveSeconds({ max_redelivery_per_second: 5 }, 360), 20 * (900 + 360));
+  assert.equal(worstCaseRedriveSeconds({ max_redrives: 3 }, 10), 5 + 10 + 20 + 30);
+  assert.equal(worstCaseRedriveSeconds({ max_redrives: 0 }, 360), 0);
 });

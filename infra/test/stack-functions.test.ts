@@ -160,7 +160,7 @@ describe('functions', () => {
   test('settings are the ones that the functions read', () => {
     const names = (name: (typeof NAMES)[number]): string[] => Object.keys(variables(template, name)).sort();
     assert.deepEqual(names('message-processor'), [
-      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
+      'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'MAX_CONCURRENCY', 'RETRY_POLICY', 'TARGET', 'TARGET_TIMEOUT_SECONDS',
     ]);
     assert.deepEqual(names('failed-message-processor'), [
       'ANNOTATION_QUEUE_URL', 'INTERMEDIATE_DLQ_URL', 'RETRY_POLICY', 'SOURCE_QUEUE_URL',

@@ -37,12 +37,12 @@ function call(timeout: number): Partial<RedeliverProps> {
 describe('the last right value is accepted, and the first wrong one is not', () => {
   const range = (name: string, value: number, least: number, most: number, why: string): string =>
     `${name} is ${value}; use a whole number from ${least} to ${most} (${why}).`;
-  const receives = 'each receive counts as a retry spent';
+  const receives = 'each receive may call the target, and the policy does not count it';
   const batches = 'more would need a batching window, which delays every message';
   const mapping = 'what an SQS event source mapping accepts';
   const reserved = (value: number, max: number): string =>
     `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would refuse the other invocations, ` +
-    'and each refused message spends an attempt.';
+    'and each refused message spends one of max_redrives.';
   const visibility = (value: number): string =>
     `sourceVisibilityTimeout is ${value} s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).`;
   const name = 'must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.';
@@ -74,7 +74,20 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
       [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: { queueArn: EXISTING } }, visibility(359)],
     ]],
-    ['retention', [{ sourceRetention: seconds(1_209_599) }, { sourceRetention: seconds(60), policy: { max_attempts: 0 } }], [
+    ['retention', [
+      { sourceRetention: seconds(1_209_599) },
+      { sourceRetention: seconds(1125), policy: { max_attempts: 0 } },
+      { sourceRetention: seconds(60), policy: { max_attempts: 0 }, strategy: 'visibility' },
+    ], [
+      // Also without a retry: a held message, or one that SQS moved, is sent again.
+      [
+        { sourceRetention: seconds(1124), policy: { max_attempts: 0 } },
+        'sourceRetention is 1124 s; use at least 1125 s: a message that is sent again may wait there for 900 s before it can be received.',
+      ],
+      [
+        { sourceRetention: seconds(59) },
+        'sourceRetention is 59 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.',
+      ],
       [
         { sourceRetention: Duration.days(15) },
         'sourceRetention is 1296000 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.',
@@ -165,6 +178,7 @@ test('every invalid example is refused where the examples say, with what to chan
     'jitter-on-uniform': 'policy/backoff has the unknown member jitter.',
     'unknown-kind': 'policy/backoff/kind must be equal to one of the allowed values (uniform, exponential, fixed, schedule).',
     'empty-schedule': 'policy/backoff/delays_seconds must NOT have fewer than 1 items.',
+    'probe-interval-of-zero': 'policy/circuit_breaker/probe_interval_seconds must be >= 1.',
     'rate-of-zero': 'policy/max_redelivery_per_second must be >= 0.01.',
     'shrinking-rate': 'policy/backoff/rate must be >= 1.',
     '1001-attempts': 'policy/max_attempts must be <= 1000.',

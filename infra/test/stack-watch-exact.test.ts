@@ -42,10 +42,13 @@ describe('alarms', () => {
   const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   const all = Object.values(resources(everything, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
 
-  test('only a backlog must last; all else is told after one period', () => {
+  test('only a backlog must last, and only an outage is over later; all else is told of one period', () => {
     const periods = alarms.map((alarm) => [alarm['AlarmName'], alarm['EvaluationPeriods'], alarm['DatapointsToAlarm']]);
     const lasting = periods.filter(([, evaluated]) => evaluated !== 1);
-    assert.deepEqual(lasting, [['redeliver-prod-intermediate-dlq-backlog', 3, undefined]]);
+    assert.deepEqual(lasting, [
+      ['redeliver-prod-intermediate-dlq-backlog', 3, undefined],
+      ['redeliver-prod-target-down', 3, 1],
+    ]);
   });
 
   test('each tells the topic once when it goes off and once when it is over, and none tells anybody without one', () => {
@@ -69,9 +72,10 @@ describe('alarms', () => {
 describe('the dashboard', () => {
   test('flow in: what producers send is what arrives without the retries', () => {
     assert.deepEqual(graph('Flow in: messages per 5 minutes'), [
-      'FILL(sent, 0) - FILL(retries, 0)',
+      'FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)',
       'sent = AWS/SQS NumberOfMessagesSent of {SourceQueue.QueueName}: Sum, hidden',
       'retries = Redeliver RetriesScheduled of {FailedMessageProcessor}: Sum',
+      'held = Redeliver Held of {MessageProcessor}: Sum, hidden',
       'Redeliver Processed of {MessageProcessor}: Sum',
     ]);
   });
@@ -85,6 +89,13 @@ describe('the dashboard', () => {
       by('FailureKind', 'HandedOff', 'MessageProcessor'),
       'Redeliver ArrivedByRedrive of {FailedMessageProcessor}: Sum',
     ]);
+  });
+
+  test('an outage: found to be down, probes, and what is held', () => {
+    assert.deepEqual(
+      graph('Outages of the target'),
+      ['CircuitOpen', 'Probes', 'Held'].map((metric) => `Redeliver ${metric} of {MessageProcessor}: Sum`),
+    );
   });
 
   test('delays and ages', () => {

@@ -51,6 +51,7 @@ describe('alarms', () => {
         [`${name}-not-confirmed`, 'Redeliver NotConfirmed', `Function=${id}`, 'Sum > 0'],
         [`${name}-loop-stopped`, 'AWS/Lambda RecursiveInvocationsDropped', `FunctionName=${id}`, 'Sum > 0'],
       ]),
+      ['target-down', 'Redeliver CircuitOpen', 'Function=MessageProcessor', 'Maximum > 0'],
     ];
     assert.deepEqual(alarms.map(told).sort(), expected.sort());
   });
@@ -112,6 +113,7 @@ describe('the dashboard', () => {
       'In the time shown',
       'Flow in: messages per 5 minutes',
       'Failures by kind',
+      'Outages of the target',
       'Retries by attempt',
       'Delays before retries, in seconds',
       'Dead letters by error type',
@@ -121,7 +123,7 @@ describe('the dashboard', () => {
       'Successful calls to the target, in seconds',
       'Functions: errors, throttles, sends not confirmed',
     ]);
-    assert.equal(widgets[0]?.properties.alarms.length, 24);
+    assert.equal(widgets[0]?.properties.alarms.length, 25);
     for (const [dimension, metric] of [['RetryAttempt', 'RetriesScheduled'], ['ErrorType', 'DeadLettered'], ['FailureKind', 'HandedOff']]) {
       const search = `SEARCH('{Redeliver,Function,${dimension}} MetricName=\\"${metric}\\" Function=\\"TOKEN\\"', 'Sum', 300)`;
       assert.ok(text.includes(search), search);
@@ -142,7 +144,7 @@ test('every metric that is watched is one that the functions write', () => {
   const writes = read('../../crates/aws/src/telemetry/metrics.rs');
   const [, names = ''] = read('../lib/metrics.ts').match(/export type OwnMetric =([^;]+);/) ?? [];
   const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);
-  assert.equal(watched.length, 14);
+  assert.equal(watched.length, 17);
   for (const name of watched) {
     assert.match(writes, new RegExp(`\\bM::${name}\\b`), `${name} is not written by the functions`);
   }

@@ -102,7 +102,7 @@ describe('queues', () => {
 
 describe('functions', () => {
   const queueUrls = { INTERMEDIATE_DLQ_URL: '{IntermediateDlq}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}' };
-  const common = { ...queueUrls, MAX_CONCURRENCY: '10' };
+  const common = { ...queueUrls, RETRY_POLICY: '{}', MAX_CONCURRENCY: '10' };
 
   test('each variable holds what its name says, and there is no other', () => {
     const url = { TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' };

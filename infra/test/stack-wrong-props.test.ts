@@ -85,7 +85,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
     ],
     ['concurrency that SQS does not know', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
     ['a batch that needs a window', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (more would need a batching window, which delays every message).'],
-    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive counts as a retry spent).'],
+    ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).'],
     ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
     [
       'a FIFO queue',
@@ -200,7 +200,7 @@ describe("redeliver's own inner queues are no source queue: messages would go ro
 });
 
 describe('environment variables that Lambda would refuse', () => {
-  const known = '{"INTERMEDIATE_DLQ_URL":"","ANNOTATION_QUEUE_URL":"","MAX_CONCURRENCY":"10","TARGET":"","TARGET_TIMEOUT_SECONDS":"30"}';
+  const known = '{"INTERMEDIATE_DLQ_URL":"","RETRY_POLICY":"{}","ANNOTATION_QUEUE_URL":"","MAX_CONCURRENCY":"10","TARGET":"","TARGET_TIMEOUT_SECONDS":"30"}';
   const url = (bytes: number): string => 'https://orders.example.com/'.padEnd(bytes, 'x');
 
   test('are refused from the first byte on, counted as Lambda counts: as JSON, names and quotation marks too', () => {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
+import { longestHoldSeconds } from '../lib/policy.ts';
 import { grants, plain, referencesOf, resources } from './stack-exact.ts';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support.ts';
 
@@ -213,8 +214,9 @@ describe('long delays', () => {
   test('the policy says so, whoever has said it', () => {
     const said = templateWith(() => ({ ...HTTP, policy: { ...long, long_delays: true } }));
     for (const each of [template, said]) {
-      assert.deepEqual(variables(each, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }));
-      assert.equal('RETRY_POLICY' in variables(each, 'MessageProcessor'), false);
+      for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
+        assert.equal(variables(each, name)['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }), name);
+      }
       assert.equal('STRATEGY' in variables(each, 'MessageProcessor'), false);
     }
   });
@@ -223,9 +225,14 @@ describe('long delays', () => {
     // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute.
     const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
     const told = alarms(template);
+    // An outage of the target for a day and one of ours, with the redrives' delays and 20 visibility timeouts of 360 s.
+    const held = 86_400 + 750 + 117 * 60;
+    const moved = 5 * 255 + 12 * 900 + 20 * 360;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
-      assert.equal(told[`${name}-sees-old-messages`], span + hour);
+      assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
     }
+    const without = templateWith(() => ({ ...HTTP, longDelays: true, policy: { ...long, circuit_breaker: false, max_redrives: 0 } }));
+    assert.equal(alarms(without)['message-processor-sees-old-messages'], span + hour);
     assert.deepEqual([told['intermediate-dlq-waits-too-long'], told['source-queue-waits-too-long']], [hour, hour]);
     assert.equal(told['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
     const few = alarms(templateWith(() => ({ ...HTTP, longDelays: true })));
@@ -234,6 +241,18 @@ describe('long delays', () => {
       [483_840, 967_680],
       'never earlier than without',
     );
+  });
+
+  test('and for an outage, however short the retention is: each re-send is a new message', () => {
+    const sees = (props: Partial<RedeliverProps>): unknown => alarms(templateWith(() => ({ ...HTTP, ...props })))['message-processor-sees-old-messages'];
+    const outage = 5 * 900 + 6 * 60 + (86_400 + 750 + 117 * 60) + (5 * 255 + 12 * 900);
+    const day = { sourceRetention: Duration.days(1) };
+    assert.equal(sees(day), outage + 20 * 360 + hour);
+    assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 360 + hour, 'SQS moves it at the second receive');
+    assert.equal(sees({ ...day, policy: { max_age_seconds: 80_000 } }), 80_000 + hour);
+    assert.equal(sees({ ...day, policy: { circuit_breaker: false, max_redrives: 0 } }), 0.8 * 86_400);
+    assert.equal(sees({ ...day, strategy: 'visibility' }), 0.8 * 86_400, 'a hidden message has one clock');
+    assert.equal(sees({}), 483_840);
   });
 
   test('what hops is on the dashboard', () => {
@@ -251,7 +270,6 @@ describe('paced re-sends', () => {
     const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
     assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, 'Allow sqs:GetQueueAttributes on {SourceQueue.Arn}'].sort());
     assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
-    assert.equal('RETRY_POLICY' in variables(template, 'MessageProcessor'), false);
   });
 
   test('a rate that is not held is an alarm, and paced retries are on the dashboard', () => {
@@ -273,10 +291,54 @@ describe('paced re-sends', () => {
   });
 });
 
-test('immediate retries are a setting of the message-processor', () => {
-  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, non_retryable: ['Panic'] };
+describe('the circuit breaker', () => {
+  const off: RetryPolicy = { circuit_breaker: false };
+  const down = (props: Partial<RedeliverProps>): any =>
+    Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Alarm')).find(
+      ({ Properties }) => Properties['AlarmName'] === 'redeliver-prod-target-down',
+    )?.Properties;
+
+  test('is watched where there is one: by default with re-sends, and if it is wanted with visibility', () => {
+    assert.equal(down({}).Statistic, 'Maximum');
+    assert.equal(down({ policy: { circuit_breaker: { minimum_calls: 5 } } }).Statistic, 'Maximum');
+    assert.equal(down({ policy: off }), undefined);
+    assert.equal(down({ strategy: 'visibility' }), undefined);
+    assert.equal(down({ strategy: 'visibility', policy: off }), undefined);
+    assert.equal(down({ strategy: 'visibility', policy: { circuit_breaker: {} } }).Statistic, 'Maximum');
+  });
+
+  test('one alert an outage: after each sign of it nothing is over for three periods, and silence is none', () => {
+    const { Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData } = down({});
+    assert.deepEqual(
+      [Threshold, ComparisonOperator, Period, EvaluationPeriods, DatapointsToAlarm, TreatMissingData],
+      [0, 'GreaterThanThreshold', 300, 3, 1, 'notBreaching'],
+    );
+    // Two signs that are as far apart as a hold can be lie in periods of which one is at most the third after the other.
+    const longest = Math.max(900, longestHoldSeconds({ circuit_breaker: { probe_interval_seconds_max: 1 } }));
+    assert.ok(longest <= EvaluationPeriods * Period);
+  });
+
+  test('what it costs is said of the strategy', () => {
+    assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are done within 15 minutes of its return/);
+    const hidden = down({ strategy: 'visibility', policy: { circuit_breaker: {} } });
+    assert.match(hidden.AlarmDescription, /Each receive of a held message spends an attempt all the same/);
+  });
+
+  test('is on the dashboard where there is one, and what is held is not from producers', () => {
+    const body = (props: Partial<RedeliverProps>): string =>
+      plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const [on, none] = [body({}), body({ policy: off })];
+    assert.ok(on.includes('"Outages of the target"') && on.includes('FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)'));
+    assert.ok(!none.includes('"Outages of the target"') && none.includes('"FILL(sent, 0) - FILL(retries, 0)"'));
+    assert.ok(!/CircuitOpen|"Held"|"Probes"/.test(none));
+    assert.ok(body({ strategy: 'visibility', policy: { circuit_breaker: {} } }).includes('"Outages of the target"'));
+  });
+});
+
+test('immediate retries and the circuit breaker are settings of the message-processor', () => {
+  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, circuit_breaker: false, non_retryable: ['Panic'] };
   const template = templateWith(() => ({ ...HTTP, policy }));
-  // With its lists, which say what is a blip.
+  // With its lists, which say what is a blip and what is an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
 });
@@ -302,6 +364,12 @@ describe('a wrong combination is one sentence', () => {
       { strategy: 'visibility', policy: { max_redelivery_per_second: 5 } },
       ['policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.'],
     ],
+    [
+      'redrives where nothing comes back that SQS moved',
+      { strategy: 'visibility', policy: { max_redrives: 20 } },
+      ['policy/max_redrives is for the strategy delayed-resend: remove it.'],
+    ],
+    ['a breaker where each receive is an attempt', { strategy: 'visibility', policy: { circuit_breaker: { minimum_calls: 5 } } }, []],
     ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
     ['both the same', { longDelays: true, policy: { long_delays: true } }, []],
@@ -362,7 +430,6 @@ describe('a wrong combination is one sentence', () => {
       { batchSize: 11 },
       { maxConcurrentCalls: 3 },
       { maxConcurrency: 1 },
-      { reservedConcurrency: 9 },
       { timeout: Duration.seconds(901) },
       { sourceVisibilityTimeout: Duration.seconds(359) },
     ];
@@ -371,5 +438,11 @@ describe('a wrong combination is one sentence', () => {
       assert.equal(usual.length, 1, JSON.stringify(props));
       assert.deepEqual(refused({ ...props, ...hiding }), usual);
     }
+  });
+
+  test('what a refused invocation costs', () => {
+    const [usual = ''] = refused({ reservedConcurrency: 9 });
+    assert.match(usual, /and each refused message spends one of max_redrives\.$/);
+    assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of max_redrives', 'an attempt')]);
   });
 });

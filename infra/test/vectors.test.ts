@@ -50,7 +50,8 @@ function assertMeans(policy: RetryPolicy, { means, worst_case_span_seconds, leas
     assert.equal(maxAttempts(same), means.max_attempts);
     assert.equal(worstCaseSpanSeconds(same, CALL_SECONDS), worst_case_span_seconds);
   }
-  const [shortest, longest] = [60, Duration.days(14).toSeconds() - 1];
+  // A delay of 900 s fits into the first one, whatever the policy.
+  const [shortest, longest] = [1125, Duration.days(14).toSeconds() - 1];
   if (least === null || least <= shortest) {
     assert.ok(fits(policy, shortest));
     return;
@@ -115,6 +116,13 @@ describe('policies that a strategy takes or refuses', () => {
   for (const vector of STRATEGY_POLICIES) {
     test(vector.name, () => assert.deepEqual(refusedBy(vector), vector.refused));
   }
+});
+
+test('what is absent from a policy is as the functions have it for the strategy', () => {
+  const rust = readFileSync(new URL('../../crates/core/src/strategy.rs', import.meta.url), 'utf8');
+  const inRust = (name: string): unknown => JSON.parse(rust.match(new RegExp(`Self::${name} => r?#?"(\\{.*\\})"#?,`))?.[1] ?? '');
+  assert.deepEqual(STRATEGIES['delayed-resend'].defaultPolicy, inRust('DelayedResend'));
+  assert.deepEqual(STRATEGIES.visibility.defaultPolicy, inRust('Visibility'));
 });
 
 /** The queues as a template has them, in the words of the vectors. */

@@ -85,7 +85,7 @@ pub fn queue_url_if_set(name: &str) -> Option<String> {
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
     pub strategy: StrategySettings,
-    /// `RETRY_POLICY`: its `immediate`, and all of it with the strategy `visibility`.
+    /// `RETRY_POLICY`: its `immediate`, `circuit_breaker` and lists, and all of it with the strategy `visibility`.
     pub policy: Policy,
     pub annotation_queue_url: String,
     pub max_concurrency: NonZeroUsize,

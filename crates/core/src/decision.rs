@@ -18,8 +18,8 @@ use crate::reason::DeadLetterReason;
 pub(crate) use due::Due;
 pub(crate) use ends::{AgeLimit, check_age, check_attempts};
 pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
-pub use unspent::Spends;
 use unspent::{Drawn, check_redrives, hold, redrive};
+pub use unspent::{Spends, may_be_held};
 
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use crate::message::{Attributes, Timestamp};
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
 /// The same message may come more than once: use [`Message::message_id`] alone as an idempotency key. A copy may be of
-/// another attempt, since a process that dies spends one. A handler must not block its thread; one that hangs is cut
+/// another attempt, since each copy counts its own. A handler must not block its thread; one that hangs is cut
 /// off near the function's deadline and retried. A panic fails this message only.
 pub trait Handler: Send + Sync {
     /// `Ok` when the message is done; the error says what to do with it.

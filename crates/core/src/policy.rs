@@ -157,6 +157,14 @@ impl Policy {
         wire::parse_over(defaults, text)
     }
 
+    /// Of the breaker's settings; of our defaults for a message that was held before the breaker was turned off.
+    pub(crate) fn with_breaker<T>(&self, read: impl FnOnce(&CircuitBreaker) -> T) -> T {
+        match &self.circuit_breaker {
+            Some(breaker) => read(breaker),
+            None => read(&CircuitBreaker::default()),
+        }
+    }
+
     /// `max_redrives`, or 20: with delays that grow to 900 s, and what SQS waits before it moves a message, about four
     /// hours.
     #[must_use]

@@ -156,7 +156,7 @@ impl Strategy {
             Self::Visibility => {
                 [uncountable(policy), paced(policy), redriven(policy)].into_iter().flatten().collect()
             }
-            Self::AsyncRetry => [immediate(policy), held(policy), paced(policy), redriven(policy)]
+            Self::AsyncRetry => [held(policy), immediate(policy), paced(policy), redriven(policy)]
                 .into_iter()
                 .flatten()
                 .collect(),

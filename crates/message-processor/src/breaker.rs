@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redeliver_core::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
+use redeliver_core::decision::may_be_held;
 use redeliver_core::delivery::until;
 use redeliver_core::events::{CircuitClosed, CircuitOpened, Event, ProbeFailed};
 use redeliver_core::handler::HandlerError;
@@ -77,11 +78,9 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Whether this message may be called now.
     pub(super) fn ask<'a>(&'a self, accepted: &'a Accepted) -> Asked<'a, H, Q, C, O> {
         let permitted = |permit| Asked::Call(Permitted { processor: self, accepted, permit });
-        let hold_max = self.policy.circuit_breaker.as_ref().map(|settings| settings.hold_max);
         // What was held for as long as it may be is called whatever is known: its failures spend its attempts.
-        let may_be_held =
-            hold_max.is_some_and(|max| u64::from(accepted.metadata.held_seconds) < max.as_secs());
-        let Some(mut breaker) = self.breaker.lock().filter(|_| may_be_held) else {
+        let may_be_held = || may_be_held(&self.policy, accepted.metadata.held_seconds);
+        let Some(mut breaker) = self.breaker.lock().filter(|_| may_be_held()) else {
             return permitted(None);
         };
         let now = self.clock.now();

@@ -13,6 +13,8 @@ import type { DeadLetterQueues } from '../queues.ts';
 export interface StrategyDefinition {
   /** How often SQS gives out a message of the source queue before it moves it. */
   maxReceiveCount(props: RedeliverProps, policy: RetryPolicy): number;
+  /** Members that count if a policy does not have them: `Strategy::default_policy` of the functions. */
+  readonly defaultPolicy: RetryPolicy;
   /** Where SQS moves it, and it keeps its age: the queue as people call it. */
   readonly sourceDlqTitle: string;
   /**
@@ -20,6 +22,17 @@ export interface StrategyDefinition {
    * re-send, and each hop before it, is a new message with a clock of its own.
    */
   mayOutlastRetention(policy: RetryPolicy): boolean;
+  /** How long the source queue must keep a message at least, and why. */
+  readonly leastRetention: { readonly seconds: number; readonly why: string };
+  /**
+   * How old a message may become without anything holding it up that should not, in seconds: its retries, and an outage
+   * with them. 0 if SQS deletes it before, so that its age must be told before.
+   */
+  meantAgeSeconds(plan: Plan): number;
+  /** What an outage costs whose messages are held, and what to do about it: a sentence. */
+  readonly heldCosts: string;
+  /** What a message costs that nobody has answered for. */
+  readonly unansweredCosts: string;
 
   /** Props that it has no use for. */
   propProblems(props: RedeliverProps): string[];

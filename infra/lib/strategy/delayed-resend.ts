@@ -9,8 +9,8 @@ import { dataSchemaEnvironment } from '../bundles.ts';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function.ts';
 import { createMessageProcessor } from '../message-processor.ts';
 import { own, ownBy, PERIOD } from '../metrics.ts';
-import type { Plan } from '../plan.ts';
-import { DELAY_SECONDS_MAX, type RetryPolicy } from '../policy.ts';
+import { type Plan, RETENTION_SHARE } from '../plan.ts';
+import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy.ts';
 import type { RedeliverProps } from '../props.ts';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues.ts';
 import { wholeNumberProblems } from '../range.ts';
@@ -25,14 +25,26 @@ export const delayedResend: StrategyDefinition = {
   // 1, against the usual advice of 5 or more: that advice protects messages that were never processed from a DLQ that
   // nobody reads. This DLQ is where the next retry is scheduled. More receives here would be unscheduled retries, one
   // visibility timeout apart; and because the event source mapping is limited by its own maxConcurrency, throttled
-  // receives, which would spend a count of 1, are rare.
+  // receives, which would spend a count of 1, are rare. They spend no attempt, but one of the policy's max_redrives.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
+  defaultPolicy: {},
   sourceDlqTitle: 'intermediate DLQ',
   // Without long delays nobody could tell such retries from messages that are stuck, and the alarm on the messages' age
   // could not be believed. With them they are meant, and the alarm waits for them.
   mayOutlastRetention: (policy) => policy.long_delays === true,
+  // A hold, a redrive or a target's Retry-After: whatever the policy's backoff, a re-send may lie there for so long before
+  // anybody can receive it, and SQS's clock runs. The rest is for the receive.
+  leastRetention: {
+    seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
+    why: `a message that is sent again may wait there for ${DELAY_SECONDS_MAX} s before it can be received`,
+  },
+  // Each re-send has a clock of its own in the queue, so an outage costs nothing; but the first send is long ago.
+  meantAgeSeconds,
+  heldCosts: 'Held messages spend no attempt, and are done within 15 minutes of its return: leave them alone.',
+  unansweredCosts: 'one of max_redrives',
   propProblems: () => [],
-  rangeProblems: ({ maxReceiveCount }) => wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive counts as a retry spent'),
+  rangeProblems: ({ maxReceiveCount }) =>
+    wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count it'),
   planProblems: () => [],
   create,
 };
@@ -66,8 +78,8 @@ function create(scope: Construct, props: RedeliverProps, plan: Plan): Loop {
     rights: [],
     environment: {
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
-      // All of it: its lists say what is a blip.
-      ...(policy.immediate && { RETRY_POLICY: JSON.stringify(policy) }),
+      // All of it: its lists say what is a blip and what is an outage.
+      RETRY_POLICY: JSON.stringify(policy),
       ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
     },
   });
@@ -90,8 +102,16 @@ function create(scope: Construct, props: RedeliverProps, plan: Plan): Loop {
     finalDlqAnnotator,
     scheduler: failedMessageProcessor,
     alarms: [...waiting(made), ...arrivals(plan, made), ...pace(plan, made)],
-    graphs: graphs(policy, made),
+    graphs: graphs(plan, made),
   };
+}
+
+function meantAgeSeconds({ policy, timeout, sourceVisibilityTimeout, maxReceiveCount }: Plan): number {
+  const call = timeout.toSeconds();
+  // What nobody answers for is given out again after the visibility timeout, and moved at the last receive.
+  const unanswered = maxReceiveCount * sourceVisibilityTimeout.toSeconds();
+  const way = worstCaseSpanSeconds(policy, call) + worstCaseHoldSeconds(policy, call) + worstCaseRedriveSeconds(policy, unanswered);
+  return Math.min(way, policy.max_age_seconds ?? Infinity);
 }
 
 function createFailedMessageProcessor(
@@ -152,7 +172,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Made): 
       name: 'moved-by-redrive',
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
-        'or could not send. Each cost an attempt that the target may not have seen. Look at its errors and duration.',
+        'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
       metric: own('ArrivedByRedrive', failedMessageProcessor),
       threshold: 0,
     },
@@ -194,15 +214,20 @@ function pace({ policy: { max_redelivery_per_second: rate } }: Plan, { failedMes
   ];
 }
 
-function graphs(policy: RetryPolicy, { source, messageProcessor, failedMessageProcessor }: Made): LoopGraphs {
+function graphs({ policy, hasCircuitBreaker }: Plan, { source, messageProcessor, failedMessageProcessor }: Made): LoopGraphs {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
     failed: [own('HandedOff', messageProcessor, SUM, 'failed')],
     fromProducers: new cloudwatch.MathExpression({
-      expression: 'FILL(sent, 0) - FILL(retries, 0)',
+      // What was held is sent again, too, and nobody counts that as a retry.
+      expression: `FILL(sent, 0) - FILL(retries, 0)${hasCircuitBreaker ? ' - FILL(held, 0)' : ''}`,
       label: 'from producers',
       period: PERIOD,
-      usingMetrics: { sent, retries: own('RetriesScheduled', failedMessageProcessor) },
+      usingMetrics: {
+        sent,
+        retries: own('RetriesScheduled', failedMessageProcessor),
+        ...(hasCircuitBreaker && { held: own('Held', messageProcessor) }),
+      },
     }),
     failures: {
       title: 'Failures by kind',

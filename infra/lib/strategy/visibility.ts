@@ -30,9 +30,15 @@ const RECEIVES_IN_AGE = 3;
 /** A message that failed stays on the source queue, hidden until its retry. */
 export const visibility: StrategyDefinition = {
   maxReceiveCount: (_, policy) => maxAttempts(policy) + SPARE_RECEIVES,
+  // Each receive is an attempt, so that to hold a message is not free.
+  defaultPolicy: { circuit_breaker: false },
   sourceDlqTitle: 'annotation queue',
   // A message has one clock for all its retries: SQS deletes what outlasts the retention.
   mayOutlastRetention: () => false,
+  leastRetention: { seconds: 60, why: 'SQS keeps no message for less' },
+  meantAgeSeconds: () => 0,
+  heldCosts: 'Each receive of a held message spends an attempt all the same: if it lasts, pause until the target is back.',
+  unansweredCosts: 'an attempt',
   propProblems,
   // The receives follow from the policy, and are looked at with it.
   rangeProblems: () => [],
@@ -62,6 +68,9 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
   }
   if (policy.max_redelivery_per_second !== undefined) {
     problems.push('policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.');
+  }
+  if (policy.max_redrives !== undefined) {
+    problems.push('policy/max_redrives is for the strategy delayed-resend: remove it.');
   }
   const visibility = sourceVisibilityTimeout.toSeconds();
   const longest = longestDelaySeconds(policy);

@@ -8,27 +8,36 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
-use redeliver_core::message::ReceivedMessage;
+use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
 use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{SkewedClock, World};
 
-/// A poller and the process that it invokes.
-pub struct EventSource<'a, F> {
+/// A poller and the processes that it invokes, one after the other.
+pub struct EventSource<'a, P> {
     /// The queue.
     pub queue: Probe<'a>,
-    /// The process.
-    pub function: F,
-    /// Its clock.
+    /// Begins a process.
+    pub process: P,
+    /// The processes' clock.
     pub clock: SkewedClock,
 }
 
-impl<F: Function> EventSource<'_, F> {
+/// A process, with all that it knows.
+struct Environment<F> {
+    id: u64,
+    function: F,
+    /// When Lambda ends it.
+    ends_at: Option<Timestamp>,
+}
+
+impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     /// Polls until the run is over.
     pub async fn run(&self) {
         let world = self.queue.world;
+        let mut environment = self.begin();
         while !world.is_over() {
             let records = self.receive(Duration::from_secs(20)).await;
             if records.is_empty() {
@@ -39,13 +48,37 @@ impl<F: Function> EventSource<'_, F> {
                 if self.is_broken() || world.strikes(world.knobs.process.throttled) {
                     continue;
                 }
-                if world.strikes(world.knobs.process.duplicate) {
-                    join(self.invoke(&batch), self.invoke(&batch)).await;
+                if environment.ends_at.is_some_and(|end| world.clock.now() >= end) {
+                    environment = self.begin_anew(&environment);
+                }
+                let lives = if world.strikes(world.knobs.process.duplicate) {
+                    let (one, other) =
+                        join(self.invoke(&environment, &batch), self.invoke(&environment, &batch)).await;
+                    one && other
                 } else {
-                    self.invoke(&batch).await;
+                    self.invoke(&environment, &batch).await
+                };
+                if !lives {
+                    environment = self.begin_anew(&environment);
                 }
             }
         }
+    }
+
+    fn begin(&self) -> Environment<F> {
+        let world = self.queue.world;
+        let id = world.next_environment();
+        if self.queue.actor == Actor::MessageProcessor {
+            world.ledger().started(id, self.clock.skew_ms());
+        }
+        let lifetime = world.knobs.lifetime_seconds.map(Duration::from_secs);
+        let ends_at = lifetime.map(|lifetime| world.clock.now() + lifetime);
+        Environment { id, function: (self.process)(self.clock.clone()), ends_at }
+    }
+
+    fn begin_anew(&self, before: &Environment<F>) -> Environment<F> {
+        self.queue.world.ledger().ended(before.id);
+        self.begin()
     }
 
     fn is_broken(&self) -> bool {
@@ -87,23 +120,25 @@ impl<F: Function> EventSource<'_, F> {
         records.chunks(10).map(<[_]>::to_vec).collect()
     }
 
-    /// One invocation: the process may die, its answer may get lost; what it has not refused is deleted.
-    async fn invoke(&self, records: &[ReceivedMessage]) {
+    /// One invocation: the process may die, its answer may get lost; what it has not refused is deleted. Whether the
+    /// process lives.
+    async fn invoke(&self, environment: &Environment<F>, records: &[ReceivedMessage]) -> bool {
         let world = self.queue.world;
         let id = world.next_invocation();
-        world.ledger().invoked(id, records.iter().map(|record| record.body.as_str()));
-        in_turn(world, id, self.invocation(records)).await;
+        world.ledger().invoked(id, environment.id, records, world.clock.now());
+        let lives = in_turn(world, id, self.invocation(&environment.function, records)).await;
         world.ledger().over(id);
+        lives
     }
 
-    async fn invocation(&self, records: &[ReceivedMessage]) {
+    async fn invocation(&self, function: &F, records: &[ReceivedMessage]) -> bool {
         let world = self.queue.world;
         let timeout = Duration::from_secs(world.knobs.invocation_seconds);
         let polls = world.strikes(world.knobs.process.dies).then(|| world.up_to(40));
-        let process = self.function.process(records.to_vec(), self.clock.now() + timeout);
+        let process = function.process(records.to_vec(), self.clock.now() + timeout);
         let time_is_up = pin!(world.clock.sleep(timeout));
         let Either::Left((Some(failed), _)) = select(pin!(dying(process, polls)), time_is_up).await else {
-            return;
+            return false;
         };
         let failed: BTreeSet<_> = failed.failed.into_iter().collect();
         let ids: BTreeSet<_> = records.iter().map(|record| record.sqs_message_id.clone()).collect();
@@ -112,13 +147,14 @@ impl<F: Function> EventSource<'_, F> {
             world.ledger().report(format!("a function reports records that it was not given: {failed:?}"));
         }
         if world.strikes(world.knobs.process.response_lost) {
-            return;
+            return true;
         }
         let done: Vec<_> = records.iter().filter(|record| !failed.contains(&record.sqs_message_id)).collect();
         let handles: Vec<_> = done.into_iter().map(|record| record.receipt_handle.clone()).collect();
         if !handles.is_empty() {
             self.queue.delete_batch(&handles).await;
         }
+        true
     }
 }
 

@@ -54,7 +54,10 @@ fn failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     let told = [
         ("type", vec![json!("Forged")]),
         ("details", vec![json!("acmé"), json!("\u{FFFE}")]),
-        ("kind", vec![json!("permanent"), json!("snooze"), json!("eternal")]),
+        (
+            "kind",
+            vec![json!("permanent"), json!("snooze"), json!("held"), json!("unanswered"), json!("eternal")],
+        ),
         ("verdict", vec![json!("NON_RETRYABLE_ERROR"), json!("MESSAGE_EXPIRED"), json!("MINE")]),
         ("new_generation", vec![json!(true), json!("yes")]),
         ("retry_after_seconds", vec![json!(1), json!(u64::MAX), json!(-1)]),
@@ -75,6 +78,8 @@ fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     let told = [
         ("attempts", counts()),
         ("redrive_generation", counts()),
+        ("held_seconds", counts()),
+        ("redrive_count", counts()),
         ("first_sent_time", times(start)),
         ("source_queue_arn", vec![json!("arn:aws:sqs:eu-central-1:000000000000:forged"), json!("\u{FFFE}")]),
         ("stage", stages()),

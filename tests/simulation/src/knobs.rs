@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
-use crate::policy::PolicyModel;
+use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
 
 /// The knobs of one run. Printed when it fails, so that a person sees what it was about.
 #[derive(Clone, Debug)]
@@ -39,6 +39,10 @@ pub struct Knobs {
     pub process: ProcessFaults,
     /// What the target does wrong.
     pub target: TargetFaults,
+    /// When the target is down.
+    pub outage: Option<Outage>,
+    /// Lambda ends each process after so long.
+    pub lifetime_seconds: Option<u64>,
     /// What the producer sends.
     pub content: ContentMix,
     /// Who looks after the final DLQ.
@@ -116,6 +120,59 @@ pub struct TargetFaults {
     pub always_transient: f64,
     /// Messages that fail for good.
     pub always_permanent: f64,
+}
+
+/// A time in which the target is down.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    /// For whom.
+    pub shape: Shape,
+    /// How it shows.
+    pub down: Down,
+    /// After the start.
+    pub from_seconds: u32,
+    /// How long.
+    pub seconds: u32,
+}
+
+/// Whose calls meet an outage.
+#[derive(Clone, Copy, Debug)]
+pub enum Shape {
+    /// All.
+    Whole,
+    /// All for 20 seconds, none for the next 20.
+    Flapping,
+    /// Three of ten.
+    Partial,
+    /// Those of one tenant.
+    OneTenant,
+}
+
+/// What a call meets then.
+#[derive(Clone, Copy, Debug)]
+pub enum Down {
+    /// An error of the default list.
+    Refuses,
+    /// An error of the handler's own that says it.
+    SaysSo,
+    /// Nothing, until it is cut off.
+    Hangs,
+}
+
+impl Outage {
+    fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
+        let shapes = [Shape::Whole, Shape::Whole, Shape::Flapping, Shape::Partial, Shape::OneTenant];
+        let downs = [Down::Refuses, Down::Refuses, Down::SaysSo, Down::Hangs];
+        let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
+        // From the start, as often: then each process begins in it.
+        let from_seconds = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..all) };
+        Self {
+            shape: shapes[rng.random_range(0..shapes.len())],
+            down: downs[rng.random_range(0..downs.len())],
+            from_seconds,
+            seconds: rng.random_range(1..=all),
+        }
+    }
 }
 
 /// Chances per message.
@@ -225,18 +282,34 @@ impl Knobs {
         };
         // A message that stays on its queue has one clock: all of its retries within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
-        let policy = if visibility { PolicyModel { paced: None, ..policy } } else { policy };
+        let policy =
+            if visibility { PolicyModel { paced: None, max_redrives: None, ..policy } } else { policy };
         // Its payloads are any JSON; whatever SQS can do to messages of other kinds is seen elsewhere.
         let (policy, content) = if asynchronous {
-            (PolicyModel { immediate: None, paced: None, ..policy }, ContentMix::default())
+            let breaker = BreakerKnob::Off;
+            let policy = PolicyModel { immediate: None, paced: None, max_redrives: None, breaker, ..policy };
+            (policy, ContentMix::default())
         } else {
             (policy, content)
         };
+        // What a target refuses for ever is held as long as it may be: a day of that is many rounds.
+        let policy = match policy.breaker {
+            BreakerKnob::Absent if target.always_transient > 0.0 => {
+                let short = BreakerModel { hold_seconds_max: 2000, ..BreakerModel::default() };
+                PolicyModel { breaker: BreakerKnob::On(short), ..policy }
+            }
+            _ => policy,
+        };
         let operators = [Operator::None, Operator::Console, Operator::Redrive];
+        let fault_seconds = rng.random_range(60..=6 * 3600);
+        let outage = rng.random_bool(0.5).then(|| Outage::random(fault_seconds, rng));
+        let lifetime_seconds = rng.random_bool(0.4).then(|| rng.random_range(0..=900));
         Self {
             seed,
             messages,
-            fault_seconds: rng.random_range(60..=6 * 3600),
+            fault_seconds,
+            outage,
+            lifetime_seconds,
             visibility,
             asynchronous,
             policy,
@@ -257,6 +330,17 @@ impl Knobs {
             } else {
                 Silences::default()
             },
+        }
+    }
+
+    /// The circuit breaker, if there is one.
+    #[must_use]
+    pub fn breaker(&self) -> Option<BreakerModel> {
+        match &self.policy.breaker {
+            // With the strategy `visibility` a message is held only by who asks for that.
+            BreakerKnob::Absent => (!self.visibility).then(BreakerModel::default),
+            BreakerKnob::Off => None,
+            BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
     }
 

@@ -5,6 +5,7 @@
 mod arrivals;
 mod asynchronous;
 mod body;
+mod breaker;
 mod calls;
 mod copies;
 mod invocations;
@@ -28,10 +29,12 @@ use crate::knobs::{Knobs, Operator};
 use crate::messages::{Expected, Produced, number};
 use crate::policy::Key;
 use body::Body;
+pub use breaker::CallId;
+use breaker::Environment;
 use calls::Answer;
 use copies::Copy;
 use invocations::Invocation;
-use oracle::Case;
+use oracle::{Case, Retry, Unspent};
 pub use settled::Balance;
 
 /// The four queues.
@@ -88,12 +91,14 @@ pub struct Ledger {
     /// Every copy that is in a queue, by SQS's id: whose it is, where, and its number among those.
     copies: HashMap<String, (usize, Place, usize)>,
     invocations: HashMap<u64, Invocation>,
+    /// The processes that call the target, if there is a breaker.
+    environments: HashMap<u64, Environment>,
     /// The invocation whose turn it is.
     turn: Option<u64>,
     /// Every message of the source queue ever, by SQS's id.
     origins: HashMap<String, Origin>,
     start: DateTime<Utc>,
-    healed: bool,
+    healed_at: Option<DateTime<Utc>>,
     violation: Option<Violation>,
     trace: VecDeque<String>,
     digest: DefaultHasher,
@@ -125,7 +130,7 @@ struct Subject {
     /// What Lambda has told of its failures.
     records: Vec<asynchronous::Record>,
     answers: Vec<Answer>,
-    delays: BTreeMap<(u32, u32), u64>,
+    delays: BTreeMap<Retry, u64>,
     /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
 }
@@ -183,10 +188,11 @@ impl Ledger {
             by_message_id: ids.collect(),
             copies: HashMap::new(),
             invocations: HashMap::new(),
+            environments: HashMap::new(),
             turn: None,
             origins: HashMap::new(),
             start,
-            healed: false,
+            healed_at: None,
             violation: None,
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
@@ -205,8 +211,8 @@ impl Ledger {
     }
 
     /// All faults are over: from now on nothing may fail but what must.
-    pub fn heal(&mut self) {
-        self.healed = true;
+    pub fn heal(&mut self, now: DateTime<Utc>) {
+        self.healed_at = Some(now);
         for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
             copy.receives_in_faults = copy.receives;
         }
@@ -339,10 +345,17 @@ impl Ledger {
         TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 
-    /// The delay before a retry of message `n`, to the second: the policy's, or the one that the target asked for.
-    fn delay(&self, n: usize, (generation, attempt): (u32, u32), asked: Option<u64>) -> u64 {
+    /// The delay before a retry of message `n`, to the second: the policy's, the one that the target asked for, or the
+    /// one of what spends no attempt.
+    fn delay(&self, n: usize, retry: Retry, asked: Option<u64>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
-        self.knobs.policy.delay(Key { message_id, generation, attempt }, asked)
+        let Retry { generation, attempt, unspent } = retry;
+        let key = Key { message_id, generation, attempt };
+        match unspent {
+            None => self.knobs.policy.delay(key, asked),
+            Some(Unspent::Hold { held_seconds }) => self.knobs.policy.hold_delay(key, held_seconds),
+            Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
+        }
     }
 
     /// How wrong a process's clock may be, and how long it may have had a message.

@@ -153,6 +153,15 @@ fn body(
         if rng.random_bool(0.6) {
             metadata.push(format!(r#""snooze_count":{}"#, [1, 99, 100, 100][rng.random_range(0..4)]));
         }
+        if rng.random_bool(0.3) {
+            metadata.push(format!(r#""held_seconds":{}"#, [1, 59, 8000, 1_210_500][rng.random_range(0..4)]));
+        }
+        if rng.random_bool(0.3) {
+            metadata.push(format!(r#""held_since":"{}""#, time(rng.random_range(-50_000..50_000))));
+        }
+        if rng.random_bool(0.3) {
+            metadata.push(format!(r#""redrive_count":{}"#, [1, 3, 20, 1000][rng.random_range(0..4)]));
+        }
         if rng.random_bool(0.5) {
             let past = format!(
                 r#"{{"error_details":"é\u0007","attempt":0,"error_type":"Old","failed_at":"{}"}}"#,
@@ -255,6 +264,9 @@ fn poison(n: usize, id: &str, data_schema: bool, rng: &mut impl Rng) -> (String,
         with(r#""redrive_generation":1e1"#),
         with(r#""retry_history":[{"attempt":0}]"#),
         with(r#""retry_history":{}"#),
+        with(r#""held_since":"now""#),
+        with(r#""held_seconds":1210501"#),
+        with(r#""redrive_count":-1"#),
         with(r#""expires_at":"\ud800""#),
     ];
     let choice = rng.random_range(usize::from(!data_schema)..all.len());

@@ -1,9 +1,13 @@
 //! A retry policy as its documentation says, written anew: the ledger must not ask the code that it audits.
 
+mod breaker;
+
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
+
+pub use breaker::{BreakerKnob, BreakerModel};
 
 /// What error types the simulated target knows, and what the functions add.
 pub const ERROR_TYPES: [&str; 4] = ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown"];
@@ -29,6 +33,10 @@ pub struct PolicyModel {
     pub retryable: Vec<&'static str>,
     /// Globs.
     pub non_retryable: Vec<&'static str>,
+    /// Whether messages are held while their target is down.
+    pub breaker: BreakerKnob,
+    /// How often SQS may move a message.
+    pub max_redrives: Option<u32>,
 }
 
 /// See [`PolicyModel`].
@@ -85,7 +93,7 @@ fn within(word: u64, least: u64, most: u64) -> u64 {
     least + u64::try_from(above).unwrap_or(0)
 }
 
-/// Retryable, or not, or by what the target said.
+/// Retryable, or not, or nothing that the target said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Spends an attempt.
@@ -94,6 +102,10 @@ pub enum Class {
     Permanent,
     /// Spends none.
     Free,
+    /// It was not called, since its target is down.
+    Held,
+    /// SQS moved it.
+    Moved,
 }
 
 impl PolicyModel {
@@ -150,6 +162,8 @@ impl PolicyModel {
             max_age_seconds,
             retryable: globs(&["HttpStatus.5*", "*.Busy", "Timeout", "Panic", "HttpStatus.41?"]),
             non_retryable: globs(&["HttpStatus.4*", "Order.*", "?anic", "Redrive", "*Never*"]),
+            breaker: BreakerKnob::random(rng),
+            max_redrives: rng.random_bool(0.4).then(|| rng.random_range(0..=4)),
         }
     }
 
@@ -188,19 +202,29 @@ impl PolicyModel {
                 document[name] = Value::from(globs.clone());
             }
         }
+        if let Some(breaker) = self.breaker.json() {
+            document["circuit_breaker"] = breaker;
+        }
+        if let Some(max_redrives) = self.max_redrives {
+            document["max_redrives"] = Value::from(max_redrives);
+        }
         document.to_string()
     }
 
     /// What becomes of a failure of this kind and type.
     #[must_use]
     pub fn class(&self, kind: &str, error_type: &str) -> Class {
-        if kind == "snooze" || kind == "not_started" {
-            return Class::Free;
+        match kind {
+            "snooze" | "not_started" => return Class::Free,
+            "held" => return Class::Held,
+            _ => {}
         }
         let any =
             |globs: &[&str]| globs.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()));
         if any(&self.non_retryable) {
             Class::Permanent
+        } else if kind == "unanswered" {
+            Class::Moved
         } else if any(&self.retryable) || (!self.retryable.is_empty() && error_type == "Redrive") {
             Class::Transient
         } else if !self.retryable.is_empty() || kind == "permanent" {
@@ -250,6 +274,38 @@ impl PolicyModel {
         };
         let limit = self.limit();
         asked.saturating_add(within(extra, 0, asked.min(limit) / 10)).min(limit)
+    }
+
+    /// The delay of a held message.
+    #[must_use]
+    pub fn hold_delay(&self, key: Key<'_>, held_seconds: u64) -> u64 {
+        self.settings().hold_delay(key, held_seconds)
+    }
+
+    /// The delay of a message that SQS has moved for the `count`th time.
+    #[must_use]
+    pub fn redrive_delay(&self, key: Key<'_>, count: u32) -> u64 {
+        breaker::redrive_delay(key, count)
+    }
+
+    /// For how long a message is held in all.
+    #[must_use]
+    pub fn hold_seconds_max(&self) -> u64 {
+        self.settings().hold_seconds_max
+    }
+
+    /// Without a member of its own: the default ones.
+    fn settings(&self) -> BreakerModel {
+        match &self.breaker {
+            BreakerKnob::On(breaker) => breaker.clone(),
+            BreakerKnob::Absent | BreakerKnob::Off => BreakerModel::default(),
+        }
+    }
+
+    /// How often a message comes back that SQS has moved.
+    #[must_use]
+    pub fn redrives_max(&self) -> u32 {
+        self.max_redrives.unwrap_or(20)
     }
 
     /// The longest delay of a re-send whose own is at most so long: one `DelaySeconds`, where many wait.
@@ -318,6 +374,8 @@ mod tests {
             max_age_seconds: None,
             retryable: vec![],
             non_retryable: vec![],
+            breaker: BreakerKnob::Absent,
+            max_redrives: None,
         };
         let ranges: Vec<_> = (1..=5).map(|attempt| exponential.delay_range(attempt)).collect();
         assert_eq!(ranges, [(5, 10), (15, 30), (45, 90), (100, 200), (100, 200)]);

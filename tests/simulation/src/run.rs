@@ -21,6 +21,7 @@ use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
 };
 use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -198,31 +199,32 @@ fn functions<'a>(
 ) -> Vec<BoxFuture<'a, ()>> {
     let Queues { source, intermediate, annotation, final_dlq } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
-    let policy =
-        Policy::from_json(&world.knobs.policy.json()).expect("the policy model writes valid policies");
+    let policy = policy(&world.knobs);
     let observer = Witness(world);
     let mut all = Vec::new();
     let Knobs { visibility, asynchronous, .. } = world.knobs;
     for _ in 0..if asynchronous { processors } else { 0 } {
         let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
         let clock = world.skewed_clock();
-        let function = AsyncRetryHandler {
+        let policy = policy.clone();
+        let process = move |clock| AsyncRetryHandler {
             invoker: Lambda { world, events },
             retry_queue: probe(source),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             policy: policy.clone(),
             functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one"),
         };
-        let source_mapping = EventSource { queue: probe(source), function, clock };
+        let source_mapping = EventSource { queue: probe(source), process, clock };
         all.push(async move { source_mapping.run().await }.boxed());
         all.push(execute(world, events, source).boxed());
     }
     for _ in 0..if asynchronous { 0 } else { processors } {
         let probe = |queue| Probe { world, queue, actor: Actor::MessageProcessor };
         let clock = world.skewed_clock();
-        let function = MessageProcessor {
+        let (policy, schema) = (policy.clone(), schema.clone());
+        let process = move |clock| MessageProcessor {
             handler: Target(world),
             on_failure: if world.knobs.visibility {
                 let visibility_timeout = visibility_timeout(&world.knobs);
@@ -235,43 +237,56 @@ fn functions<'a>(
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
             max_concurrency: NonZeroUsize::new(world.knobs.max_concurrency).unwrap_or(NonZeroUsize::MIN),
         };
-        let source = EventSource { queue: probe(source), function, clock };
+        let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     for _ in 0..if visibility || asynchronous { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
-        let function = FailedMessageProcessor {
+        let (policy, schema) = (policy.clone(), schema.clone());
+        let process = move |clock| FailedMessageProcessor {
             source_queue: probe(source),
             intermediate_dlq: probe(intermediate),
             annotation_queue: probe(annotation),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
             policy: policy.clone(),
             pacer: Pacer::default(),
         };
-        let source = EventSource { queue: probe(intermediate), function, clock };
+        let source = EventSource { queue: probe(intermediate), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     for _ in 0..annotators {
         let probe = |queue| Probe { world, queue, actor: Actor::Annotator };
         let clock = world.skewed_clock();
-        let function = FinalDlqAnnotator {
+        let schema = schema.clone();
+        let process = move |clock| FinalDlqAnnotator {
             final_dlq: probe(final_dlq),
-            clock: clock.clone(),
+            clock,
             observer,
             schema: schema.clone(),
         };
-        let source = EventSource { queue: probe(annotation), function, clock };
+        let source = EventSource { queue: probe(annotation), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
     all
+}
+
+fn policy(Knobs { policy, visibility, asynchronous, .. }: &Knobs) -> Policy {
+    let policy = policy.json();
+    let read = match (visibility, asynchronous) {
+        // Whose own defaults the model does not have.
+        (_, true) => Policy::from_json(&policy),
+        (true, _) => Strategy::Visibility.policy(&policy),
+        _ => Strategy::DelayedResend.policy(&policy),
+    };
+    read.expect("the policy model writes valid policies")
 }
 
 /// Sends all messages, spread over the time of faults; each until it is confirmed.
@@ -320,11 +335,15 @@ async fn heal_and_settle(world: &World, queues: &Queues) {
     world.heal();
     // What began among faults may still end badly: a long poll, a call, the answers on their way.
     world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
-    world.ledger().heal();
+    world.ledger().heal(world.clock.now());
     let Knobs { policy, fault_seconds, .. } = &world.knobs;
     // Each retry, each snooze left, and each visibility timeout; the producer may still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
-    let patience = 4 * fault_seconds + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
+    let moves = u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
+    // A target that is down for some messages for ever keeps them as long as they may be held.
+    let held = policy.hold_seconds_max() + 900;
+    let patience =
+        4 * fault_seconds + held + moves + rounds * (policy.limit() + world.knobs.visibility_seconds() + 600);
     let give_up: DateTime<Utc> =
         world.clock.now() + TimeDelta::seconds(i64::try_from(patience).unwrap_or(i64::MAX));
     let mut quiet = 0;

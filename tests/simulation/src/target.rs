@@ -7,10 +7,14 @@ use std::time::Duration;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::ports::Clock;
 
-use crate::knobs::TargetFaults;
+use crate::knobs::{Down, TargetFaults};
+use crate::ledger::CallId;
 use crate::messages::{Destiny, number};
 use crate::policy::ERROR_TYPES;
 use crate::world::World;
+
+/// What it says to people.
+const DETAILS: &str = "the simulated target says no: é \u{0}";
 
 /// The target of all processes.
 #[derive(Clone, Copy)]
@@ -20,36 +24,70 @@ pub struct Target<'a>(pub &'a World);
 enum Act {
     Succeed,
     Fail(&'static str, &'static str, Option<u64>),
+    /// It says that it is down.
+    Unavailable(&'static str),
     Panic,
     Hang,
+}
+
+/// A call that is under way.
+struct Calling<'a> {
+    world: &'a World,
+    call: CallId,
+    is_over: bool,
+}
+
+impl Calling<'_> {
+    fn returns(&mut self) {
+        self.is_over = true;
+        self.world.ledger().returned(self.call, self.world.clock.now());
+    }
+}
+
+impl Drop for Calling<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.world.ledger().cut_off(self.call, self.world.clock.now());
+        }
+    }
 }
 
 impl Handler for Target<'_> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
         let Self(world) = *self;
-        let call = world.ledger().called(message);
+        let call = world.ledger().called(message, world.clock.now());
+        let mut calling = Calling { world, call, is_over: false };
+        world.take_a_moment().await;
         if world.strikes(world.knobs.target.slow) {
             let most = 2000 * world.knobs.invocation_seconds;
             world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
         }
-        let answered = |kind, error_type, after| world.ledger().answered(call, kind, error_type, after);
+        let answered = |kind, error_type, after, unavailable| {
+            world.ledger().answered(call, kind, error_type, after, unavailable);
+        };
         match self.act(message) {
             Act::Succeed => {
                 world.ledger().processed(call, &message.body, world.clock.now());
                 // The answer has a way to go, on which the process may die.
                 world.travel().await;
-                world.ledger().returned(call);
+                calling.returns();
                 Ok(())
             }
             Act::Fail(kind, error_type, after) => {
-                answered(kind, error_type, after);
+                answered(kind, error_type, after, false);
                 world.travel().await;
-                world.ledger().returned(call);
+                calling.returns();
                 Err(error(kind, error_type, after))
             }
+            Act::Unavailable(error_type) => {
+                answered("transient", error_type, None, true);
+                world.travel().await;
+                calling.returns();
+                Err(HandlerError::unavailable(error_type, DETAILS))
+            }
             Act::Panic => {
-                answered("transient", "Panic", None);
-                world.ledger().returned(call);
+                answered("transient", "Panic", None, false);
+                calling.returns();
                 resume_unwind(Box::new("no hook, no output"))
             }
             Act::Hang => pending().await,
@@ -67,6 +105,14 @@ impl Target<'_> {
             Some(Destiny::AlwaysTransient) => return Act::Fail("transient", unavailable, None),
             Some(Destiny::AlwaysPermanent) => return Act::Fail("permanent", unknown, None),
             _ => {}
+        }
+        let tenant = number(&message.body).and_then(|n| world.messages.get(n));
+        let tenant = tenant.and_then(|message| message.content.message_group_id.as_deref());
+        match world.outage(tenant) {
+            Some(Down::Refuses) => return Act::Fail("transient", unavailable, None),
+            Some(Down::SaysSo) => return Act::Unavailable(busy),
+            Some(Down::Hangs) => return Act::Hang,
+            None => {}
         }
         let TargetFaults { transient, retry_after, permanent, snooze, panic, hang, .. } = world.knobs.target;
         if world.strikes(hang) {
@@ -89,12 +135,11 @@ impl Target<'_> {
 }
 
 fn error(kind: &str, error_type: &'static str, after: Option<u64>) -> HandlerError {
-    let details = "the simulated target says no: é \u{0}";
     let after = after.map(Duration::from_secs);
     match (kind, after) {
-        ("permanent", _) => HandlerError::permanent(error_type, details),
-        ("snooze", Some(after)) => HandlerError::snooze(error_type, details, after),
-        (_, Some(after)) => HandlerError::transient(error_type, details).retry_after(after),
-        (_, None) => HandlerError::transient(error_type, details),
+        ("permanent", _) => HandlerError::permanent(error_type, DETAILS),
+        ("snooze", Some(after)) => HandlerError::snooze(error_type, DETAILS, after),
+        (_, Some(after)) => HandlerError::transient(error_type, DETAILS).retry_after(after),
+        (_, None) => HandlerError::transient(error_type, DETAILS),
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use chrono::{SubsecRound as _, TimeDelta};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::events::Event;
@@ -11,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Fault, Observer};
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, VirtualClock};
 
-use crate::knobs::{Knobs, Silences};
+use crate::knobs::{Down, Knobs, Outage, Shape, Silences};
 use crate::ledger::Ledger;
 use crate::messages::Produced;
 
@@ -31,6 +32,10 @@ pub struct World {
     ledger: Mutex<Ledger>,
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
+    environments: AtomicU64,
+    /// Calls of the target that were told when to end.
+    calls: AtomicU64,
+    start: Timestamp,
     healed: AtomicBool,
     over: AtomicBool,
 }
@@ -42,10 +47,13 @@ impl World {
         Self {
             messages,
             clock: sqs.clock().clone(),
+            start: sqs.clock().now(),
             sqs,
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
             invocations: AtomicU64::new(0),
+            environments: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             healed: AtomicBool::new(false),
             over: AtomicBool::new(false),
             knobs,
@@ -101,6 +109,38 @@ impl World {
         self.invocations.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// A number for a process.
+    pub fn next_environment(&self) -> u64 {
+        self.environments.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A call of the target takes a few milliseconds, and no two calls end at the same nanosecond: so it is known which
+    /// one a circuit breaker saw first.
+    pub async fn take_a_moment(&self) {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed) % 999_999 + 1;
+        let now = self.clock.now().trunc_subsecs(3);
+        let milliseconds = i64::try_from(1 + self.up_to(20)).unwrap_or(1);
+        let nanoseconds = i64::try_from(call).unwrap_or(1);
+        let end = now + TimeDelta::milliseconds(milliseconds) + TimeDelta::nanoseconds(nanoseconds);
+        self.clock.sleep_until(end).await;
+    }
+
+    /// How the target is down for messages of this tenant, if it is.
+    pub fn outage(&self, tenant: Option<&str>) -> Option<Down> {
+        let Outage { shape, down, from_seconds, seconds } = self.knobs.outage?;
+        let since = (self.clock.now() - self.start).num_seconds() - i64::from(from_seconds);
+        if self.is_healed() || !(0..i64::from(seconds)).contains(&since) {
+            return None;
+        }
+        let is_down = match shape {
+            Shape::Whole => true,
+            Shape::Flapping => since / 20 % 2 == 0,
+            Shape::Partial => self.draw() < 0.3,
+            Shape::OneTenant => tenant == Some("tenant-3"),
+        };
+        is_down.then_some(down)
+    }
+
     /// Whether the run ends: it was finished, or a rule was broken.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed) || self.ledger().violation().is_some()
@@ -153,9 +193,17 @@ pub struct SkewedClock {
     skew_ms: i64,
 }
 
+impl SkewedClock {
+    /// By so much.
+    #[must_use]
+    pub fn skew_ms(&self) -> i64 {
+        self.skew_ms
+    }
+}
+
 impl Clock for SkewedClock {
     fn now(&self) -> Timestamp {
-        self.clock.now() + chrono::TimeDelta::milliseconds(self.skew_ms)
+        self.clock.now() + TimeDelta::milliseconds(self.skew_ms)
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {

@@ -1,4 +1,4 @@
-//! A message-processor with a Rust handler that does what `data.script` says: one action for each attempt, `ok` after them.
+//! A message-processor with a Rust handler that does what `data.script` says: one action for each attempt or crash, `ok` after them.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -17,7 +17,8 @@ impl Handler for Script {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
         let body: Value =
             serde_json::from_str(&message.body).expect("a handler is only called with a valid message");
-        let action = action(&body, message.retry_attempt);
+        let redrives = body["metadata"]["redrive_count"].as_u64().and_then(|count| u32::try_from(count).ok());
+        let action = action(&body, message.retry_attempt + redrives.unwrap_or(0));
         self.note(&body, message, &action);
         match action.as_str() {
             "ok" => Ok(()),

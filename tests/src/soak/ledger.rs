@@ -18,11 +18,13 @@ use super::history::{Answer, Call, Content, Delivery, End, History, Invocation, 
 use super::messages::Sent;
 use super::target;
 pub(super) use content::failure_type;
-use content::{attempt, check_content, check_send};
+use content::{attempt, check_content, check_send, redrives};
 use verdicts::{check_verdict, error_type};
 
 /// The policy's `max_attempts` of a soak.
 pub const ATTEMPTS_MAX: u64 = 5;
+/// The policy's `max_redrives`.
+pub const REDRIVES_MAX: u64 = 4;
 /// The longest delay that its policy can ask for; its target asks for less.
 pub const DELAY_SECONDS_MAX: u64 = 2;
 
@@ -288,8 +290,11 @@ fn check_call(sent: &Sent, call: &Call, deliveries: &[&Delivery]) -> Result<(), 
 
 fn check_attempt(metadata: &content::Metadata) -> Result<(), Fault> {
     let attempt = attempt(metadata);
-    let text = || (Kind::Miscounted, format!("retry_attempt {attempt} is beyond {ATTEMPTS_MAX}"));
-    if attempt > ATTEMPTS_MAX { Err(text()) } else { Ok(()) }
+    let redrives = redrives(metadata);
+    let text = || {
+        (Kind::Miscounted, format!("retry_attempt {attempt} or redrive_count {redrives} is beyond its limit"))
+    };
+    if attempt > ATTEMPTS_MAX || redrives > REDRIVES_MAX { Err(text()) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod deployment;
 mod hand_off;
 mod invalid;
 mod language;
+mod outage;
 mod outcomes;
 mod output;
 mod redrive;

@@ -242,8 +242,8 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
                     cause: Cause { error_type: text.clone(), message: text.clone(), unverified: !known },
                     attempts: known.then_some(1000),
                     redrive_generation: known.then_some(100),
-                    held_seconds: None,
-                    redrive_count: None,
+                    held_seconds: known.then_some(1_210_500),
+                    redrive_count: known.then_some(1000),
                     first_sent_time: known.then(|| "2026-07-25T17:20:00.000000Z".to_owned()),
                     dead_lettered_at: "2026-07-25T18:20:00.000000Z".to_owned(),
                     source_queue_arn: known

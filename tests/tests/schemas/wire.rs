@@ -64,6 +64,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
         ("hand-off-not-started", HandOff::not_started(delivery(None))),
+        ("hand-off-held", HandOff::held(at(-600), delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::of_handler(&busy(), delivery(told))),
     ]
 }
@@ -92,7 +93,13 @@ fn verdicts() -> Vec<(String, Verdict)> {
     };
     let counted = Failure { attempts: Some(3), ..last() };
     let exceeded = DeadLetterReason::RetryAttemptExceeded;
+    let unanswered = Failure::from(HandOff::unanswered("SQS moved it", delivery(None)));
+    let orchestration = DeadLetterReason::OrchestrationFailed;
     all.extend([
+        (
+            "verdict-of-an-unanswered-message".to_owned(),
+            verdict(orchestration, Stage::FailedMessageProcessor, unanswered),
+        ),
         ("verdict-of-the-message-processor".to_owned(), verdict(schema, Stage::MessageProcessor, found)),
         ("verdict-of-an-invocation".to_owned(), verdict(exceeded, Stage::AsyncRetryHandler, counted)),
         ("verdict-only-its-code".to_owned(), Verdict::bare(DeadLetterReason::MessageTooLarge)),
@@ -126,7 +133,7 @@ fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
-    let [(_, transient), (_, after), _, (_, snooze), _, (_, again)] = hand_offs().try_into().unwrap();
+    let [(_, transient), (_, after), _, (_, snooze), _, _, (_, again)] = hand_offs().try_into().unwrap();
     let mut body = first.to_owned();
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
@@ -156,6 +163,30 @@ fn body() -> (String, Metadata) {
     (body, metadata)
 }
 
+/// A body that SQS has moved twice and that is held, not for the first time.
+fn held_body() -> (String, Metadata) {
+    let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
+    let schema = MessageSchema::default();
+    let envelope = schema.parse(before).unwrap();
+    let hand_off = HandOff::held(at(-600), delivery(None));
+    let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+    let Decision::Resend(resend) = decide(&Policy::default(), failed, None, at(10)) else {
+        panic!("it is sent again")
+    };
+    let metadata = Metadata {
+        retry_attempt: 0,
+        first_sent_time: Some(at(-1200)),
+        retry_history: Vec::new(),
+        snooze_count: 0,
+        redrive_generation: None,
+        held_since: Some(at(-600)),
+        held_seconds: 600 + 750,
+        redrive_count: 2,
+        ..body().1
+    };
+    (resend.body, metadata)
+}
+
 fn text(attributes: &Attributes, name: &str) -> String {
     attributes[name].text().unwrap().to_owned()
 }
@@ -182,22 +213,26 @@ fn documents() -> Vec<(String, String, Meaning)> {
     let folded = text(&verdict.attached_at_any_price(&ten, 100), FAILURE);
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(Document::Verdict(verdict)))));
-    for (name, known, producer) in [
-        ("dead-letter", true, &none),
-        ("dead-letter-unverified", false, &none),
-        ("dead-letter-with-folded-attributes", true, &ten),
+    let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
+    for (name, written, producer) in [
+        ("dead-letter", dead_letter(true), &none),
+        ("dead-letter-unverified", dead_letter(false), &none),
+        ("dead-letter-of-a-held-message", held, &none),
+        ("dead-letter-with-folded-attributes", dead_letter(true), &ten),
     ] {
         let reason = DeadLetterReason::RetryAttemptExceeded.into();
-        let annotation = Annotation { reason, details: String::new(), record: dead_letter(known) };
+        let annotation = Annotation { reason, details: String::new(), record: written.clone() };
         let attributes = annotate(producer, 100, &annotation);
         let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
         let folded = record.folded_attributes;
         assert_eq!(folded.is_empty(), producer.is_empty());
-        let record = DeadLetter { folded_attributes: folded, ..dead_letter(known) };
+        let record = DeadLetter { folded_attributes: folded, ..written };
         all.push((name.to_owned(), text(&attributes, DEAD_LETTER), Meaning::DeadLetter(Box::new(record))));
     }
     let (body, metadata) = body();
     all.push(("body-after-three-retries-and-a-snooze".to_owned(), body, Meaning::Body(Box::new(metadata))));
+    let (body, metadata) = held_body();
+    all.push(("body-of-a-held-message".to_owned(), body, Meaning::Body(Box::new(metadata))));
     all
 }
 

@@ -11,7 +11,7 @@ const MESSAGES_MAX: usize = 120_000;
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters with the same `message_id` and generation as another one: a message is given up once in a generation.
-/// Copies may have spent different attempts, since one that a process died of spent one more.
+/// Copies may have spent different attempts, since each counts its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages of which there is more than one.

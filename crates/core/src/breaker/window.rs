@@ -1,5 +1,6 @@
 //! The last calls, and whether they show an outage.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -76,7 +77,8 @@ impl Calls {
         calls == calls_of_worst || shows(calls - calls_of_worst, outages - outages_of_worst)
     }
 
-    /// Its calls, and those that met an outage.
+    /// Its calls, and those that met an outage. Of two tenants with as many outages it is the one with fewer calls: the
+    /// other's answers say that the target is there.
     fn worst_tenant(&self) -> (u32, u32) {
         let mut tenants: BTreeMap<Tenant, (u32, u32)> = BTreeMap::new();
         for Call { tenant, met, .. } in &self.0 {
@@ -86,7 +88,8 @@ impl Calls {
                 *outages += u32::from(*met == Met::Outage);
             }
         }
-        tenants.into_values().max_by_key(|(_, outages)| *outages).unwrap_or_default()
+        let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, Reverse(*calls)));
+        worst.unwrap_or_default()
     }
 }
 

@@ -1,13 +1,14 @@
 //! Re-sends that spend no attempt, since the target has not failed: held messages, and those that SQS moved.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::GiveUp;
 use crate::backoff::{Key, spread};
 use crate::failure::Kind;
 use crate::limits::RetryDelay;
 use crate::metadata::{Metadata, SNOOZES_MAX};
-use crate::policy::Policy;
+use crate::policy::{CircuitBreaker, Policy};
 use crate::reason::DeadLetterReason;
 
 /// What a re-send is counted as. Each count has an end, so the loop has one.
@@ -26,15 +27,20 @@ pub enum Spends {
 impl Spends {
     /// What the next re-send of a message is counted as.
     pub(super) fn of(policy: &Policy, kind: Kind, before: &Metadata) -> Self {
-        let hold_max = policy.circuit_breaker.clone().unwrap_or_default().hold_max.as_secs();
         match kind {
             Kind::Unanswered => Self::Redrive,
-            Kind::Held if u64::from(before.held_seconds) < hold_max => Self::Hold,
+            Kind::Held if may_be_held(policy, before.held_seconds) => Self::Hold,
             // Whoever held it has another policy: the message does not pay for that while anything else is left.
             Kind::Held | Kind::Snooze | Kind::NotStarted if before.snooze_count < SNOOZES_MAX => Self::Snooze,
             _ => Self::Attempt,
         }
     }
+}
+
+/// Whether a message that was held for so long may be held once more.
+#[must_use]
+pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
+    Duration::from_secs(held_seconds.into()) < policy.with_breaker(|breaker| breaker.hold_max)
 }
 
 /// A delay, and what it was drawn from.
@@ -60,18 +66,18 @@ impl Drawn {
 pub(super) fn hold(policy: &Policy, held_seconds: u32, key: Key) -> Drawn {
     /// The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
     const FIRST_MIN_SECONDS: u64 = 15;
-    let longest = policy.circuit_breaker.clone().unwrap_or_default().hold_delay_max();
+    let longest = policy.with_breaker(CircuitBreaker::hold_delay_max);
     match held_seconds {
         0 => Drawn::between(FIRST_MIN_SECONDS, longest.get().into(), key),
         _ => Drawn::fixed(longest),
     }
 }
 
-/// The delay of a message that SQS moved for the `count`th time: about a minute, then twice as long each time up to 900
-/// s. What is broken is our own function, so nobody asks for a delay.
+/// The delay of a message that SQS moved for the `count`th time: a few seconds, since most crashes are one process's, then
+/// twice as long each time up to 900 s. Twenty of them are about three hours, and SQS's own waiting another one.
 pub(super) fn redrive(count: u32, key: Key) -> Drawn {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
-    let base = 60_u64.checked_shl(count.saturating_sub(1)).map_or(longest, |base| base.min(longest));
+    let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
     Drawn::between(base / 2, base, key)
 }
 

@@ -85,7 +85,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_afresh_too() {
     attributes.insert("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"));
     attributes.insert("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 5 exceeded"));
     assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, silent()) }]), [""; 0]);
-    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": moment(60) });
+    let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": moment(5) });
     assert_eq!(sent_metadata(&setup), with(afresh("Redrive", 0), crashed));
     let sent = setup.source.only();
     assert_eq!(sent.attributes["count"], folded);

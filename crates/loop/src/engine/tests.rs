@@ -1,3 +1,5 @@
+mod our_own_outage;
+
 use std::future::{pending, ready};
 use std::io::BufWriter;
 

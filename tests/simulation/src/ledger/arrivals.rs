@@ -51,6 +51,8 @@ const DEAD_LETTER: &[(&str, Rule)] = &[
     ("cause", is_cause),
     ("attempts", is_count),
     ("redrive_generation", is_count),
+    ("held_seconds", is_count),
+    ("redrive_count", is_count),
     ("first_sent_time", Value::is_string),
     ("dead_lettered_at", Value::is_string),
     ("source_queue_arn", Value::is_string),

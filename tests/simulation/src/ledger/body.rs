@@ -9,13 +9,16 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The members of `metadata` that redeliver writes, by its documentation.
-const OURS: [&str; 6] = [
+const OURS: [&str; 9] = [
     "retry_attempt",
     "next_retry_time",
     "first_sent_time",
     "retry_history",
     "snooze_count",
     "redrive_generation",
+    "held_since",
+    "held_seconds",
+    "redrive_count",
 ];
 
 /// What a body says of its retries.
@@ -27,6 +30,9 @@ pub(crate) struct Retries {
     pub(crate) first_sent: Option<DateTime<Utc>>,
     pub(crate) next_retry: Option<DateTime<Utc>>,
     pub(crate) history: Vec<Past>,
+    pub(crate) held_since: Option<DateTime<Utc>>,
+    pub(crate) held_seconds: u64,
+    pub(crate) redrives: u32,
 }
 
 /// One entry of `retry_history`.
@@ -45,10 +51,17 @@ impl Retries {
         Self { generation, ..Self::default() }
     }
 
+    /// Whether both have the same numbers.
+    pub(crate) fn counts_are(&self, other: &Self) -> bool {
+        let counts =
+            |told: &Self| (told.attempt, told.snoozes, told.held_seconds, told.redrives, told.generation);
+        counts(self) == counts(other)
+    }
+
     /// When it was first sent, given the clock of its delivery.
     pub(crate) fn first_sent(&self, sent_at: DateTime<Utc>) -> DateTime<Utc> {
-        let spent = self.attempt + self.snoozes > 0;
-        self.first_sent.filter(|first| spent && *first <= sent_at).unwrap_or(sent_at)
+        let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.held_seconds > 0;
+        self.first_sent.filter(|first| was_resent && *first <= sent_at).unwrap_or(sent_at)
     }
 }
 
@@ -114,6 +127,9 @@ impl Retries {
             "first_sent_time" => self.first_sent = time(),
             "next_retry_time" => self.next_retry = time(),
             "retry_history" => self.history = history(value),
+            "held_since" => self.held_since = time(),
+            "held_seconds" => self.held_seconds = value.parse().unwrap_or(u64::MAX),
+            "redrive_count" => self.redrives = value.parse().unwrap_or(u32::MAX),
             _ => {}
         }
     }

@@ -4,6 +4,8 @@ use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::handler::Message;
 use redeliver_core::message::Timestamp;
 
+use super::body::Body;
+use super::breaker::CallId;
 use super::{Ledger, Place, Violation, hash};
 use crate::messages::{Expected, number};
 
@@ -23,12 +25,16 @@ pub(crate) struct Answer {
     pub(crate) error_type: &'static str,
     /// Its own delay, in whole seconds.
     pub(crate) after: Option<u64>,
+    /// It says that it is down.
+    pub(crate) unavailable: bool,
+    /// Who called, if it has a circuit breaker.
+    pub(crate) environment: Option<u64>,
 }
 
 impl Ledger {
     /// The target is called; the message's number and that of the call among its own.
-    pub fn called(&mut self, message: &Message) -> (usize, usize) {
-        match self.check_call(message) {
+    pub fn called(&mut self, message: &Message, now: Timestamp) -> CallId {
+        match self.check_call(message, now) {
             Ok(call) => call,
             Err(violation) => {
                 self.report(format!("a call of the target: {violation}"));
@@ -38,13 +44,20 @@ impl Ledger {
     }
 
     /// A call comes back to its caller, with whatever answer.
-    pub fn returned(&mut self, (n, _): (usize, usize)) {
+    pub fn returned(&mut self, call: CallId, now: Timestamp) {
+        let (n, _) = call;
         if let Some(work) = self.work(n) {
             work.returned();
         }
+        self.met(call, false, now);
     }
 
-    fn check_call(&mut self, message: &Message) -> Result<(usize, usize), Violation> {
+    /// Nobody waits for a call any more.
+    pub fn cut_off(&mut self, call: CallId, now: Timestamp) {
+        self.met(call, true, now);
+    }
+
+    fn check_call(&mut self, message: &Message, now: Timestamp) -> Result<CallId, Violation> {
         let n = number(&message.body).filter(|n| *n < self.subjects.len()).ok_or("nobody sent this body")?;
         if self.expected(n) != Expected::Handled {
             return Err(format!("message {n} is invalid and must never get there"));
@@ -85,6 +98,13 @@ impl Ledger {
             work.called(1 + at_once).map_err(|why| format!("message {n}: {why}"))?;
         }
         let invocation = self.turn;
+        let call = (n, self.subjects[n].answers.len());
+        let retries = Body::parse(&message.body).map(|body| body.retries).unwrap_or_default();
+        // One that came back from the final DLQ starts afresh.
+        let is_afresh = retries.generation.unwrap_or(0) != message.redrive_generation;
+        let held_seconds = if is_afresh { 0 } else { retries.held_seconds };
+        let asked = self.asked(call, held_seconds, now);
+        let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
         let subject = &mut self.subjects[n];
         let (generation, attempt) = (message.redrive_generation, message.retry_attempt);
         subject.answers.push(Answer {
@@ -94,12 +114,14 @@ impl Ledger {
             kind: "",
             error_type: "",
             after: None,
+            unavailable: false,
+            environment,
         });
-        Ok((n, subject.answers.len() - 1))
+        Ok(call)
     }
 
     /// The target got it done.
-    pub fn processed(&mut self, (n, _): (usize, usize), body: &str, now: Timestamp) {
+    pub fn processed(&mut self, (n, _): CallId, body: &str, now: Timestamp) {
         let subject = &mut self.subjects[n];
         subject.processed += 1;
         self.local.processed(body, now);
@@ -111,13 +133,14 @@ impl Ledger {
     /// The target failed.
     pub fn answered(
         &mut self,
-        (n, call): (usize, usize),
+        (n, call): CallId,
         kind: &'static str,
         error_type: &'static str,
         after: Option<u64>,
+        unavailable: bool,
     ) {
         if let Some(answer) = self.subjects[n].answers.get_mut(call) {
-            *answer = Answer { kind, error_type, after, ..*answer };
+            *answer = Answer { kind, error_type, after, unavailable, ..*answer };
         }
     }
 
@@ -126,6 +149,9 @@ impl Ledger {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
             self.report(format!("an event holds a payload, an attribute or a target's text: {text}"));
+        }
+        if let Err(why) = self.check_circuit(event) {
+            self.report(format!("a function says what is not so: {text}: {why}"));
         }
         let message_id = match event {
             Event::Processed(event) => &event.message_id,

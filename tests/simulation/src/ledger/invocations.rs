@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, Utc};
+use redeliver_core::message::ReceivedMessage;
+
+use super::breaker::Begun;
 use super::{Ledger, Violation};
 use crate::messages::number;
 
@@ -9,6 +13,7 @@ use crate::messages::number;
 #[derive(Debug, Default)]
 pub(crate) struct Invocation {
     of: BTreeMap<usize, Work>,
+    begun: Option<Begun>,
 }
 
 /// What an invocation did for one message. It may have been given several copies of it.
@@ -30,15 +35,16 @@ pub(crate) struct Work {
     invoked: usize,
     /// Deliveries, by SQS's id, that were handed off as cut off.
     cut_off: BTreeSet<String>,
-    /// Deliveries, by SQS's id, that were handed off as not started.
-    not_started: BTreeSet<String>,
+    /// Deliveries, by SQS's id, that were handed off as not called: not started, or held.
+    not_called: BTreeSet<String>,
 }
 
 impl Ledger {
-    /// An invocation begins, with these bodies.
-    pub fn invoked<'a>(&mut self, id: u64, bodies: impl Iterator<Item = &'a str>) {
-        let mut invocation = Invocation::default();
-        for n in bodies.filter_map(number) {
+    /// An invocation begins, with these records.
+    pub fn invoked(&mut self, id: u64, environment: u64, records: &[ReceivedMessage], now: DateTime<Utc>) {
+        let begun = self.begun(environment, records, now);
+        let mut invocation = Invocation { begun, ..Invocation::default() };
+        for n in records.iter().filter_map(|record| number(&record.body)) {
             invocation.of.entry(n).or_default().given += 1;
         }
         self.invocations.insert(id, invocation);
@@ -57,6 +63,13 @@ impl Ledger {
     /// What the invocation whose turn it is has done for a message; `None` for a producer or an operator.
     pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
+    }
+}
+
+impl Invocation {
+    /// What its environment knew then; `None` without a breaker.
+    pub(super) fn begun(&self) -> Option<Begun> {
+        self.begun
     }
 }
 
@@ -119,11 +132,11 @@ impl Work {
     }
 
     /// A hand-off of what was not called at all.
-    pub(super) fn not_started(&mut self, delivery: &str) -> Result<(), Violation> {
-        self.not_started.insert(delivery.to_owned());
+    pub(super) fn not_called(&mut self, delivery: &str) -> Result<(), Violation> {
+        self.not_called.insert(delivery.to_owned());
         let started = self.called.div_ceil(self.calls_max.max(1));
-        if self.not_started.len() + started > self.given {
-            return Err("it says that the message was not started, but it was".to_owned());
+        if self.not_called.len() + started > self.given {
+            return Err("it says that the message was not called, but it was".to_owned());
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ pub(super) struct Case {
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
+    spends: Spends,
     error_type: String,
     details: String,
     pub(super) retry_after: Option<u64>,
@@ -27,14 +28,50 @@ pub(super) struct Case {
     due: Option<DateTime<Utc>>,
 }
 
+/// What the next re-send is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spends {
+    Attempt,
+    Snooze,
+    Hold,
+    Redrive,
+}
+
+/// Which retry it is: all copies of it wait as long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Retry {
+    pub(super) generation: u32,
+    pub(super) attempt: u32,
+    /// Its attempt is not spent, and its delay is not the policy's backoff.
+    pub(super) unspent: Option<Unspent>,
+}
+
+/// Delays of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unspent {
+    Hold { held_seconds: u64 },
+    Redrive { count: u32 },
+}
+
 impl Case {
     fn spends(&self) -> bool {
-        self.class == Class::Transient || self.before.snoozes >= 100
+        self.spends == Spends::Attempt
     }
 
     /// What the delay is keyed by.
-    pub(super) fn key(&self) -> (u32, u32) {
-        (self.before.generation.unwrap_or(0), self.before.attempt + 1)
+    pub(super) fn retry(&self) -> Retry {
+        let Retries { generation, attempt, held_seconds, redrives, .. } = self.before;
+        let unspent = match self.spends {
+            Spends::Attempt | Spends::Snooze => None,
+            Spends::Hold => Some(Unspent::Hold { held_seconds }),
+            Spends::Redrive => Some(Unspent::Redrive { count: redrives + 1 }),
+        };
+        Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
+    }
+
+    /// Whether its delay counts from the failure, and hops.
+    fn may_be_long(&self) -> bool {
+        matches!(self.spends, Spends::Attempt | Spends::Snooze)
     }
 }
 
@@ -46,11 +83,15 @@ impl Ledger {
         let retries = copy.retries.clone()?;
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
+        let before = if came_back { retries.of_next_generation(told) } else { retries };
+        let unexplained = if copy.redriven { "unanswered" } else { "transient" };
+        let class = self.knobs.policy.class(said("kind", unexplained), said("type", "Redrive"));
         Some(Case {
             body_hash: copy.body_hash,
-            before: if came_back { retries.of_next_generation(told) } else { retries },
             sent_at: failure.and_then(Failure::first_sent_time).unwrap_or(copy.sent_at),
-            class: self.knobs.policy.class(said("kind", "transient"), said("type", "Redrive")),
+            class,
+            spends: self.spends(class, &before),
+            before,
             error_type: said("type", "Redrive").to_owned(),
             details: said("details", "").to_owned(),
             retry_after: failure.and_then(Failure::retry_after),
@@ -62,15 +103,34 @@ impl Ledger {
         })
     }
 
+    fn spends(&self, class: Class, before: &Retries) -> Spends {
+        match class {
+            Class::Moved => Spends::Redrive,
+            Class::Held if before.held_seconds < self.knobs.policy.hold_seconds_max() => Spends::Hold,
+            Class::Held | Class::Free if before.snoozes < 100 => Spends::Snooze,
+            _ => Spends::Attempt,
+        }
+    }
+
     /// The cases of a message until now. Newest first: most sends are about these.
     pub(super) fn cases(&self, n: usize) -> impl Iterator<Item = &Case> {
         self.subjects[n].cases.iter().rev()
     }
 
     pub(super) fn may_resend(&self, case: &Case, body: &Body, send: Send<'_>) -> Result<(), Violation> {
-        let spent = u32::from(case.spends());
-        let counts = (case.before.attempt + spent, case.before.snoozes + 1 - spent);
-        if counts != (body.retries.attempt, body.retries.snoozes) {
+        let delay = send.content.delay.get();
+        let before = &case.before;
+        let is = |spends| case.spends == spends;
+        let first_sent = before.first_sent(case.sent_at);
+        let counts = Retries {
+            attempt: before.attempt + u32::from(is(Spends::Attempt)),
+            snoozes: before.snoozes + u32::from(is(Spends::Snooze)),
+            held_seconds: before.held_seconds + if is(Spends::Hold) { delay.into() } else { 0 },
+            redrives: before.redrives + u32::from(is(Spends::Redrive)),
+            generation: before.generation,
+            ..Retries::default()
+        };
+        if !counts.counts_are(&body.retries) {
             // Another retry's: of many copies there are many.
             return Err(String::new());
         }
@@ -78,28 +138,26 @@ impl Ledger {
             return Err("it failed for good".to_owned());
         }
         let (max_attempts, _) = self.max_attempts(send.n);
-        if case.spends() && case.before.attempt >= max_attempts {
+        if case.spends() && before.attempt >= max_attempts {
             return Err(format!("its {max_attempts} retries are made"));
         }
-        let first_sent = case.before.first_sent(case.sent_at);
-        let expected = Retries {
-            attempt: case.before.attempt + u32::from(case.spends()),
-            snoozes: case.before.snoozes + u32::from(!case.spends()),
-            generation: case.before.generation,
-            first_sent: Some(first_sent),
-            next_retry: body.retries.next_retry,
-            history: body.retries.history.clone(),
-        };
-        if body.retries != expected {
-            return Err(format!("expected {expected:?}"));
+        let max_redrives = self.knobs.policy.redrives_max();
+        if is(Spends::Redrive) && before.redrives >= max_redrives {
+            return Err(format!("SQS has moved it {max_redrives} times before"));
+        }
+        if body.retries.first_sent != Some(first_sent) {
+            return Err(format!("it was first sent at {first_sent}"));
+        }
+        let held_since = self.held_since(case, body, send);
+        if body.retries.held_since != held_since {
+            return Err(format!("it is held since {held_since:?}"));
         }
         self.check_history(case, body, send.n)?;
-        let delay = send.content.delay.get();
         let next = body.retries.next_retry.ok_or("next_retry_time is missing")?;
-        if self.knobs.policy.long_delays {
+        if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
-            let least = self.delay(send.n, case.key(), case.retry_after);
+            let least = self.delay(send.n, case.retry(), case.retry_after);
             let most = self.knobs.policy.stretched(least);
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(format!("the delay must be in {least}..={most}"));
@@ -115,7 +173,20 @@ impl Ledger {
         }
     }
 
-    /// At most five, the newest last, and it is this one.
+    /// The first hold of a series writes when that was, the next ones keep it, and any other re-send removes it.
+    fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
+        if case.spends != Spends::Hold {
+            return None;
+        }
+        // Never later than the clock of who sends it again.
+        let is_then = |told: &DateTime<Utc>| {
+            *told <= case.failed_at
+                && (*told == case.failed_at || (*told - send.at).abs() <= self.tolerance())
+        };
+        case.before.held_since.or(body.retries.held_since.filter(is_then)).or(Some(case.failed_at))
+    }
+
+    /// At most five, the newest last, and it is this one. A message that is held has not failed.
     fn check_history(&self, case: &Case, body: &Body, n: usize) -> Result<(), Violation> {
         let told = &body.retries.history;
         if told.len() > 5 || told.iter().any(|past| past.details_bytes > 256) {
@@ -126,7 +197,8 @@ impl Ledger {
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
         let expected = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
-        let expected: Vec<_> = expected.chain([newest]).collect();
+        let newest = Some(newest).filter(|_| case.spends != Spends::Hold);
+        let expected: Vec<_> = expected.chain(newest).collect();
         let expected = &expected[expected.len().saturating_sub(5)..];
         if told.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.iter().copied()) {
             Ok(())
@@ -144,6 +216,8 @@ impl Ledger {
             return false;
         }
         let exhausted = case.spends() && case.before.attempt >= max_attempts;
+        let max_redrives = self.knobs.policy.redrives_max();
+        let redrives_are_over = case.spends == Spends::Redrive && case.before.redrives >= max_redrives;
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
@@ -152,7 +226,15 @@ impl Ledger {
                 let told = failure.text("explanation");
                 exhausted && (told == explanation || self.subjects[send.n].is_oversize())
             }
-            _ if exhausted => false,
+            "ORCHESTRATION_FAILED" => {
+                let moved = case.before.redrives + 1;
+                let explanation = format!(
+                    "SQS moved it {moved} times, and each time nobody had answered for it: max_redrives is {max_redrives}"
+                );
+                let told = failure.text("explanation");
+                redrives_are_over && (told == explanation || self.subjects[send.n].is_oversize())
+            }
+            _ if exhausted || redrives_are_over => false,
             "MESSAGE_EXPIRED" => self
                 .age_limit(send.n, case.before.first_sent(case.sent_at))
                 .is_some_and(|limit| self.due_at_the_latest(case, send) > limit),
@@ -165,10 +247,12 @@ impl Ledger {
     /// before the verdict was sent, by a clock that may be ahead.
     fn due_at_the_latest(&self, case: &Case, send: Send<'_>) -> DateTime<Utc> {
         let decided = send.at + self.skew();
-        let delay = seconds(self.delay(send.n, case.key(), case.retry_after));
+        let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
         let due = match case.due {
             Some(due) => due,
-            None if self.knobs.policy.long_delays => case.failed_at + self.skew() + delay,
+            None if self.knobs.policy.long_delays && case.may_be_long() => {
+                case.failed_at + self.skew() + delay
+            }
             None => decided + delay,
         };
         due.max(decided)
@@ -183,7 +267,7 @@ impl Ledger {
             let kept = due == told || (due >= told && (overdue || self.is_stretched(due, at)));
             return if kept { Ok(()) } else { Err(format!("it is due at {due}, and was at {told}")) };
         }
-        let delay = seconds(self.delay(send.n, case.key(), case.retry_after));
+        let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
         let (first, last) = (case.failed_at + delay - ahead, case.failed_at + delay);
@@ -204,7 +288,7 @@ impl Ledger {
         if self.knobs.policy.paced.is_some() {
             return None;
         }
-        if !self.knobs.policy.long_delays {
+        if !self.knobs.policy.long_delays || !case.may_be_long() {
             return Some(send.content.delay.get().into());
         }
         let due = body.retries.next_retry.filter(|due| self.knobs.skew_ms == 0 && *due > send.at)?;
@@ -262,6 +346,9 @@ impl Ledger {
         }
         if case.class == Class::Permanent {
             return Err("it failed for good".to_owned());
+        }
+        if !case.may_be_long() {
+            return Err("its delay is never long".to_owned());
         }
         if case.spends() && case.before.attempt >= self.max_attempts(send.n).0 {
             return Err("its retries are made".to_owned());

@@ -101,6 +101,7 @@ impl Ledger {
         {
             return Err(format!("attempt {attempt} is not that of the delivery"));
         }
+        let held_seconds = retries.held_seconds;
         let subject = &self.subjects[send.n];
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
@@ -109,11 +110,14 @@ impl Ledger {
                 && (answer.kind, answer.error_type) == (kind, error_type)
                 && answer.after == failure.retry_after()
         });
+        if kind == "held" {
+            self.check_held(held_seconds, send.at)?;
+        }
         let work = self.work(send.n).ok_or("outside of an invocation")?;
         match (kind, error_type) {
             _ if told => Ok(()),
             ("transient", "Timeout") => work.cut_off(delivery),
-            ("not_started", "NotStarted") => work.not_started(delivery),
+            ("not_started", "NotStarted") | ("held", "CircuitOpen") => work.not_called(delivery),
             _ => {
                 let after = failure.retry_after();
                 Err(format!("the target never said {kind} {error_type} after {after:?} in this invocation"))
@@ -145,7 +149,7 @@ impl Ledger {
         let mut waits: Vec<_> = self
             .cases(send.n)
             .filter(|case| self.may_resend(case, body, send).is_ok())
-            .map(|case| (case.key(), self.waited(case, body, send)))
+            .map(|case| (case.retry(), self.waited(case, body, send)))
             .collect();
         waits.dedup();
         let Some((key, waited)) = waits.first().copied() else {
@@ -283,6 +287,10 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         && told_time.is_some_and(|time| time == first_sent)
         && record["redrive_generation"].as_u64()
             == retries.as_ref().and_then(|retries| retries.generation).map(u64::from)
+        && record["held_seconds"].as_u64()
+            == retries.as_ref().map(|retries| retries.held_seconds).filter(|seconds| *seconds > 0)
+        && record["redrive_count"].as_u64()
+            == retries.as_ref().map(|retries| retries.redrives.into()).filter(|count| *count > 0)
         && record["attempts"].as_u64()
             == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
         && told("sqs_message_id") == failure.text("source_message_id")

@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 
 use super::calls::Answer;
 use super::copies::Failure;
+use super::oracle::Retry;
 use super::sends::{Send, no_delay};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
@@ -48,6 +49,8 @@ impl Ledger {
             kind: "",
             error_type: "",
             after: None,
+            unavailable: false,
+            environment: None,
         });
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
@@ -64,7 +67,7 @@ impl Ledger {
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
         let seconds = u64::from(seconds);
-        let key = (generation, attempt + 1);
+        let key = Retry { generation, attempt: attempt + 1, ..Retry::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
             return Err(format!("a copy of message {n} is hidden for {seconds} s, another one was not"));
         }
@@ -97,7 +100,8 @@ impl Ledger {
         if attempt >= self.max_attempts(n).0 {
             return Err("its retries are made".to_owned());
         }
-        let delay = self.hidden_for(n, (answer.generation, attempt + 1), after);
+        let retry = Retry { generation: answer.generation, attempt: attempt + 1, ..Retry::default() };
+        let delay = self.hidden_for(n, retry, after);
         if u64::from(seconds) != delay {
             return Err(format!("the delay must be {delay}"));
         }
@@ -114,7 +118,7 @@ impl Ledger {
     }
 
     /// A delay ends twelve hours from the receive.
-    fn hidden_for(&self, n: usize, key: (u32, u32), asked: Option<u64>) -> u64 {
+    fn hidden_for(&self, n: usize, key: Retry, asked: Option<u64>) -> u64 {
         self.delay(n, key, asked).min(43_200 - self.knobs.visibility_seconds())
     }
 
@@ -173,7 +177,8 @@ impl Ledger {
                     true => retries.of_next_generation(origin.told_generation),
                     false => retries,
                 };
-                let key = (retries.generation.unwrap_or(0), attempts + 1);
+                let generation = retries.generation.unwrap_or(0);
+                let key = Retry { generation, attempt: attempts + 1, ..Retry::default() };
                 let delay = self.hidden_for(send.n, key, failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
                 let visibility = super::seconds(self.knobs.visibility_seconds());

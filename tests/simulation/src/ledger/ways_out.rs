@@ -28,7 +28,7 @@ impl Ledger {
         if to != expected || receives < limit {
             return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
         }
-        if self.healed && healthy >= 2.min(limit) && !(from == Place::Source && no_place) {
+        if self.healed_at.is_some() && healthy >= 2.min(limit) && !(from == Place::Source && no_place) {
             return Err(format!(
                 "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
             ));

@@ -12,8 +12,8 @@ use super::{DELAY_SECONDS_MAX, Fault, Kind};
 pub(super) type Metadata = Map<String, Value>;
 
 /// The members of `metadata` that redeliver writes.
-const OUR_MEMBERS: [&str; 5] =
-    ["retry_attempt", "next_retry_time", "first_sent_time", "retry_history", "snooze_count"];
+const OUR_MEMBERS: [&str; 6] =
+    ["retry_attempt", "next_retry_time", "first_sent_time", "retry_history", "snooze_count", "redrive_count"];
 
 /// Checks body, attributes and group of a message in a queue.
 pub(super) fn check_content(sent: &Sent, stage: Stage, content: &Content) -> Result<Metadata, Fault> {
@@ -54,6 +54,11 @@ pub(super) fn metadata(sent: &Sent, body: &str) -> Result<Metadata, String> {
 /// `retry_attempt`.
 pub(super) fn attempt(metadata: &Metadata) -> u64 {
     count(metadata, "retry_attempt")
+}
+
+/// `redrive_count`.
+pub(super) fn redrives(metadata: &Metadata) -> u64 {
+    count(metadata, "redrive_count")
 }
 
 fn count(metadata: &Metadata, name: &str) -> u64 {
@@ -115,18 +120,21 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
         return if same { Ok(()) } else { Err((Kind::Changed, format!("another body was sent {way}"))) };
     }
     let follows = |old: &Metadata| {
-        let spent = count(&new, "retry_attempt").checked_sub(count(old, "retry_attempt"));
-        let snoozed = count(&new, "snooze_count").checked_sub(count(old, "snooze_count"));
-        matches!((spent, snoozed), (Some(1), Some(0)) | (Some(0), Some(1)))
+        let more = |name| count(&new, name).checked_sub(count(old, name));
+        let counted = [more("retry_attempt"), more("snooze_count"), more("redrive_count")];
+        // What SQS moved spends no attempt, and nothing else is counted as moved.
+        let was_moved = counted[2] == Some(1);
+        (counted.iter().copied().sum::<Option<u64>>() == Some(1)).then_some(was_moved)
     };
     let olds = deliveries.iter().filter_map(|delivery| metadata(sent, &delivery.content.body).ok());
-    if !olds.into_iter().any(|old| follows(&old)) {
+    let Some(was_moved) = olds.into_iter().find_map(|old| follows(&old)) else {
         return Err((
             Kind::Miscounted,
             format!("attempt {} was sent {way} after another one", attempt(&new)),
         ));
-    }
-    if send.delay_seconds > DELAY_SECONDS_MAX {
+    };
+    let longest = if was_moved { 5 << (redrives(&new) - 1) } else { DELAY_SECONDS_MAX };
+    if send.delay_seconds > longest {
         return Err((Kind::Miscounted, format!("a delay of {} s", send.delay_seconds)));
     }
     Ok(())

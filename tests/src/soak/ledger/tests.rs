@@ -260,6 +260,7 @@ fn an_attempt_that_is_skipped_repeated_or_beyond_the_limit_is_seen() {
     assert_eq!(wrong(retried(), resent(r#","retry_attempt":2"#)), [Kind::Miscounted]);
     assert_eq!(wrong(retried(), resent("")), [Kind::Miscounted]);
     assert_eq!(wrong(retried(), resent(r#","retry_attempt":1,"snooze_count":1"#)), [Kind::Miscounted]);
+    assert_eq!(wrong(retried(), resent(r#","retry_attempt":1,"redrive_count":1"#)), [Kind::Miscounted]);
     let told = |history: &mut History| history.calls[1].attempt = "0".to_owned();
     assert_eq!(wrong(retried(), told), [Kind::Miscounted]);
     let beyond = r#","retry_attempt":6"#;

@@ -2,8 +2,8 @@
 
 use super::super::history::{Answer, Attribute, Content, Stage};
 use super::super::messages::{Fate, Sent};
-use super::content::{Metadata, attempt, document};
-use super::{ATTEMPTS_MAX, Fault, Kind, Story};
+use super::content::{Metadata, attempt, document, redrives};
+use super::{ATTEMPTS_MAX, Fault, Kind, REDRIVES_MAX, Story};
 
 /// After so many receives SQS takes a message from the annotation queue to the final DLQ, as it is.
 const ANNOTATION_RECEIVES: u32 = 10;
@@ -38,7 +38,9 @@ pub(super) fn check_verdict(
         }
         "MESSAGE_EXPIRED" => sent.fate == Fate::Expired,
         "MESSAGE_TOO_LARGE" => sent.fate == Fate::Oversize,
-        "ORCHESTRATION_FAILED" => received(Stage::Intermediate, INTERMEDIATE_RECEIVES),
+        "ORCHESTRATION_FAILED" => {
+            redrives(metadata) == REDRIVES_MAX || received(Stage::Intermediate, INTERMEDIATE_RECEIVES)
+        }
         "" => received(Stage::Annotation, ANNOTATION_RECEIVES),
         _ => false,
     };

@@ -19,7 +19,10 @@ fn assert_reported_and_redriven(running: &Running, target: &HttpTarget, sqs_id: 
     let requests = target.requests(&id(0));
     assert_eq!(requests.len(), 2, "{}", running.log());
     let body: Value = serde_json::from_str(&requests[1].body).unwrap();
-    assert_eq!(body["metadata"]["retry_attempt"], 1);
+    assert_eq!(
+        (&body["metadata"]["retry_attempt"], &body["metadata"]["redrive_count"]),
+        (&json!(0), &json!(1))
+    );
     assert_eq!(
         body["metadata"]["retry_history"][0]["error_type"], "Redrive",
         "without the hand-off nobody knows why"

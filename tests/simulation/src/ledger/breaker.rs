@@ -1,0 +1,345 @@
+//! What the circuit breaker of each environment must be by its documentation: made of the calls that were seen, and of
+//! what each of them met. It is told of nothing else, and it asks nobody.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use redeliver_core::events::Event;
+use redeliver_core::message::ReceivedMessage;
+
+use super::body::Body;
+use super::{Ledger, Violation};
+use crate::messages::{Expected, number};
+use crate::policy::{BreakerModel, Class};
+
+/// A message's number, and that of a call among its own.
+pub type CallId = (usize, usize);
+
+/// Calls that count, at most.
+const CALLS_MAX: usize = 1000;
+/// So many at once end a slow start.
+const LEVEL_MAX: usize = 32;
+
+/// One function environment.
+pub(crate) struct Environment {
+    settings: BreakerModel,
+    /// By how much its clock is wrong.
+    skew: TimeDelta,
+    state: State,
+    epoch: u64,
+    /// When it closed last, and how long it would have waited after one more probe.
+    closed_before: Option<(DateTime<Utc>, TimeDelta)>,
+    /// When it was open last, if it is not.
+    was_open: Option<DateTime<Utc>>,
+    /// Calls that are under way, and in which state they began.
+    running: HashMap<CallId, u64>,
+    /// All of them, also those that nobody was asked for.
+    calls: u64,
+}
+
+enum State {
+    Closed(VecDeque<Ended>),
+    /// One probe from `early` on, and at `late` at the latest.
+    Open {
+        early: DateTime<Utc>,
+        late: DateTime<Utc>,
+        next: TimeDelta,
+        is_probing: bool,
+    },
+    SlowStart {
+        level: usize,
+        running: usize,
+        ended: VecDeque<Ended>,
+    },
+}
+
+/// A call that is over.
+struct Ended {
+    at: DateTime<Utc>,
+    tenant: Option<String>,
+    outage: bool,
+}
+
+/// What an invocation began with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun {
+    environment: u64,
+    at: DateTime<Utc>,
+    /// The first message that asks is the next probe.
+    probe_is_due: bool,
+    calls: u64,
+}
+
+impl Environment {
+    fn new(settings: BreakerModel, skew: TimeDelta) -> Self {
+        Self {
+            settings,
+            skew,
+            state: State::Closed(VecDeque::new()),
+            epoch: 0,
+            closed_before: None,
+            was_open: None,
+            running: HashMap::new(),
+            calls: 0,
+        }
+    }
+
+    /// Messages tell that the target is down; that counts if nothing is known of it.
+    fn hears(&mut self, down_since: DateTime<Utc>, now: DateTime<Utc>) {
+        let window = super::seconds(self.settings.window_seconds);
+        let State::Closed(ended) = &mut self.state else { return };
+        ended.retain(|call| now - call.at < window);
+        if ended.is_empty() {
+            let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
+            self.state = State::Open { early: now, late: now, next, is_probing: false };
+            self.epoch += 1;
+        }
+    }
+
+    fn interval(&self) -> TimeDelta {
+        super::seconds(self.settings.probe_interval_seconds)
+    }
+
+    fn interval_max(&self) -> TimeDelta {
+        super::seconds(self.settings.probe_interval_seconds_max)
+    }
+
+    fn called(&mut self, call: CallId, now: DateTime<Utc>) -> Result<(), Violation> {
+        match &mut self.state {
+            State::Closed(_) => {}
+            State::Open { is_probing: true, .. } => return Err("a probe is under way".to_owned()),
+            State::Open { early, .. } if now < *early => {
+                return Err(format!("its target is down, and is not called before {early}"));
+            }
+            State::Open { is_probing, .. } => *is_probing = true,
+            State::SlowStart { level, running, .. } if *running >= *level => {
+                return Err(format!("its target is back, and has {level} calls at once already"));
+            }
+            State::SlowStart { running, .. } => *running += 1,
+        }
+        self.running.insert(call, self.epoch);
+        Ok(())
+    }
+
+    fn ended(&mut self, call: CallId, ended: Ended) {
+        // Nobody was asked for it, or it began before the target went down, or before it came back.
+        if self.running.remove(&call) != Some(self.epoch) {
+            return;
+        }
+        let now = ended.at;
+        let outage = ended.outage;
+        let rate = self.settings.failure_rate;
+        let (interval_max, window) = (self.interval_max(), super::seconds(self.settings.window_seconds));
+        match &mut self.state {
+            State::Closed(calls) => {
+                calls.retain(|call| now - call.at < window);
+                calls.push_back(ended);
+                while calls.len() > CALLS_MAX {
+                    calls.pop_front();
+                }
+                let enough = calls.len() >= self.settings.minimum_calls as usize;
+                if outage && enough && show_an_outage(calls, rate) {
+                    self.opens(now);
+                }
+            }
+            State::SlowStart { level, running, ended: calls } => {
+                *running -= 1;
+                calls.push_back(ended);
+                let outages = calls.iter().filter(|call| call.outage).count();
+                if outage && share(outages, *level) >= rate && show_an_outage(calls, rate) {
+                    self.opens(now);
+                } else if calls.len() >= *level {
+                    calls.clear();
+                    *level *= 2;
+                    if *level > LEVEL_MAX {
+                        self.state = State::Closed(VecDeque::new());
+                        self.epoch += 1;
+                    }
+                }
+            }
+            State::Open { early, late, next, is_probing } if outage => {
+                (*early, *late) = (now + shortest(*next), now + *next);
+                *next = (*next * 2).min(interval_max);
+                *is_probing = false;
+            }
+            State::Open { next, .. } => {
+                self.closed_before = Some((now, *next));
+                self.was_open = Some(now);
+                self.state = State::SlowStart { level: 2, running: 0, ended: VecDeque::new() };
+                self.epoch += 1;
+            }
+        }
+    }
+
+    fn opens(&mut self, now: DateTime<Utc>) {
+        // One that flaps goes on with its long intervals.
+        let flaps = self.closed_before.filter(|(at, _)| now - *at < self.interval_max());
+        let interval = flaps.map_or(self.interval(), |(_, next)| next);
+        let next = (interval * 2).min(self.interval_max());
+        self.state =
+            State::Open { early: now + shortest(interval), late: now + interval, next, is_probing: false };
+        self.epoch += 1;
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Open { .. })
+    }
+
+    fn probe_is_due(&self, now: DateTime<Utc>) -> bool {
+        matches!(self.state, State::Open { late, is_probing: false, .. } if now >= late)
+    }
+}
+
+/// Three quarters of an interval.
+fn shortest(interval: TimeDelta) -> TimeDelta {
+    let longest = interval.num_milliseconds();
+    TimeDelta::milliseconds(longest - longest / 4)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
+fn share(outages: usize, calls: usize) -> f64 {
+    outages as f64 / calls as f64
+}
+
+/// So large a share of all of them, and of those that are not of the tenant with the most outages (of two such, the one
+/// with fewer calls).
+fn show_an_outage(calls: &VecDeque<Ended>, rate: f64) -> bool {
+    let count = |calls: &[&Ended]| (calls.len(), calls.iter().filter(|call| call.outage).count());
+    let all: Vec<_> = calls.iter().collect();
+    let mut tenants: BTreeMap<&str, Vec<&Ended>> = BTreeMap::new();
+    for call in calls {
+        tenants.entry(call.tenant.as_deref().unwrap_or("")).or_default().push(call);
+    }
+    tenants.remove("");
+    let worst = tenants.values().map(|calls| count(calls));
+    let worst = worst.max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
+    let (calls, outages) = count(&all);
+    let (calls_of_worst, outages_of_worst) = worst.unwrap_or_default();
+    let of_others = calls - calls_of_worst;
+    share(outages, calls) >= rate && (of_others == 0 || share(outages - outages_of_worst, of_others) >= rate)
+}
+
+impl Ledger {
+    /// A process begins.
+    pub fn started(&mut self, environment: u64, skew_ms: i64) {
+        if let Some(settings) = self.knobs.breaker() {
+            let begun = Environment::new(settings, TimeDelta::milliseconds(skew_ms));
+            self.environments.insert(environment, begun);
+        }
+    }
+
+    /// It is gone, with all that it knew.
+    pub fn ended(&mut self, environment: u64) {
+        self.environments.remove(&environment);
+    }
+
+    /// What an environment knows when an invocation begins.
+    pub(super) fn begun(
+        &mut self,
+        environment: u64,
+        records: &[ReceivedMessage],
+        now: DateTime<Utc>,
+    ) -> Option<Begun> {
+        let skew = self.environments.get(&environment)?.skew;
+        let down_since = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew)).min();
+        let known = self.environments.get_mut(&environment)?;
+        if let Some(since) = down_since {
+            known.hears(since, now);
+        }
+        Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
+    }
+
+    /// Since when a message that arrives says that its target is down.
+    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
+        let origin = self.origins.get(&record.sqs_message_id)?;
+        let (max_attempts, _) = self.max_attempts(n);
+        let is_over = self.knobs.visibility
+            && record.receive_count.checked_sub(2).is_some_and(|made| made >= max_attempts);
+        if self.expected(n) != Expected::Handled || origin.came_back || is_over {
+            return None;
+        }
+        let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
+        Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)
+    }
+
+    /// The environment whose turn it is, if it has a breaker.
+    fn environment(&self) -> Option<u64> {
+        Some(self.invocations.get(&self.turn?)?.begun()?.environment)
+    }
+
+    /// A call of the target: where there is a breaker, it allows it. The environment, to be told what the call meets.
+    pub(super) fn asked(
+        &mut self,
+        call: CallId,
+        held_seconds: u64,
+        now: DateTime<Utc>,
+    ) -> Result<Option<u64>, Violation> {
+        let Some(id) = self.environment() else { return Ok(None) };
+        let Some(environment) = self.environments.get_mut(&id) else { return Ok(None) };
+        environment.calls += 1;
+        // What was held for as long as it may be is called whatever is known.
+        if held_seconds < environment.settings.hold_seconds_max {
+            environment.called(call, now)?;
+        }
+        Ok(Some(id))
+    }
+
+    /// What a call of the target has met, or that it was cut off.
+    pub(super) fn met(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
+        let (n, index) = call;
+        let subject = &self.subjects[n];
+        let Some(answer) = subject.answers.get(index) else { return };
+        let (kind, error_type) = match answer.kind {
+            _ if is_cut_off => ("transient", "Timeout"),
+            kind => (kind, answer.error_type),
+        };
+        let id = answer.environment;
+        let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return };
+        let is_transient = !kind.is_empty() && self.knobs.policy.class(kind, error_type) == Class::Transient;
+        let is_listed = environment.settings.opens_on(error_type);
+        let outage = is_transient && (is_listed || (answer.unavailable && !is_cut_off));
+        let tenant = subject.produced.content.message_group_id.clone();
+        environment.ended(call, Ended { at: now, tenant, outage });
+    }
+
+    /// A message is handed off as held.
+    pub(super) fn check_held(&self, held_seconds: u64, now: DateTime<Utc>) -> Result<(), Violation> {
+        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.begun());
+        let begun = begun.ok_or("without a circuit breaker")?;
+        let environment = self.environments.get(&begun.environment).ok_or("by nobody")?;
+        let was_open = environment.was_open.is_some_and(|at| at >= begun.at);
+        if !environment.is_open() && !was_open {
+            return Err("no calls that its environment made show an outage".to_owned());
+        }
+        if begun.probe_is_due && environment.calls == begun.calls {
+            return Err("nobody has looked after the target, and it is time to".to_owned());
+        }
+        // Its turn did not come before the end.
+        let seconds = self.knobs.invocation_seconds;
+        let is_over = now - begun.at >= super::seconds(seconds - 5);
+        if held_seconds >= environment.settings.hold_seconds_max && !is_over {
+            return Err(format!("it was held for {held_seconds} s before, which is as long as it may be"));
+        }
+        let longest = super::seconds(environment.settings.probe_interval_seconds_max + seconds + 1);
+        match self.healed_at {
+            Some(at) if now > at + longest && self.knobs.target.always_transient <= 0.0 => {
+                Err(format!("the target has been back since {at} at the latest"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What a function says of its breaker.
+    pub(super) fn check_circuit(&self, event: &Event) -> Result<(), Violation> {
+        let Some(environment) = self.environment().and_then(|id| self.environments.get(&id)) else {
+            return Ok(());
+        };
+        let is_so = match event {
+            Event::CircuitOpened(_) | Event::ProbeFailed(_) => environment.is_open(),
+            Event::CircuitClosed(_) => matches!(environment.state, State::SlowStart { .. }),
+            _ => true,
+        };
+        if is_so { Ok(()) } else { Err("its calls do not show that".to_owned()) }
+    }
+}
