@@ -149,6 +149,7 @@ impl Breaker {
     }
 
     /// What a permitted call met. The message is whose call it was: its id spreads the probes of many environments.
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
     pub fn record(
         &mut self,
         permit: Permit,
@@ -212,6 +213,7 @@ impl Breaker {
     }
 
     /// A permitted call was not made.
+    #[expect(clippy::needless_pass_by_value, reason = "a permit is for one call, and is used up by it")]
     pub fn give_back(&mut self, permit: Permit) {
         if permit.epoch != self.epoch {
             return;

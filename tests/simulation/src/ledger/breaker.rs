@@ -84,12 +84,14 @@ impl Environment {
         }
     }
 
-    /// Messages tell that the target is down; that counts if nothing is known of it.
-    fn hears(&mut self, down_since: DateTime<Utc>, now: DateTime<Utc>) {
+    /// Messages tell that the target is down, the last of them at `told_at`; that counts if nothing is known of it, and
+    /// if the target was not found back since then.
+    fn hears(&mut self, down_since: DateTime<Utc>, told_at: DateTime<Utc>, now: DateTime<Utc>) {
         let window = super::seconds(self.settings.window_seconds);
         let State::Closed(ended) = &mut self.state else { return };
         ended.retain(|call| now - call.at < window);
-        if ended.is_empty() {
+        let is_over = self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew);
+        if ended.is_empty() && !is_over {
             let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
             self.state = State::Open { early: now, late: now, next, is_probing: false };
             self.epoch += 1;
@@ -149,10 +151,10 @@ impl Environment {
                 if outage && share(outages, *level) >= rate && show_an_outage(calls, rate) {
                     self.opens(now);
                 } else if calls.len() >= *level {
-                    calls.clear();
+                    let of_level = std::mem::take(calls);
                     *level *= 2;
                     if *level > LEVEL_MAX {
-                        self.state = State::Closed(VecDeque::new());
+                        self.state = State::Closed(of_level);
                         self.epoch += 1;
                     }
                 }
@@ -241,16 +243,23 @@ impl Ledger {
         now: DateTime<Utc>,
     ) -> Option<Begun> {
         let skew = self.environments.get(&environment)?.skew;
-        let down_since = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew)).min();
+        let told: Vec<_> =
+            records.iter().filter_map(|record| self.held_moments_ago(record, now + skew)).collect();
         let known = self.environments.get_mut(&environment)?;
-        if let Some(since) = down_since {
-            known.hears(since, now);
+        let since = told.iter().map(|(since, _)| *since).min();
+        let told_at = told.iter().map(|(_, told_at)| *told_at).max();
+        if let (Some(since), Some(told_at)) = (since, told_at) {
+            known.hears(since, told_at, now);
         }
         Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
     }
 
-    /// Since when a message that arrives says that its target is down.
-    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Since when a message that arrives says that its target is down, and when it was sent again.
+    fn held_moments_ago(
+        &self,
+        record: &ReceivedMessage,
+        now: DateTime<Utc>,
+    ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         let (max_attempts, _) = self.max_attempts(n);
@@ -260,7 +269,8 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)
+        let held_since = Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)?;
+        Some((held_since, origin.sent_at))
     }
 
     /// The environment whose turn it is, if it has a breaker.
