@@ -99,13 +99,13 @@ fn what_ended_half_a_minute_ago_does_not_count() {
 }
 
 #[test]
-fn a_long_window_looks_at_the_last_thousand_calls() {
+fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
     let mut breaker = breaker();
     for _ in 0..1000 {
         assert_eq!(call(&mut breaker, Met::Answer, moment()), None);
     }
     let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, moment()).is_some());
-    assert_eq!(until_it_opens, Some(800));
+    assert_eq!(until_it_opens, Some(40));
 }
 
 #[test]
