@@ -109,6 +109,20 @@ fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
 }
 
 #[test]
+fn of_two_tenants_with_as_many_outages_the_one_with_fewer_calls_counts_whatever_their_names() {
+    for (poisoned, ailing) in [("a", "b"), ("b", "a")] {
+        let mut breaker = breaker();
+        for _ in 0..4 {
+            assert_eq!(of_tenant(&mut breaker, Met::Answer, Some(ailing), moment()), None);
+        }
+        // Sixteen outages of twenty calls in all; eight of twelve without the poisoned tenant's.
+        for tenant in [poisoned, ailing].repeat(8) {
+            assert_eq!(of_tenant(&mut breaker, Met::Outage, Some(tenant), moment()), None, "{poisoned}");
+        }
+    }
+}
+
+#[test]
 fn one_tenants_failures_open_it_for_the_others_only_if_nobody_shows_otherwise() {
     let calls = |of_others: &[Met]| {
         let mut breaker = breaker();

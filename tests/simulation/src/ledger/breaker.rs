@@ -132,7 +132,9 @@ impl Environment {
         let (interval_max, window) = (self.interval_max(), super::seconds(self.settings.window_seconds));
         match &mut self.state {
             State::Closed(calls) => {
-                calls.retain(|call| now - call.at < window);
+                while calls.front().is_some_and(|call| now - call.at >= window) {
+                    calls.pop_front();
+                }
                 calls.push_back(ended);
                 while calls.len() > CALLS_MAX {
                     calls.pop_front();
@@ -204,19 +206,22 @@ fn share(outages: usize, calls: usize) -> f64 {
 /// So large a share of all of them, and of those that are not of the tenant with the most outages (of two such, the one
 /// with fewer calls).
 fn show_an_outage(calls: &VecDeque<Ended>, rate: f64) -> bool {
-    let count = |calls: &[&Ended]| (calls.len(), calls.iter().filter(|call| call.outage).count());
-    let all: Vec<_> = calls.iter().collect();
-    let mut tenants: BTreeMap<&str, Vec<&Ended>> = BTreeMap::new();
-    for call in calls {
-        tenants.entry(call.tenant.as_deref().unwrap_or("")).or_default().push(call);
+    let outages = calls.iter().filter(|call| call.outage).count();
+    if share(outages, calls.len()) < rate {
+        return false;
     }
-    tenants.remove("");
-    let worst = tenants.values().map(|calls| count(calls));
-    let worst = worst.max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
-    let (calls, outages) = count(&all);
+    let mut tenants: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for Ended { tenant, outage, .. } in calls {
+        if let Some(tenant) = tenant {
+            let (calls, outages) = tenants.entry(tenant).or_default();
+            *calls += 1;
+            *outages += usize::from(*outage);
+        }
+    }
+    let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
     let (calls_of_worst, outages_of_worst) = worst.unwrap_or_default();
-    let of_others = calls - calls_of_worst;
-    share(outages, calls) >= rate && (of_others == 0 || share(outages - outages_of_worst, of_others) >= rate)
+    let of_others = calls.len() - calls_of_worst;
+    of_others == 0 || share(outages - outages_of_worst, of_others) >= rate
 }
 
 impl Ledger {
