@@ -25,7 +25,7 @@ pub(crate) enum Bench {
     Hostile,
     /// `redeliver local` on 10,000, 100,000 and 1,000,000 messages: how time and memory grow.
     Local,
-    /// `redeliver simulate` with several policies: what hits a target when it returns after ten minutes. Draws docs/storms.svg.
+    /// `redeliver simulate` with several policies: what hits a target when it returns after an outage. Draws docs/storms.svg and docs/outage.svg.
     Storms,
     /// The functions' bundles: start, CPU, memory, requests and bytes, beside the least that a function can be and beside Python.
     Functions,

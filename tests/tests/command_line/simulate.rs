@@ -2,7 +2,8 @@
 
 use super::*;
 
-const FIXED: &[u8] = br#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+/// Without a circuit breaker, so that every number follows from the delays.
+const FIXED: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 fn simulate(policy: &Scratch, more: &[&str]) -> Output {
     redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
@@ -38,6 +39,74 @@ fn of_a_fixed_delay_every_number_is_known() {
     assert_eq!(measured["after_return"]["p99_per_second"], 3);
     assert_eq!(measured["drain_seconds"], 59);
     assert_eq!(planned["span"]["worst_case_seconds"], 180 + 4 * 60);
+    assert!(measured["circuit_breaker"].is_null() && planned["without_circuit_breaker"].is_null());
+    assert!(of_ten_minutes["held"].is_null() && planned["span"]["hold_seconds_max"].is_null());
+}
+
+/// A thousand messages in the first ten seconds of ten minutes.
+fn outage(more: &[&str]) -> Value {
+    let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
+    report(&redeliver(&[&arguments, more].concat()))["policies"][0].clone()
+}
+
+#[test]
+fn an_outage_costs_each_environment_the_calls_that_open_its_circuit_breaker_and_its_probes() {
+    for (environments, held_messages, probes) in [(1, 995, 8), (3, 990, 25)] {
+        let planned = outage(&["--environments", &environments.to_string()]);
+        let measured = &planned["measured"];
+        let breaker = &measured["circuit_breaker"];
+        assert_eq!(
+            (&breaker["openings"], &breaker["environments"]),
+            (&environments.into(), &environments.into())
+        );
+        assert_eq!((&breaker["held_messages"], &breaker["probes"]), (&held_messages.into(), &probes.into()));
+        // Of the probes the last one of each environment is answered.
+        let wasted = 10 * environments + probes - environments;
+        assert_eq!(measured["wasted"]["while_down"], wasted);
+        // Who was not called has spent nothing.
+        assert_eq!((&measured["retries"], &measured["processed"]), (&wasted.into(), &1000.into()));
+        // The same policy without it: 3 messages have met the outage with all of their six calls.
+        let without = &planned["without_circuit_breaker"]["measured"];
+        assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 3);
+        assert_eq!((&without["calls"], &without["wasted"]["while_down"]), (&2917.into(), &1920.into()));
+        assert_eq!(planned["survival"].as_array().unwrap().last().unwrap()["held"], 1.0);
+        assert_eq!(planned["span"]["hold_seconds_max"], 86_400);
+    }
+    // As many as there are invocations at once, and a new one after minutes in which nothing came.
+    let limited = &outage(&["--max-concurrency", "3"])["measured"];
+    assert_eq!(
+        (&limited["circuit_breaker"]["openings"], &limited["circuit_breaker"]["environments"]),
+        (&3.into(), &4.into())
+    );
+    assert_eq!(limited["retries"], limited["wasted"]["while_down"]);
+}
+
+#[test]
+fn a_target_that_fails_a_third_of_the_calls_does_not_open_the_circuit_breaker() {
+    let planned = outage(&["--failure-rate", "0.3"]);
+    let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
+    assert_eq!(measured["circuit_breaker"]["openings"], 0);
+    assert_eq!((&measured["calls"], &measured["processed"]), (&without["calls"], &without["processed"]));
+}
+
+#[test]
+fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
+    let policy = Scratch::new("simulate-breaker.json", b"{}");
+    let picture = Scratch::new("simulate-breaker.svg", b"");
+    let output = simulate(&policy, &["--messages", "1000", "--over", "10s", "--plot", picture.name()]);
+    let tables = String::from_utf8(output.stdout).unwrap();
+    for words in [
+        " messages held by the circuit breaker ",
+        " held by the circuit breaker at most ",
+        "What the circuit breaker changes",
+        " without it",
+        "held: from its beginning on, as almost all are; that spends no attempt.",
+    ] {
+        assert!(tables.contains(words), "{words} in {tables}");
+    }
+    for words in ["without circuit breaker", "held by the circuit breaker"] {
+        assert!(picture.text().contains(words), "{words}");
+    }
 }
 
 #[test]
@@ -158,6 +227,9 @@ fn what_is_wrong_is_named() {
             .contains("/sqs is no price; there are alarm_month, dashboard_month, ")
     );
     assert!(refused(&policy, &["--outage", "5m", "--failure-rate", "0.5"]).contains("cannot be used with"));
+    assert!(
+        refused(&policy, &["--environments", "2", "--max-concurrency", "2"]).contains("cannot be used with")
+    );
     assert!(refused(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
     assert!(
         refused(&policy, &["--messages", "0"]).contains("a whole number from 1 to 1000000, without commas")

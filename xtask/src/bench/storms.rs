@@ -1,35 +1,58 @@
-//! `cargo xtask bench storms`: what hits a target when it returns after ten minutes in which 100,000 messages failed.
+//! `cargo xtask bench storms`: what hits a target when it returns after an outage over which 100,000 messages came: by
+//! backoff, without a circuit breaker, and by the default policy, with and without it.
 
 use std::process::Command;
 
 use crate::tools::{Failure, cargo, root, run, target_dir};
 
-/// Files of `examples/storms`; the first is the one that the others are compared with.
+/// Files of `examples/storms`, without a circuit breaker; the first is the one that the others are compared with.
 const POLICIES: [&str; 6] =
     ["uniform", "exponential", "fixed", "uniform-paced", "exponential-paced", "fixed-paced"];
-const STORM: [&str; 4] = ["--messages", "100000", "--outage", "10m"];
+const MESSAGES: [&str; 2] = ["--messages", "100000"];
+const TEN_MINUTES: [&str; 2] = ["--outage", "10m"];
 /// Half as much again as came in while the target was down.
 const CAPACITY: [&str; 2] = ["--capacity", "250"];
 /// As a nightly job sends them.
 const AT_ONCE: [&str; 2] = ["--over", "10s"];
-/// The picture that docs/performance.md shows.
-const PICTURE: &str = "docs/storms.svg";
+/// A tenth of what ten invocations at once call in a second, more or less.
+const A_TENTH: [&str; 2] = ["--capacity", "25"];
+/// The pictures that docs/performance.md shows.
+const PICTURE_OF_STORMS: &str = "docs/storms.svg";
+const PICTURE_OF_OUTAGE: &str = "docs/outage.svg";
 
 /// Runs `redeliver simulate` with all policies: against a target that takes whatever comes, against one that does not, and with
-/// all messages at once.
+/// all messages at once; then the default policy.
 pub(crate) fn storms() -> Result<(), Failure> {
     run(&mut cargo(&["build", "--release", "--bin", "redeliver"]))?;
-    run(simulate().args(["--plot", PICTURE]))?;
-    run(simulate().args(CAPACITY))?;
-    run(simulate().args(AT_ONCE))
+    run(by_backoff().args(["--plot", PICTURE_OF_STORMS]))?;
+    run(by_backoff().args(CAPACITY))?;
+    run(by_backoff().args(AT_ONCE))?;
+    run(&mut by_default("10m"))?;
+    run(by_default("1h").args(["--plot", PICTURE_OF_OUTAGE]))?;
+    run(&mut by_default("12h"))?;
+    run(by_default("10m").args(AT_ONCE))?;
+    run(by_default("10m").args(A_TENTH))
 }
 
-fn simulate() -> Command {
+fn by_backoff() -> Command {
     let mut files = POLICIES.map(|name| format!("examples/storms/{name}.json")).into_iter();
-    let mut command = Command::new(target_dir().join("release/redeliver"));
-    command.current_dir(root()).args(["simulate", "--policy"]).args(files.next()).args(STORM);
+    let mut command = simulate();
+    command.arg("--policy").args(files.next()).args(TEN_MINUTES);
     for file in files {
         command.args(["--compare", &file]);
     }
+    command
+}
+
+/// With ten invocations at once.
+fn by_default(outage: &str) -> Command {
+    let mut command = simulate();
+    command.args(["--outage", outage, "--max-concurrency", "10"]);
+    command
+}
+
+fn simulate() -> Command {
+    let mut command = Command::new(target_dir().join("release/redeliver"));
+    command.current_dir(root()).arg("simulate").args(MESSAGES);
     command
 }

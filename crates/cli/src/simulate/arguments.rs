@@ -30,6 +30,10 @@ Examples:
 Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say \
 otherwise. A call takes no time, and as many are made at once as are due; with --max-concurrency a call takes 0.3 s.
 
+Each invocation runs in an environment of its own with its own circuit breaker, as in Lambda. With --max-concurrency N there are at most \
+N, of the idle ones the last used comes first, and one ends after 5 idle minutes or 2 hours (assumptions: AWS says \"every few hours\"). \
+Without it --environments take turns. A policy with a circuit breaker runs twice, with and without it.
+
 Prices are AWS's list prices of us-east-1, without free tiers. --prices names a JSON file that replaces single ones: \
 {\"sqs_million_requests\": 0.40, \"lambda_million_requests\": 0.20, \"lambda_gb_second_arm64\": 0.0000133334, \
 \"lambda_gb_second_x86_64\": 0.0000166667, \"logs_gb\": 0.50}

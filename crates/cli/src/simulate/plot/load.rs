@@ -35,7 +35,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
         legend.push((Key::Area("down", ""), "the target is down".to_owned()));
     }
     if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
-        legend.push((Key::Line(WITHOUT, "thin"), "calls without the circuit breaker".to_owned()));
+        legend.push((Key::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));
     }
     if capacity.is_some() {
         legend.push((Key::Line("ink", "thin"), "the target's capacity".to_owned()));
