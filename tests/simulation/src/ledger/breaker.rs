@@ -15,8 +15,8 @@ use crate::policy::{BreakerModel, Class};
 /// A message's number, and that of a call among its own.
 pub type CallId = (usize, usize);
 
-/// Calls that count, at most.
-const CALLS_MAX: usize = 1000;
+/// Of the calls in the window the newest ones count, so many times `minimum_calls`.
+const NEWEST_CALLS: usize = 5;
 /// So many at once end a slow start.
 const LEVEL_MAX: usize = 32;
 
@@ -84,8 +84,12 @@ impl Environment {
         }
     }
 
-    /// Messages tell that the target is down; that counts if nothing is known of it.
-    fn hears(&mut self, down_since: DateTime<Utc>, now: DateTime<Utc>) {
+    /// Messages tell that the target is down; that counts if nothing is known of it, and if it was told after the target
+    /// was found to be back.
+    fn hears(&mut self, down_since: DateTime<Utc>, told_at: DateTime<Utc>, now: DateTime<Utc>) {
+        if self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew) {
+            return;
+        }
         let window = super::seconds(self.settings.window_seconds);
         let State::Closed(ended) = &mut self.state else { return };
         ended.retain(|call| now - call.at < window);
@@ -136,7 +140,7 @@ impl Environment {
                     calls.pop_front();
                 }
                 calls.push_back(ended);
-                while calls.len() > CALLS_MAX {
+                while calls.len() > NEWEST_CALLS * self.settings.minimum_calls as usize {
                     calls.pop_front();
                 }
                 let enough = calls.len() >= self.settings.minimum_calls as usize;
@@ -246,16 +250,23 @@ impl Ledger {
         now: DateTime<Utc>,
     ) -> Option<Begun> {
         let skew = self.environments.get(&environment)?.skew;
-        let down_since = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew)).min();
+        let told = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
+        let told: Vec<_> = told.collect();
+        let down_since = told.iter().map(|(since, _)| *since).min();
+        let told_at = told.iter().map(|(_, at)| *at).max();
         let known = self.environments.get_mut(&environment)?;
-        if let Some(since) = down_since {
-            known.hears(since, now);
+        if let Some((since, told_at)) = down_since.zip(told_at) {
+            known.hears(since, told_at, now);
         }
         Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
     }
 
-    /// Since when a message that arrives says that its target is down.
-    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    /// Since when a message that arrives says that its target is down, and when it was told so.
+    fn held_moments_ago(
+        &self,
+        record: &ReceivedMessage,
+        now: DateTime<Utc>,
+    ) -> Option<(DateTime<Utc>, DateTime<Utc>)> {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         let (max_attempts, _) = self.max_attempts(n);
@@ -265,7 +276,8 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)
+        let since = Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)?;
+        Some((since, origin.sent_at))
     }
 
     /// The environment whose turn it is, if it has a breaker.
