@@ -99,13 +99,27 @@ fn what_ended_half_a_minute_ago_does_not_count() {
 }
 
 #[test]
-fn a_long_window_looks_at_the_last_thousand_calls() {
+fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
     let mut breaker = breaker();
     for _ in 0..1000 {
         assert_eq!(call(&mut breaker, Met::Answer, moment()), None);
     }
     let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, moment()).is_some());
-    assert_eq!(until_it_opens, Some(800));
+    assert_eq!(until_it_opens, Some(40));
+}
+
+#[test]
+fn of_two_tenants_with_as_many_outages_the_one_with_fewer_calls_counts_whatever_their_names() {
+    for (poisoned, ailing) in [("a", "b"), ("b", "a")] {
+        let mut breaker = breaker();
+        for _ in 0..4 {
+            assert_eq!(of_tenant(&mut breaker, Met::Answer, Some(ailing), moment()), None);
+        }
+        // Sixteen outages of twenty calls in all; eight of twelve without the poisoned tenant's.
+        for tenant in [poisoned, ailing].repeat(8) {
+            assert_eq!(of_tenant(&mut breaker, Met::Outage, Some(tenant), moment()), None, "{poisoned}");
+        }
+    }
 }
 
 #[test]

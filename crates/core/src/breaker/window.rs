@@ -9,9 +9,6 @@ use super::Met;
 use crate::delivery::until;
 use crate::message::Timestamp;
 
-/// So many calls are looked at, at most: the newest ones.
-const CALLS_MAX: usize = 1000;
-
 /// Whose message it is: its `MessageGroupId`, which on a standard queue is the tenant ("Amazon SQS fair queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tenant(u64);
@@ -38,16 +35,17 @@ pub(super) struct Calls(VecDeque<Call>);
 
 impl Calls {
     pub(super) fn push(&mut self, call: Call) {
-        if self.0.len() == CALLS_MAX {
-            self.0.pop_front();
-        }
         self.0.push_back(call);
     }
 
-    /// With it, only those that ended less than `window` before.
-    pub(super) fn push_into(&mut self, call: Call, window: Duration) {
+    /// With it, only those that ended less than `window` before, and of these the newest ones.
+    pub(super) fn push_into(&mut self, call: Call, window: Duration, newest: u32) {
         self.keep(window, call.at);
         self.push(call);
+        // A busy flow tells of an outage in a second; half a minute of answers before it must not outvote that.
+        while self.len() > newest {
+            self.0.pop_front();
+        }
     }
 
     /// Only those that ended less than `window` before `now`.
@@ -58,11 +56,12 @@ impl Calls {
     }
 
     pub(super) fn len(&self) -> u32 {
-        count(self.0.iter())
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
 
     pub(super) fn outages(&self) -> u32 {
-        count(self.0.iter().filter(|call| call.met == Met::Outage))
+        let outages = self.0.iter().filter(|call| call.met == Met::Outage).count();
+        u32::try_from(outages).unwrap_or(u32::MAX)
     }
 
     /// Whether so large a share of them met an outage, and also of those that are not of the tenant with the most
@@ -91,8 +90,4 @@ impl Calls {
         let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, Reverse(*calls)));
         worst.unwrap_or_default()
     }
-}
-
-fn count<T>(items: impl Iterator<Item = T>) -> u32 {
-    u32::try_from(items.count()).unwrap_or(u32::MAX)
 }

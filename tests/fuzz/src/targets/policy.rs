@@ -3,10 +3,10 @@
 
 use redeliver_core::backoff::{Key, delay, target_delay};
 use redeliver_core::limits::RetryDelay;
-use redeliver_core::policy::{Backoff, Globs, Jitter, Policy, PolicyError, RedeliveryRate};
+use redeliver_core::policy::{Backoff, CircuitBreaker, Globs, Jitter, Policy, PolicyError, RedeliveryRate};
 use uuid::Uuid;
 
-use crate::json::{self, Kind, Node};
+use crate::json::{self, Kind, Member, Node};
 
 pub(super) fn check(text: &str) {
     let node = json::read(text);
@@ -59,6 +59,17 @@ impl Written<'_> {
             "immediate",
             "retryable",
             "non_retryable",
+            "circuit_breaker",
+            "max_redrives",
+        ];
+        let of_breaker = [
+            "failure_rate",
+            "minimum_calls",
+            "window_seconds",
+            "probe_interval_seconds",
+            "probe_interval_seconds_max",
+            "opens_on",
+            "hold_seconds_max",
         ];
         let of_backoff: &[&str] = match self.kind().as_deref() {
             None => &[],
@@ -75,13 +86,15 @@ impl Written<'_> {
             members.is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.is(name))))
                 && !node.has_duplicate()
         };
-        all(self.node, &known) && self.backoff().is_none_or(|backoff| all(backoff, of_backoff))
+        all(self.node, &known)
+            && self.backoff().is_none_or(|backoff| all(backoff, of_backoff))
+            && self.breaker().is_none_or(|breaker| self.is_false(breaker) || all(breaker, &of_breaker))
     }
 
     /// Right without a doubt: every number is a few digits, every name and glob is plain.
     fn is_plainly_right(&self) -> bool {
         let members = self.node.members();
-        let plain = ["max_attempts", "max_age_seconds"];
+        let plain = ["max_attempts", "max_age_seconds", "max_redrives", "circuit_breaker"];
         members.is_some_and(|members| members.iter().all(|member| plain.iter().any(|name| member.is(name))))
             && !self.node.has_duplicate()
             && self.node.member("max_attempts").is_none_or(|member| self.digits(&member.value, 0, 1000))
@@ -89,6 +102,29 @@ impl Written<'_> {
                 .node
                 .member("max_age_seconds")
                 .is_none_or(|member| self.digits(&member.value, 1, 1_209_600))
+            && self.node.member("max_redrives").is_none_or(|member| self.digits(&member.value, 0, 1000))
+            && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
+    }
+
+    /// Right without a doubt: some numbers of a few digits, each within its own limits.
+    fn is_plain_breaker(&self, breaker: &Node) -> bool {
+        let limits =
+            [("minimum_calls", 1, 1000), ("window_seconds", 1, 3600), ("hold_seconds_max", 60, 1_209_600)];
+        let is_plain = |(name, least, most): (&str, u32, u32)| {
+            breaker.member(name).is_none_or(|member| self.digits(&member.value, least, most))
+        };
+        let members = breaker.members();
+        let are_known =
+            |members: &[Member]| members.iter().all(|member| limits.iter().any(|(name, ..)| member.is(name)));
+        members.is_some_and(are_known) && !breaker.has_duplicate() && limits.into_iter().all(is_plain)
+    }
+
+    fn breaker(&self) -> Option<&Node> {
+        self.node.member("circuit_breaker").map(|member| &member.value)
+    }
+
+    fn is_false(&self, node: &Node) -> bool {
+        &self.text[node.at.clone()] == "false"
     }
 
     fn digits(&self, node: &Node, least: u32, most: u32) -> bool {
@@ -112,6 +148,9 @@ impl Written<'_> {
         let top = |name| self.number(Some(self.node), name);
         let of_backoff = |name| self.number(self.backoff(), name);
         let seconds = |delay: RetryDelay| f64::from(delay.get());
+        assert_eq!(policy.max_redrives.map(f64::from), top("max_redrives"), "{text:?}");
+        assert!(policy.redrives_max() <= 1000, "{text:?}");
+        self.check_breaker(policy.circuit_breaker.as_ref());
         if self.node.member("preset").is_some() {
             assert!(self.backoff().is_none(), "a preset beside a backoff: {text:?}");
             assert!(matches!(policy.backoff, Backoff::Exponential { .. }), "{text:?}");
@@ -163,6 +202,41 @@ impl Written<'_> {
         }
         assert_eq!(policy.retryable.is_some(), self.node.member("retryable").is_some(), "{text:?}");
         assert_eq!(policy.non_retryable.is_some(), self.node.member("non_retryable").is_some(), "{text:?}");
+    }
+
+    /// `false` is none, and what is absent is as in the contract.
+    fn check_breaker(&self, breaker: Option<&CircuitBreaker>) {
+        let (text, written) = (self.text, self.breaker());
+        let Some(breaker) = breaker else {
+            assert!(written.is_some_and(|written| self.is_false(written)), "{text:?}");
+            return;
+        };
+        assert!(!written.is_some_and(|written| self.is_false(written)), "{text:?}");
+        let number = |name, otherwise| self.number(written, name).unwrap_or(otherwise);
+        let CircuitBreaker { failure_rate, minimum_calls, window, probe_interval, .. } = breaker;
+        let CircuitBreaker { probe_interval_max, opens_on, hold_max, .. } = breaker;
+        assert_eq!(*failure_rate, number("failure_rate", 0.8), "{text:?}");
+        assert!((0.01..=1.0).contains(failure_rate), "{text:?}");
+        assert_eq!(f64::from(*minimum_calls), number("minimum_calls", 10.0), "{text:?}");
+        assert!((1..=1000).contains(minimum_calls), "{text:?}");
+        for (duration, name, otherwise, limits) in [
+            (window, "window_seconds", 30.0, 1..=3600),
+            (probe_interval, "probe_interval_seconds", 15.0, 1..=600),
+            (probe_interval_max, "probe_interval_seconds_max", 120.0, 1..=600),
+            (hold_max, "hold_seconds_max", 86_400.0, 60..=1_209_600),
+        ] {
+            assert_eq!(duration.as_secs_f64(), number(name, otherwise), "{name}: {text:?}");
+            assert!(limits.contains(&duration.as_secs()), "{name}: {text:?}");
+        }
+        assert!(probe_interval <= probe_interval_max, "{text:?}");
+        // It is back within a quarter of an hour, whatever the interval, and a first hold has its fifteen seconds.
+        assert!((15..900).contains(&breaker.hold_delay_max().get()), "{text:?}");
+        check_globs(opens_on);
+        if written.is_none_or(|written| written.member("opens_on").is_none()) {
+            let listed = ["Http.Timeout", "HttpStatus.429", "HttpStatus.503", "Lambda.Throttled", "Timeout"];
+            assert!(listed.iter().all(|name| opens_on.matches(name)), "{text:?}");
+            assert!(!["HttpStatus.404", "Panic", "Redrive", ""].iter().any(|name| opens_on.matches(name)));
+        }
     }
 
     fn check_jitter(&self, jitter: Jitter) {

@@ -15,8 +15,8 @@ use crate::policy::{BreakerModel, Class};
 /// A message's number, and that of a call among its own.
 pub type CallId = (usize, usize);
 
-/// Calls that count, at most.
-const CALLS_MAX: usize = 1000;
+/// Of the calls in the window the newest ones count, so many times `minimum_calls`.
+const NEWEST_CALLS: usize = 5;
 /// So many at once end a slow start.
 const LEVEL_MAX: usize = 32;
 
@@ -84,14 +84,16 @@ impl Environment {
         }
     }
 
-    /// Messages tell that the target is down, the last of them at `told_at`; that counts if nothing is known of it, and
-    /// if the target was not found back since then.
+    /// Messages tell that the target is down; that counts if nothing is known of it, and if it was told after the target
+    /// was found to be back.
     fn hears(&mut self, down_since: DateTime<Utc>, told_at: DateTime<Utc>, now: DateTime<Utc>) {
+        if self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew) {
+            return;
+        }
         let window = super::seconds(self.settings.window_seconds);
         let State::Closed(ended) = &mut self.state else { return };
         ended.retain(|call| now - call.at < window);
-        let is_over = self.closed_before.is_some_and(|(at, _)| told_at <= at + self.skew);
-        if ended.is_empty() && !is_over {
+        if ended.is_empty() {
             let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
             self.state = State::Open { early: now, late: now, next, is_probing: false };
             self.epoch += 1;
@@ -134,9 +136,11 @@ impl Environment {
         let (interval_max, window) = (self.interval_max(), super::seconds(self.settings.window_seconds));
         match &mut self.state {
             State::Closed(calls) => {
-                calls.retain(|call| now - call.at < window);
+                while calls.front().is_some_and(|call| now - call.at >= window) {
+                    calls.pop_front();
+                }
                 calls.push_back(ended);
-                while calls.len() > CALLS_MAX {
+                while calls.len() > NEWEST_CALLS * self.settings.minimum_calls as usize {
                     calls.pop_front();
                 }
                 let enough = calls.len() >= self.settings.minimum_calls as usize;
@@ -151,10 +155,10 @@ impl Environment {
                 if outage && share(outages, *level) >= rate && show_an_outage(calls, rate) {
                     self.opens(now);
                 } else if calls.len() >= *level {
-                    let of_level = std::mem::take(calls);
+                    calls.clear();
                     *level *= 2;
                     if *level > LEVEL_MAX {
-                        self.state = State::Closed(of_level);
+                        self.state = State::Closed(VecDeque::new());
                         self.epoch += 1;
                     }
                 }
@@ -206,19 +210,22 @@ fn share(outages: usize, calls: usize) -> f64 {
 /// So large a share of all of them, and of those that are not of the tenant with the most outages (of two such, the one
 /// with fewer calls).
 fn show_an_outage(calls: &VecDeque<Ended>, rate: f64) -> bool {
-    let count = |calls: &[&Ended]| (calls.len(), calls.iter().filter(|call| call.outage).count());
-    let all: Vec<_> = calls.iter().collect();
-    let mut tenants: BTreeMap<&str, Vec<&Ended>> = BTreeMap::new();
-    for call in calls {
-        tenants.entry(call.tenant.as_deref().unwrap_or("")).or_default().push(call);
+    let outages = calls.iter().filter(|call| call.outage).count();
+    if share(outages, calls.len()) < rate {
+        return false;
     }
-    tenants.remove("");
-    let worst = tenants.values().map(|calls| count(calls));
-    let worst = worst.max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
-    let (calls, outages) = count(&all);
+    let mut tenants: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for Ended { tenant, outage, .. } in calls {
+        if let Some(tenant) = tenant {
+            let (calls, outages) = tenants.entry(tenant).or_default();
+            *calls += 1;
+            *outages += usize::from(*outage);
+        }
+    }
+    let worst = tenants.into_values().max_by_key(|(calls, outages)| (*outages, std::cmp::Reverse(*calls)));
     let (calls_of_worst, outages_of_worst) = worst.unwrap_or_default();
-    let of_others = calls - calls_of_worst;
-    share(outages, calls) >= rate && (of_others == 0 || share(outages - outages_of_worst, of_others) >= rate)
+    let of_others = calls.len() - calls_of_worst;
+    of_others == 0 || share(outages - outages_of_worst, of_others) >= rate
 }
 
 impl Ledger {
@@ -243,18 +250,18 @@ impl Ledger {
         now: DateTime<Utc>,
     ) -> Option<Begun> {
         let skew = self.environments.get(&environment)?.skew;
-        let told: Vec<_> =
-            records.iter().filter_map(|record| self.held_moments_ago(record, now + skew)).collect();
+        let told = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
+        let told: Vec<_> = told.collect();
+        let down_since = told.iter().map(|(since, _)| *since).min();
+        let told_at = told.iter().map(|(_, at)| *at).max();
         let known = self.environments.get_mut(&environment)?;
-        let since = told.iter().map(|(since, _)| *since).min();
-        let told_at = told.iter().map(|(_, told_at)| *told_at).max();
-        if let (Some(since), Some(told_at)) = (since, told_at) {
+        if let Some((since, told_at)) = down_since.zip(told_at) {
             known.hears(since, told_at, now);
         }
         Some(Begun { environment, at: now, probe_is_due: known.probe_is_due(now), calls: known.calls })
     }
 
-    /// Since when a message that arrives says that its target is down, and when it was sent again.
+    /// Since when a message that arrives says that its target is down, and when it was told so.
     fn held_moments_ago(
         &self,
         record: &ReceivedMessage,
@@ -269,8 +276,8 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        let held_since = Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)?;
-        Some((held_since, origin.sent_at))
+        let since = Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)?;
+        Some((since, origin.sent_at))
     }
 
     /// The environment whose turn it is, if it has a breaker.

@@ -23,6 +23,9 @@ fn policies_of_every_kind_are_read() {
         "{}",
         r#"{"max_attempts":0,"max_age_seconds":31536000,"long_delays":true,"max_redelivery_per_second":0.5}"#,
         r#"{"immediate":{"max_attempts":10,"delay_ms":0},"retryable":["HttpStatus.5*"],"non_retryable":["A","B"]}"#,
+        r#"{"circuit_breaker":false,"max_redrives":0}"#,
+        r#"{"circuit_breaker":{},"max_redrives":1000}"#,
+        r#"{"circuit_breaker":{"failure_rate":0.01,"minimum_calls":1000,"window_seconds":3600,"probe_interval_seconds":600,"probe_interval_seconds_max":600,"opens_on":["*"],"hold_seconds_max":1209600}}"#,
         r#"{"backoff":{"kind":"uniform"}}"#,
         r#"{"backoff":{"kind":"uniform","max_delay_seconds":900}}"#,
         r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"offset_seconds":0,"max_delay_seconds":43200,"jitter":"half"}}"#,
@@ -56,6 +59,7 @@ fn what_is_missing_is_not_read() {
         r#"{"backoff":{"kind":"schedule","delays_seconds":[]}}"#,
         r#"{"immediate":{"max_attempts":1}}"#,
         r#"{"retryable":[]}"#,
+        r#"{"circuit_breaker":{"opens_on":[]}}"#,
     ] {
         assert!(!reads(text), "{text}");
     }
@@ -83,7 +87,7 @@ fn what_belongs_to_another_kind_is_not_read() {
 }
 
 /// Each limit, its neighbours, and numbers that only look like it.
-const VALUES: [&str; 51] = [
+const VALUES: [&str; 62] = [
     "0",
     "1",
     "2",
@@ -94,6 +98,14 @@ const VALUES: [&str; 51] = [
     "900",
     "1000",
     "1001",
+    "59",
+    "60",
+    "600",
+    "601",
+    "3600",
+    "3601",
+    "1209600",
+    "1209601",
     "10000",
     "10001",
     "43200",
@@ -116,6 +128,9 @@ const VALUES: [&str; 51] = [
     "1e400",
     "null",
     "true",
+    "false",
+    "0.8",
+    "1.00000000000000000000000001",
     r#""half""#,
     r#""additive""#,
     r#""durable_none""#,
@@ -178,6 +193,32 @@ fn immediate() -> impl Strategy<Value = String> {
     prop_oneof![nearly(SOUND), object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed())]
 }
 
+const OF_BREAKER: [&str; 8] = [
+    "failure_rate",
+    "minimum_calls",
+    "window_seconds",
+    "probe_interval_seconds",
+    "probe_interval_seconds_max",
+    "opens_on",
+    "hold_seconds_max",
+    "foreign",
+];
+
+fn circuit_breaker() -> impl Strategy<Value = String> {
+    const SOUND: &[&[(&str, &str)]] = &[&[
+        ("failure_rate", "0.8"),
+        ("minimum_calls", "10"),
+        ("window_seconds", "60"),
+        ("probe_interval_seconds", "1"),
+        ("probe_interval_seconds_max", "600"),
+        ("opens_on", r#"["A*","B"]"#),
+        ("hold_seconds_max", "100"),
+    ]];
+    let of_one =
+        (select(&OF_BREAKER[..]), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#));
+    prop_oneof![2 => nearly(SOUND), 4 => of_one, 1 => object(&OF_BREAKER, |_| value().boxed()), 1 => value()]
+}
+
 fn backoff() -> impl Strategy<Value = String> {
     const SOUND: &[&[(&str, &str)]] = &[
         &[("kind", r#""uniform""#), ("max_delay_seconds", "9")],
@@ -223,9 +264,12 @@ fn document() -> impl Strategy<Value = String> {
         "immediate",
         "retryable",
         "non_retryable",
+        "circuit_breaker",
+        "max_redrives",
         "foreign",
     ];
     let of_one = prop_oneof![
+        circuit_breaker().prop_map(|breaker| format!(r#"{{"circuit_breaker":{breaker}}}"#)),
         backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
         immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
         backoff().prop_map(|backoff| format!(r#"{{"preset":"durable_critical","backoff":{backoff}}}"#)),
@@ -234,6 +278,7 @@ fn document() -> impl Strategy<Value = String> {
     let of_many = object(MEMBERS, move |name| match name {
         "backoff" => prop_oneof![backoff(), value()].boxed(),
         "immediate" => prop_oneof![immediate(), value()].boxed(),
+        "circuit_breaker" => circuit_breaker().boxed(),
         _ => value().boxed(),
     });
     prop_oneof![8 => of_one, 2 => of_many, 1 => value()]
