@@ -291,9 +291,6 @@ fn an_environment_that_found_the_target_back_is_not_told_of_the_outage_before() 
     for _ in 0..62 {
         assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
     }
-    // Another environment still holds: the calls of the slow start are known better.
-    breaker.learn(moment(), after(at + 29.0), after(at + 29.0));
-    assert_eq!(breaker.open_since(), None);
     // Held before, and received minutes later.
     breaker.learn(moment(), after(at), after(at + 600.0));
     assert_eq!(breaker.open_since(), None);
