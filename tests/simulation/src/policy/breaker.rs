@@ -121,7 +121,7 @@ impl BreakerModel {
 /// The delay of a message that SQS has moved for the `count`th time.
 #[must_use]
 pub(super) fn redrive_delay(key: Key<'_>, count: u32) -> u64 {
-    let base = [60, 120, 240, 480].get(count as usize - 1).copied().unwrap_or(900);
+    let base = [5, 10, 20, 40, 80, 160, 320, 640].get(count as usize - 1).copied().unwrap_or(900);
     let [spread, _] = key.words();
     within(spread, base / 2, base)
 }
