@@ -9,7 +9,7 @@ use crate::failure::{
     CameBack, Case, Delivery, Document, Failure, HandOff, LastError, RawFailure, Stage, Verdict,
 };
 use crate::folding::unfold;
-use crate::limits::DelaySeconds;
+use crate::limits::{ATTRIBUTES_MAX, DelaySeconds};
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 
@@ -66,7 +66,10 @@ impl Arrival {
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery =
             Delivery { source_queue_arn: queue.clone(), ..Delivery::of(record, came_back, failed_at) };
-        (HandOff::unanswered(details, delivery), None)
+        // With ten attributes whoever failed had no place to say so. So it may have been answered, and spends attempts.
+        let could_be_handed_off = record.attributes.len() < ATTRIBUTES_MAX;
+        let of = if could_be_handed_off { HandOff::unanswered } else { HandOff::unexplained };
+        (of(details, delivery), None)
     }
 
     /// Takes the verdict on a message received from the annotation queue.

@@ -6,6 +6,7 @@ mod stay;
 mod unspent;
 
 use crate::backoff::{Key, bounds, delay, target_delay};
+use crate::delivery::until;
 use crate::envelope::Envelope;
 use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
 use crate::handler::HandlerError;
@@ -152,8 +153,12 @@ fn next_retry(
     // Drawn once: what has hopped keeps the due time that it brings along, so that its last hop does not begin the wait
     // anew.
     let hopped = Due::of_hop(policy, hand_off, due_at, now);
+    let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     let Drawn { delay, bounds } = match spends {
-        Spends::Hold => hold(policy, before.held_seconds, key),
+        Spends::Hold => {
+            let left = limit.map(|limit| until(now, limit.at));
+            hold(policy, before.held_seconds, left, key)
+        }
         Spends::Redrive => redrive(before.redrive_count + 1, key),
         // A delay of the target's own is no draw.
         _ if answer.retry_after_seconds.is_some() => Drawn::fixed(delay_before(policy, answer, key)),
@@ -166,7 +171,6 @@ fn next_retry(
     });
     // The age is checked before pacing: a message is not given up because others wait, and pacing keeps within the
     // limit.
-    let limit = AgeLimit::of(policy, before.expires_at, first_sent);
     check_age(limit, own.at)?;
     let pace = window.map_or(Pace::Own, |window| {
         // A delay yet to be drawn is judged by the bounds it is drawn from: by the one drawn, the short half of a
@@ -183,6 +187,7 @@ fn next_retry(
         _ => own,
     };
     let is_held = spends == Spends::Hold;
+    let held_since = before.held_since(delivery.sent_at).unwrap_or(delivery.failed_at(now));
     let metadata = RetryMetadata {
         retry_attempt: before.retry_attempt + u32::from(spends == Spends::Attempt),
         next_retry_time: due.at,
@@ -194,7 +199,7 @@ fn next_retry(
         },
         snooze_count: before.snooze_count + u32::from(spends == Spends::Snooze),
         redrive_generation: before.redrive_generation,
-        held_since: is_held.then(|| before.held_since.unwrap_or(delivery.failed_at(now))),
+        held_since: is_held.then_some(held_since),
         held_seconds: (before.held_seconds + if is_held { u32::from(due.delay.get()) } else { 0 })
             .min(HELD_SECONDS_MAX),
         redrive_count: (before.redrive_count + u32::from(spends == Spends::Redrive)).min(REDRIVES_MAX),

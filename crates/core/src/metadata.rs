@@ -78,6 +78,13 @@ impl Metadata {
         }
     }
 
+    /// Since when it is held, if that is believed of a delivery that was sent then: anybody may write it into a new
+    /// message, and a date that is none would make the next body invalid.
+    #[must_use]
+    pub fn held_since(&self, sent_at: Timestamp) -> Option<Timestamp> {
+        self.held_since.filter(|since| self.held_seconds > 0 && *since <= sent_at)
+    }
+
     /// Whether what it says of its first sending is ours.
     fn was_sent_again(&self) -> bool {
         [self.retry_attempt, self.snooze_count, self.held_seconds, self.redrive_count]

@@ -63,7 +63,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     pub(super) fn learn(&self, accepted: &[Accepted], now: Timestamp) {
         let told = |accepted: &Accepted| {
             let told_at = accepted.arrival.record.sent_at;
-            let since = accepted.metadata.held_since?;
+            let since = accepted.metadata.held_since(told_at)?;
             (until(told_at, now) < HELD_MOMENTS_AGO).then_some((since, told_at))
         };
         let told =

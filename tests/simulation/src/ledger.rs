@@ -263,8 +263,8 @@ impl Ledger {
                 copy.first_received.get_or_insert(at);
                 if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
-                    let case = self.case(&copy);
                     let (n, ..) = self.copies[&id];
+                    let case = self.case(n, &copy);
                     let cases = &mut self.subjects[n].cases;
                     // A message that hops is the same case each time.
                     cases.extend(case.filter(|case| !cases.contains(case)));

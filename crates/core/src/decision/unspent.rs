@@ -63,14 +63,22 @@ impl Drawn {
 /// The delay of a held message. The first one puts it anywhere in the longest delay, and the others, of the longest
 /// delay each, leave it there: so all that is held comes back evenly, as slowly as it can in a quarter of an hour, and
 /// is asked for as seldom.
-pub(super) fn hold(policy: &Policy, held_seconds: u32, key: Key) -> Drawn {
-    /// The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
-    const FIRST_MIN_SECONDS: u64 = 15;
+///
+/// A message whose time is short is asked for more often: after half of what is `left` until it expires, and never later
+/// than it may be held.
+pub(super) fn hold(policy: &Policy, held_seconds: u32, left: Option<Duration>, key: Key) -> Drawn {
+    // The breaker has just opened, so an earlier return would be held again. It also makes each hold count.
+    const MIN_SECONDS: u64 = 15;
     let longest = policy.with_breaker(CircuitBreaker::hold_delay_max);
-    match held_seconds {
-        0 => Drawn::between(FIRST_MIN_SECONDS, longest.get().into(), key),
+    let Drawn { delay, bounds } = match held_seconds {
+        0 => Drawn::between(MIN_SECONDS, longest.get().into(), key),
         _ => Drawn::fixed(longest),
-    }
+    };
+    let held = Duration::from_secs(held_seconds.into());
+    let until_called = policy.with_breaker(|breaker| breaker.hold_max).saturating_sub(held);
+    let most = left.map_or(until_called, |left| until_called.min(left / 2));
+    let most = RetryDelay::saturating(most.as_secs().max(MIN_SECONDS));
+    Drawn { delay: delay.min(most), bounds: (*bounds.start()).min(most)..=(*bounds.end()).min(most) }
 }
 
 /// The delay of a message that SQS moved for the `count`th time: a few seconds, since most crashes are one process's, then

@@ -35,7 +35,7 @@ fn what_is_held_again_keeps_its_place_among_the_others() {
 
 #[test]
 fn a_held_message_that_expires_says_that_it_was_not_called() {
-    let setup = Setup::with_policy(r#"{"max_age_seconds":60}"#);
+    let setup = Setup::with_policy(r#"{"max_age_seconds":24}"#);
     setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
     assert_eq!((&verdict["verdict"], &verdict["type"]), (&json!("MESSAGE_EXPIRED"), &json!("CircuitOpen")));

@@ -24,7 +24,9 @@ fn a_forged_failure_on_a_redriven_message_is_not_believed() {
 fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, body(1)) }]);
-    assert_eq!(setup.source.only().attributes, ten_attributes());
+    let sent = setup.source.only();
+    assert_eq!(sent.attributes, ten_attributes());
+    assert!(sent.body.contains(r#""retry_attempt":1,"#), "it may have been answered: {}", sent.body);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn count(setup: &Setup, kind: &str) -> usize {
 
 /// A message that was held, and sent again so many seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
-    let (id, since) = (id(n), moment(-600));
+    let (id, since) = (id(n), moment(-2000));
     let body = format!(
         r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
     );
@@ -133,7 +133,7 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
     assert_eq!(setup.handler.called(), [id(0)], "one probe instead of ten calls that fail");
     assert_eq!((count(&setup, "transient"), count(&setup, "held")), (1, 9));
     let held_back = document(&setup.intermediate.sent()[1].attributes, FAILURE);
-    assert_eq!(held_back["details"], format!("not called: the target has been down since {}", moment(-600)));
+    assert_eq!(held_back["details"], format!("not called: the target has been down since {}", moment(-2000)));
 }
 
 #[test]

@@ -276,7 +276,9 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        let since = Body::parse(&record.body)?.retries.held_since.filter(|_| is_fresh)?;
+        let retries = Body::parse(&record.body)?.retries;
+        let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
+        let since = retries.held_since.filter(|since| is_fresh && is_believed(since))?;
         Some((since, origin.sent_at))
     }
 

@@ -77,14 +77,16 @@ impl Case {
 
 impl Ledger {
     /// What a received copy of the intermediate DLQ is a case of; `None` where its body is no message.
-    pub(super) fn case(&self, copy: &Copy) -> Option<Case> {
+    pub(super) fn case(&self, n: usize, copy: &Copy) -> Option<Case> {
         let failure = copy.failure();
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
         let retries = copy.retries.clone()?;
         let came_back = failure.is_some_and(Failure::new_generation) || copy.came_back;
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         let before = if came_back { retries.of_next_generation(told) } else { retries };
-        let unexplained = if copy.redriven { "unanswered" } else { "transient" };
+        // With ten attributes it could not be handed off, so it may have failed.
+        let has_room = self.subjects[n].attributes.len() < 10;
+        let unexplained = if copy.redriven && has_room { "unanswered" } else { "transient" };
         let class = self.knobs.policy.class(said("kind", unexplained), said("type", "Redrive"));
         Some(Case {
             body_hash: copy.body_hash,
@@ -157,8 +159,16 @@ impl Ledger {
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
-            let least = self.delay(send.n, case.retry(), case.retry_after);
-            let most = self.knobs.policy.stretched(least);
+            let drawn = self.delay(send.n, case.retry(), case.retry_after);
+            let limit = self.age_limit(send.n, first_sent).filter(|_| is(Spends::Hold));
+            // Half of what is left, as the clock has it of who decided.
+            let half = |slack: TimeDelta| {
+                let left =
+                    limit.map(|limit| (limit - send.at + slack).num_seconds().max(0).unsigned_abs() / 2);
+                left.map_or(drawn, |left| drawn.min(left.max(15)))
+            };
+            let (least, most) =
+                (half(-self.tolerance()), self.knobs.policy.stretched(half(self.tolerance())));
             if !(least..=most).contains(&u64::from(delay)) {
                 return Err(format!("the delay must be in {least}..={most}"));
             }
@@ -173,6 +183,12 @@ impl Ledger {
         }
     }
 
+    /// Whether it is held for half of what is left: each copy for half of what is left to it.
+    pub(super) fn is_short(&self, case: &Case, n: usize) -> bool {
+        let limit = self.age_limit(n, case.before.first_sent(case.sent_at));
+        case.spends == Spends::Hold && limit.is_some()
+    }
+
     /// The first hold of a series writes when that was, the next ones keep it, and any other re-send removes it.
     fn held_since(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<DateTime<Utc>> {
         if case.spends != Spends::Hold {
@@ -183,7 +199,12 @@ impl Ledger {
             *told <= case.failed_at
                 && (*told == case.failed_at || (*told - send.at).abs() <= self.tolerance())
         };
-        case.before.held_since.or(body.retries.held_since.filter(is_then)).or(Some(case.failed_at))
+        let is_believed = |since: &DateTime<Utc>| case.before.held_seconds > 0 && *since <= case.sent_at;
+        case.before
+            .held_since
+            .filter(is_believed)
+            .or(body.retries.held_since.filter(is_then))
+            .or(Some(case.failed_at))
     }
 
     /// At most five, the newest last, and it is this one. A message that is held has not failed.
@@ -247,7 +268,11 @@ impl Ledger {
     /// before the verdict was sent, by a clock that may be ahead.
     fn due_at_the_latest(&self, case: &Case, send: Send<'_>) -> DateTime<Utc> {
         let decided = send.at + self.skew();
-        let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
+        let delay = match case.spends {
+            // The less time is left, the shorter it is, down to this.
+            Spends::Hold => seconds(15),
+            _ => seconds(self.delay(send.n, case.retry(), case.retry_after)),
+        };
         let due = match case.due {
             Some(due) => due,
             None if self.knobs.policy.long_delays && case.may_be_long() => {
@@ -312,7 +337,7 @@ impl Ledger {
         if due - send.at <= TimeDelta::seconds(900) - self.tolerance() {
             return Err(format!("it hops though it is due at {due}"));
         }
-        let hopped = self.case(&copy).ok_or("its body cannot be read")?;
+        let hopped = self.case(send.n, &copy).ok_or("its body cannot be read")?;
         let may_hop = |case: &Case| self.may_hop(case, &hopped, due, send);
         if self.cases(send.n).any(|case| may_hop(case).is_ok()) {
             return Ok(());

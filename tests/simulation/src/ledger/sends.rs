@@ -149,7 +149,9 @@ impl Ledger {
         let mut waits: Vec<_> = self
             .cases(send.n)
             .filter(|case| self.may_resend(case, body, send).is_ok())
-            .map(|case| (case.retry(), self.waited(case, body, send)))
+            .map(|case| {
+                (case.retry(), self.waited(case, body, send).filter(|_| !self.is_short(case, send.n)))
+            })
             .collect();
         waits.dedup();
         let Some((key, waited)) = waits.first().copied() else {

@@ -114,7 +114,9 @@ impl BreakerModel {
     pub fn hold_delay(&self, key: Key<'_>, held_seconds: u64) -> u64 {
         let longest = 870 - self.probe_interval_seconds_max;
         let [spread, _] = key.words();
-        if held_seconds == 0 { within(spread, 15, longest) } else { longest }
+        let drawn = if held_seconds == 0 { within(spread, 15, longest) } else { longest };
+        // Never longer than it may be held.
+        drawn.min(self.hold_seconds_max.saturating_sub(held_seconds).max(15))
     }
 }
 

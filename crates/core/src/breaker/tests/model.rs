@@ -116,7 +116,9 @@ impl Watched {
                 if !self.has_closed {
                     let window = self.settings.window;
                     let in_window = |at: Timestamp| until(at, self.now) < window;
-                    let seen: Vec<_> = self.ended.iter().filter(|(at, _)| in_window(*at)).collect();
+                    let newest = 5 * self.settings.minimum_calls as usize;
+                    let seen: Vec<_> =
+                        self.ended.iter().filter(|(at, _)| in_window(*at)).rev().take(newest).collect();
                     let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
                     assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
                     assert!(calls >= self.settings.minimum_calls);

@@ -39,7 +39,7 @@ fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_le
     assert_eq!(after.held_seconds, u32::from(first.delay.get()) + 750);
     assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
     let drawn: Vec<_> = (0..1000_u32)
-        .map(|n| unspent::hold(&Policy::default(), 0, Key { attempt: n, ..key(1) }).delay.get())
+        .map(|n| unspent::hold(&Policy::default(), 0, None, Key { attempt: n, ..key(1) }).delay.get())
         .collect();
     assert!(drawn.iter().all(|delay| (15..=750).contains(delay)));
     assert!(drawn.iter().any(|delay| *delay < 25) && drawn.iter().any(|delay| *delay > 740));
@@ -59,8 +59,10 @@ fn what_fails_after_it_was_held_is_held_no_longer_and_its_time_is_kept() {
 #[test]
 fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_another_policy() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
+    let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
+    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 60), "no longer than it may be");
     let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
-    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 59 + 750));
+    assert_eq!((last.spends, metadata(&last).held_seconds), (Spends::Hold, 59 + 15));
     let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
     assert_eq!((after.spends, metadata(&after).snooze_count), (Spends::Snooze, 1));
     let end = resend(&policy, &body(r#""held_seconds":60,"snooze_count":100"#), &held());
@@ -72,14 +74,24 @@ fn a_message_that_was_held_for_long_enough_is_not_held_by_a_function_with_anothe
 
 #[test]
 fn a_hold_ends_with_the_message() {
-    let old = policy(r#"{"max_age_seconds":100}"#);
-    let given_up = give_up(&old, &body(r#""held_seconds":100"#), &held());
+    // It was sent at second 0, and it is second 10.
+    let with = |age: u32, members: &str| {
+        decided(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held())
+    };
+    let delay = |decision| match decision {
+        Decision::Resend(resend) => resend.delay.get(),
+        other => panic!("{other:?}"),
+    };
+    for (age, half_of_what_is_left) in [(300, 145), (100, 45), (40, 15), (25, 15)] {
+        assert_eq!(delay(with(age, r#""held_seconds":100"#)), half_of_what_is_left, "{age}");
+        assert!((15..=half_of_what_is_left).contains(&delay(with(age, ""))), "{age}");
+    }
+    let Decision::GiveUp(given_up) = with(24, r#""held_seconds":100"#) else { panic!("15 s are too long") };
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
-    let expires = format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(700)));
-    assert_eq!(
-        give_up(&Policy::default(), &body(&expires), &held()).reason,
-        DeadLetterReason::MessageExpired
-    );
+    let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, rfc3339(at(second)));
+    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held()).delay.get(), 345);
+    let given_up = give_up(&Policy::default(), &body(&expires(20)), &held());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
 }
 
 #[test]
@@ -130,4 +142,16 @@ fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
     let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
     assert_eq!((failed.spends, failed.retry_attempt), (Spends::Attempt, 3));
     assert_eq!(metadata(&failed).redrive_count, 20);
+}
+
+#[test]
+fn a_hold_that_a_producer_has_made_up_is_not_believed() {
+    for forged in [
+        format!(r#""held_since":"{}""#, rfc3339(at(-4000))),
+        format!(r#""held_since":"{}","held_seconds":100"#, rfc3339(at(1))),
+        r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
+    ] {
+        let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
+        assert_eq!(after.held_since, Some(at(5)), "{forged}");
+    }
 }
