@@ -133,14 +133,11 @@ impl Topology {
     pub fn run(&self, setup: &Setup) -> Running {
         let intermediate = ("INTERMEDIATE_DLQ_URL", self.intermediate.url.clone());
         let annotation = ("ANNOTATION_QUEUE_URL", self.annotation.url.clone());
-        let processor =
-            [intermediate.clone(), annotation.clone()].into_iter().chain(setup.processor_variables.clone());
-        let retrier = [
-            intermediate,
-            annotation,
-            ("SOURCE_QUEUE_URL", self.source.url.clone()),
-            ("RETRY_POLICY", setup.policy.to_owned()),
-        ];
+        let policy = ("RETRY_POLICY", setup.policy.to_owned());
+        let processor = [intermediate.clone(), annotation.clone(), policy.clone()]
+            .into_iter()
+            .chain(setup.processor_variables.clone());
+        let retrier = [intermediate, annotation, ("SOURCE_QUEUE_URL", self.source.url.clone()), policy];
         let annotator = [("FINAL_DLQ_URL", self.final_dlq.url.clone())];
         Running::start(
             self.mapping(

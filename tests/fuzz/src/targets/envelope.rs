@@ -186,7 +186,7 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
 
 fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
     let generation = (envelope.metadata.redrive_generation.unwrap_or(0) + 1).min(100);
-    let fresh = [None, None, None, None, None, Some(generation.to_string())];
+    let fresh = [None, None, None, None, None, Some(generation.to_string()), None, None, None];
     check_splice(body, node, &fresh, &envelope.with_next_generation(None));
 
     let full = RetryMetadata {
@@ -196,14 +196,24 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         retry_history: vec![PastFailure::new(7, moment(), "T", "a \"quoted\" text, with {} and ,")],
         snooze_count: 100,
         redrive_generation: Some(100),
-        held_since: None,
-        held_seconds: 0,
-        redrive_count: 0,
+        held_since: Some(moment()),
+        held_seconds: 1000,
+        redrive_count: 1000,
     };
     let time = Some("\"2026-07-25T17:20:00.000000Z\"".to_owned());
     let history = r#"[{"attempt":7,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"T","error_details":"a \"quoted\" text, with {} and ,"}]"#;
     let (most, hundred) = (Some("1000".to_owned()), Some("100".to_owned()));
-    let ours = [most, time.clone(), time.clone(), Some(history.to_owned()), hundred.clone(), hundred];
+    let ours = [
+        most.clone(),
+        time.clone(),
+        time.clone(),
+        Some(history.to_owned()),
+        hundred.clone(),
+        hundred,
+        time.clone(),
+        most.clone(),
+        most,
+    ];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&full));
     let again = MessageSchema::parse(schema(), &envelope.with_retry_metadata(&full)).map(|again| {
         assert_eq!(again.metadata.retry_history, full.retry_history);
@@ -221,13 +231,13 @@ fn check_splices(body: &str, node: &Node, envelope: &Envelope<'_>) {
         redrive_count: 0,
         ..full
     };
-    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None];
+    let ours = [Some("0".to_owned()), time.clone(), time, None, None, None, None, None, None];
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 
 /// `ours` in the order of [`OUR_MEMBERS`]: a member that is there keeps its place, a new one comes last, and no other byte
 /// differs.
-fn check_splice(body: &str, node: &Node, ours: &[Option<String>; 6], spliced: &str) {
+fn check_splice(body: &str, node: &Node, ours: &[Option<String>; OUR_MEMBERS.len()], spliced: &str) {
     let metadata = &node.member("metadata").expect("valid").value;
     let mut segments = Vec::new();
     for member in metadata.members().unwrap_or_default() {
