@@ -69,9 +69,14 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
         return Expected::Invalid;
     }
     let value = |name: &str| metadata.member(name).map(|member| &member.value);
-    for (name, most) in
-        [("max_attempts", 1000), ("retry_attempt", 1000), ("snooze_count", 100), ("redrive_generation", 100)]
-    {
+    for (name, most) in [
+        ("max_attempts", 1000),
+        ("retry_attempt", 1000),
+        ("snooze_count", 100),
+        ("redrive_generation", 100),
+        ("held_seconds", 1_210_500),
+        ("redrive_count", 1000),
+    ] {
         if value(name).is_some_and(|value| digits(body, value).is_none_or(|number| number > most)) {
             return Expected::Invalid;
         }
@@ -88,8 +93,10 @@ fn expected(body: &str, node: &Result<Node, Wrong>) -> Expected {
     }) {
         return Expected::Either;
     }
-    let mut times: Vec<_> =
-        ["expires_at", "first_sent_time", "next_retry_time"].into_iter().filter_map(value).collect();
+    let mut times: Vec<_> = ["expires_at", "first_sent_time", "next_retry_time", "held_since"]
+        .into_iter()
+        .filter_map(value)
+        .collect();
     let history = value("retry_history").into_iter().flat_map(items);
     times.extend(history.filter_map(|entry| entry.member("failed_at")).map(|member| &member.value));
     let texts: Option<Vec<String>> = times.iter().map(|time| time.string()).collect();
@@ -176,6 +183,9 @@ fn check_metadata(body: &str, node: &Node, envelope: &Envelope<'_>) {
     assert_eq!(read.message_id.to_string(), read.message_id_text.to_ascii_lowercase());
     assert_eq!(read.retry_attempt, number("retry_attempt").unwrap_or(0));
     assert_eq!(read.snooze_count, number("snooze_count").unwrap_or(0));
+    assert_eq!(read.held_seconds, number("held_seconds").unwrap_or(0));
+    assert_eq!(read.redrive_count, number("redrive_count").unwrap_or(0));
+    assert_eq!(read.held_since, text("held_since").as_deref().and_then(parse_rfc3339));
     assert_eq!(read.redrive_generation, number("redrive_generation"));
     assert_eq!(read.expires_at, text("expires_at").as_deref().and_then(parse_rfc3339));
     assert_eq!(read.first_sent_time, text("first_sent_time").as_deref().and_then(parse_rfc3339));

@@ -6,21 +6,22 @@ use serde_json::{Value, json};
 
 use super::{final_records, id, message, topology};
 
-/// Two calls that fail open it, for about ten seconds. What is held then comes back after 15 to 270 s, as its id is drawn.
-const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"},"circuit_breaker":{"minimum_calls":2,"probe_interval_seconds":12,"probe_interval_seconds_max":600}}"#;
+/// Two calls that fail open it, for about ten seconds. What is held then comes back after 15 to 270 s, as its id is drawn,
+/// and what has failed after 17.
+const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":17,"jitter":"none"},"circuit_breaker":{"minimum_calls":2,"probe_interval_seconds":12,"probe_interval_seconds_max":600}}"#;
 
-/// Messages whose ids are drawn for 15 s.
-const FIRST: u32 = 404;
-const SECOND: u32 = 434;
+const FAILING: [u32; 2] = [1, 2];
+/// By the key of its id it is held for 15 s.
 const HELD: u32 = 897;
 
 #[tokio::test]
 async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_attempts() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    for failing in [FIRST, SECOND] {
+    for failing in FAILING {
         target.script(&id(failing), [Reply::Status(503)]);
     }
-    topology.send([FIRST, SECOND, HELD].map(|n| message(n, &json!({ "n": n })))).await;
+    let [first, second] = FAILING;
+    topology.send([first, second, HELD].map(|n| message(n, &json!({ "n": n })))).await;
     let mut setup = Setup { policy: POLICY, ..Setup::http(target.url()) };
     setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
     let running = topology.run(&setup);
@@ -32,7 +33,7 @@ async fn a_message_whose_target_is_down_is_held_and_comes_back_with_all_its_atte
     let metadata = &body["metadata"];
     assert_eq!((&metadata["retry_attempt"], &metadata["held_seconds"]), (&json!(0), &json!(15)));
     assert!(metadata["held_since"].is_string() && metadata["retry_history"].is_null(), "{metadata}");
-    for failing in [FIRST, SECOND] {
+    for failing in FAILING {
         assert_eq!(target.requests(&id(failing)).len(), 2, "{}", running.log());
     }
     assert!(final_records(&topology).await.is_empty());
