@@ -229,8 +229,7 @@ pub(crate) fn classify(policy: &Policy, error_type: &str, kind: Kind) -> Kind {
         return Kind::Permanent;
     }
     match &policy.retryable {
-        // What nobody answered is in no list of answers, but `non_retryable` may name it.
-        // Version 0.1 wrote such a one as `transient`, with this name.
+        // What nobody answered, or whose answer is lost, is in no list of answers; but `non_retryable` may name it.
         _ if kind == Kind::Unanswered || error_type == REDRIVE => kind,
         Some(globs) if matches(globs) => Kind::Transient,
         Some(_) => Kind::Permanent,

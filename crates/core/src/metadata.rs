@@ -53,7 +53,7 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// How often it was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// Since when it is held because its target is down; `None` if its last delivery was called.
+    /// Since when it is held because its target is down; `None` if its last re-send was no hold.
     pub held_since: Option<Timestamp>,
     /// How long it was held, all times together.
     pub held_seconds: u32,

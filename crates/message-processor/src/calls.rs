@@ -154,7 +154,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 return Outcome::Failure(error);
             };
             self.clock.sleep(again.delay).await;
-            // The target has gone down meanwhile, and this call has been one of those that say so.
+            // The target has gone down meanwhile, or is just back and has as many calls as it gets: the error that is
+            // known is worth more than waiting.
             let Asked::Call(permitted) = self.ask(accepted) else {
                 return Outcome::Failure(error);
             };

@@ -40,14 +40,12 @@ impl CircuitBreaker {
     /// meet an environment that has not probed since, and is held once more.
     #[must_use]
     pub fn hold_delay_max(&self) -> RetryDelay {
-        /// For what receives, calls and sends take.
+        // For what receives, calls and sends take.
         const SLACK_SECONDS: u64 = 30;
         let quarter_of_an_hour = u64::from(RetryDelay::SHORT_MAX.get());
         RetryDelay::saturating(quarter_of_an_hour - SLACK_SECONDS - self.probe_interval_max.as_secs())
     }
-}
 
-impl CircuitBreaker {
     /// The interval after one of so long, if its probe fails too.
     pub(crate) fn doubled(&self, interval: Duration) -> Duration {
         (interval * 2).min(self.probe_interval_max)
@@ -55,8 +53,8 @@ impl CircuitBreaker {
 }
 
 impl Default for CircuitBreaker {
-    /// The numbers of the contract: an outage of ten minutes costs a few hundred calls, one of twelve hours a few
-    /// thousand.
+    /// With ten environments an outage of ten minutes costs some hundred calls, one of twelve hours some thousand
+    /// (docs/performance.md).
     fn default() -> Self {
         Self {
             failure_rate: 0.8,
