@@ -130,6 +130,7 @@ impl World {
                     ("MAX_CONCURRENCY", if hurried { "1" } else { "10" }.to_owned()),
                     ("INTERMEDIATE_DLQ_URL", intermediate.url.clone()),
                     ("ANNOTATION_QUEUE_URL", annotation.url.clone()),
+                    ("RETRY_POLICY", POLICY.to_owned()),
                 ],
             ),
             Stage::Intermediate => (
