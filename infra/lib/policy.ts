@@ -36,17 +36,17 @@ export interface Immediate {
 }
 
 /**
- * When calls stop because the target is down, how it is looked after, and for how long messages are held. In the words of
+ * When calls stop because the target is down, how often it is probed, and for how long messages are held. In the words of
  * Resilience4j.
  */
 export interface CircuitBreaker {
-  /** It opens if so large a share of the last calls met an outage, 0.01 to 1 … */
+  /** It opens if this share of the last calls met an outage, 0.01 to 1 … */
   readonly failure_rate?: number;
-  /** … of at least so many, 1 to 1000 … */
+  /** … of at least this many, 1 to 1000 … */
   readonly minimum_calls?: number;
-  /** … in so long, at most an hour. */
+  /** … in this time, at most an hour. */
   readonly window_seconds?: number;
-  /** While it is open, one call in so long; twice as long after each that fails … */
+  /** While it is open, one call in this time; twice as long after each that fails … */
   readonly probe_interval_seconds?: number;
   /** … up to this, at most 600. */
   readonly probe_interval_seconds_max?: number;

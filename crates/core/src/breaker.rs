@@ -42,7 +42,7 @@ pub struct Breaker {
     state: State,
     /// Which of its states this is: a call that began in another one says nothing of this one.
     epoch: u64,
-    /// Of its last closing: a target that flaps is not looked after every few seconds anew.
+    /// Of its last closing: a target that flaps is not probed every few seconds anew.
     closed_before: Option<Closed>,
 }
 
@@ -89,6 +89,7 @@ pub enum Permission {
 #[must_use = "a probe that nobody records is the last one"]
 pub struct Permit {
     epoch: u64,
+    asked_at: Timestamp,
 }
 
 /// What a call says of the target.
@@ -129,24 +130,24 @@ impl Breaker {
 
     /// Whether a message's target may be called now.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
-        let epoch = self.epoch;
+        let permit = Permit { epoch: self.epoch, asked_at: now };
         match &mut self.state {
-            State::Closed(_) => Permission::Call(Permit { epoch }),
+            State::Closed(_) => Permission::Call(permit),
             State::SlowStart { level, running, .. } if *running < *level => {
                 *running += 1;
-                Permission::Call(Permit { epoch })
+                Permission::Call(permit)
             }
             State::SlowStart { .. } => Permission::Wait,
             State::Open(open) if open.is_probing => Permission::Wait,
             State::Open(open) => {
-                // A clock that was set back must not keep the target from being looked after.
+                // A clock that was set back must not keep the target from being probed.
                 open.probe_at = open.probe_at.min(now + self.settings.probe_interval_max);
                 if now < open.probe_at {
                     return Permission::Hold;
                 }
                 open.is_probing = true;
                 open.probes += 1;
-                Permission::Call(Permit { epoch })
+                Permission::Call(permit)
             }
         }
     }
@@ -169,7 +170,10 @@ impl Breaker {
         let call = Call { at: now, tenant, met };
         match &mut self.state {
             State::Closed(calls) => {
-                calls.push_into(call, settings.window, settings.minimum_calls * NEWEST_CALLS);
+                // One by one, calls that hang would never be enough in a window as short as they are long.
+                let one_by_one = until(permit.asked_at, now) * settings.minimum_calls * 2;
+                let window = settings.window.max(one_by_one);
+                calls.push_into(call, window, settings.minimum_calls * NEWEST_CALLS);
                 // An answer makes the share of outages smaller, never larger.
                 let opens = met == Met::Outage
                     && calls.len() >= settings.minimum_calls
@@ -234,9 +238,9 @@ impl Breaker {
     /// knows nothing better is half-open at once, instead of learning it by calls that fail. It was sent again at
     /// `told_at`: what was held before this environment found the target back tells of an outage that is over.
     pub fn learn(&mut self, down_since: Timestamp, told_at: Timestamp, now: Timestamp) {
-        let State::Closed(calls) = &mut self.state else { return };
-        calls.keep(self.settings.window, now);
-        if calls.len() > 0 || self.closed_before.is_some_and(|closed| told_at <= closed.at) {
+        let State::Closed(calls) = &self.state else { return };
+        let was_back = self.closed_before.is_some_and(|closed| told_at <= closed.at);
+        if was_back || calls.are_recent(self.settings.window, now) {
             return;
         }
         // After hours nobody needs to begin with short intervals.
@@ -258,7 +262,7 @@ impl Breaker {
 
     fn open(&mut self, calls: u32, outages: u32, message_id: Uuid, now: Timestamp) -> Change {
         let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
-        // A target that is down again so soon was not really back: it is looked after as it was before.
+        // A target that is down again so soon was not really back: it is probed as seldom as before.
         let flaps = self.closed_before.filter(|closed| until(closed.at, now) < probe_interval_max);
         let interval = flaps.map_or(probe_interval, |closed| closed.next_interval);
         let probe_in = jittered(interval, message_id, 0);

@@ -75,24 +75,25 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         pin_mut!(time_is_up);
         loop {
             // The first few are called at once, and each that ends makes room for the next.
+            let mut looks_again = false;
             while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
                 let index = waiting.start;
                 match self.ask(&accepted[index]) {
                     Asked::Call(permitted) => running.push(start(index, permitted)),
                     Asked::Hold(since) => calls[index] = Some(Call::not_made(Outcome::Held(since))),
-                    Asked::Wait => break,
+                    Asked::Wait => {
+                        looks_again = true;
+                        break;
+                    }
                 }
                 waiting.start += 1;
             }
             if running.is_empty() && waiting.is_empty() {
                 break;
             }
-            // Whoever tells is one of this batch, or else nobody here would wake it.
-            let looks_again = if running.is_empty() {
-                Either::Left(clock.sleep(BETWEEN_LOOKS))
-            } else {
-                Either::Right(pending())
-            };
+            // A call of another batch may tell, whose end wakes nobody here.
+            let looks_again =
+                if looks_again { Either::Left(clock.sleep(BETWEEN_LOOKS)) } else { Either::Right(pending()) };
             let looks_again = looks_again.fuse();
             pin_mut!(looks_again);
             // A call that has come back counts, also at the very end: its answer is looked for before the time.

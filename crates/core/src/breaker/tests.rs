@@ -99,6 +99,38 @@ fn what_ended_half_a_minute_ago_does_not_count() {
 }
 
 #[test]
+fn a_target_that_hangs_opens_it_however_few_calls_are_made_at_once() {
+    // As long as the window, and a pause after each for the hand-off and the next batch.
+    let (took, pause) = (30.0, 20.0);
+    for at_once in [1, 3, 9] {
+        let mut breaker = breaker();
+        let mut now = 0.0;
+        let mut calls = 0;
+        while breaker.open_since().is_none() {
+            assert!(calls < 20, "{at_once} at once: not open after {calls} calls");
+            let permits: Vec<_> = (0..at_once).map(|_| breaker.ask(after(now))).collect();
+            now += took;
+            for permit in permits {
+                let Permission::Call(permit) = permit else { panic!("it is closed") };
+                calls += u32::from(breaker.open_since().is_none());
+                let _ = breaker.record(permit, Met::Outage, ID, None, after(now));
+            }
+            now += pause;
+        }
+        assert_eq!(calls, 10, "{at_once} at once");
+    }
+    // A quick call afterwards: the long ones do not count for ever.
+    let mut quick = breaker();
+    for call_number in 0..9 {
+        let Permission::Call(permit) = quick.ask(after(f64::from(call_number) * took)) else {
+            panic!("closed")
+        };
+        let _ = quick.record(permit, Met::Outage, ID, None, after(f64::from(call_number + 1) * took));
+    }
+    assert_eq!(call(&mut quick, Met::Outage, after(9.0 * took + 1.0)), None);
+}
+
+#[test]
 fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
     let mut breaker = breaker();
     for _ in 0..1000 {

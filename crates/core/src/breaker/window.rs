@@ -40,7 +40,9 @@ impl Calls {
 
     /// With it, only those that ended less than `window` before, and of these the newest ones.
     pub(super) fn push_into(&mut self, call: Call, window: Duration, newest: u32) {
-        self.keep(window, call.at);
+        while self.0.front().is_some_and(|oldest| until(oldest.at, call.at) >= window) {
+            self.0.pop_front();
+        }
         self.push(call);
         // A busy flow tells of an outage in a second; half a minute of answers before it must not outvote that.
         while self.len() > newest {
@@ -48,11 +50,9 @@ impl Calls {
         }
     }
 
-    /// Only those that ended less than `window` before `now`.
-    pub(super) fn keep(&mut self, window: Duration, now: Timestamp) {
-        while self.0.front().is_some_and(|oldest| until(oldest.at, now) >= window) {
-            self.0.pop_front();
-        }
+    /// Whether one ended less than `window` before `now`.
+    pub(super) fn are_recent(&self, window: Duration, now: Timestamp) -> bool {
+        self.0.back().is_some_and(|newest| until(newest.at, now) < window)
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -64,7 +64,7 @@ impl Calls {
         u32::try_from(outages).unwrap_or(u32::MAX)
     }
 
-    /// Whether so large a share of them met an outage, and also of those that are not of the tenant with the most
+    /// Whether this share of them met an outage, and also of those that are not of the tenant with the most
     /// outages: what is wrong with one tenant is no outage for the others.
     pub(super) fn show_an_outage(&self, failure_rate: f64) -> bool {
         let shows = |calls: u32, outages: u32| f64::from(outages) / f64::from(calls) >= failure_rate;

@@ -62,7 +62,7 @@ fn the_second_half_of_a_batch_is_held_if_the_first_half_opened_it() {
 }
 
 #[test]
-fn an_environment_remembers_it_for_the_next_batches_and_looks_after_the_target_now_and_then() {
+fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_and_then() {
     let setup = outage(Setup::new());
     setup.process(ten(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -282,4 +282,13 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(count(&setup, "held"), 2);
+    // Also while a call of its own runs, which asks nobody: it was held for as long as it may be.
+    let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
+    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
+    assert_eq!(setup.handler.calls().len(), 3);
+    assert_eq!(
+        setup.world.clock.now() - start(),
+        chrono::TimeDelta::seconds(20),
+        "the third begins after 2 s"
+    );
 }

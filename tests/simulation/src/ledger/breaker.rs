@@ -31,8 +31,8 @@ pub(crate) struct Environment {
     closed_before: Option<(DateTime<Utc>, TimeDelta)>,
     /// When it was open last, if it is not.
     was_open: Option<DateTime<Utc>>,
-    /// Calls that are under way, and in which state they began.
-    running: HashMap<CallId, u64>,
+    /// Calls that are under way: in which state they began, and when.
+    running: HashMap<CallId, (u64, DateTime<Utc>)>,
     /// All of them, also those that nobody was asked for.
     calls: u64,
 }
@@ -91,9 +91,8 @@ impl Environment {
             return;
         }
         let window = super::seconds(self.settings.window_seconds);
-        let State::Closed(ended) = &mut self.state else { return };
-        ended.retain(|call| now - call.at < window);
-        if ended.is_empty() {
+        let State::Closed(ended) = &self.state else { return };
+        if ended.back().is_none_or(|call| now - call.at >= window) {
             let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
             self.state = State::Open { early: now, late: now, next, is_probing: false };
             self.epoch += 1;
@@ -121,19 +120,21 @@ impl Environment {
             }
             State::SlowStart { running, .. } => *running += 1,
         }
-        self.running.insert(call, self.epoch);
+        self.running.insert(call, (self.epoch, now));
         Ok(())
     }
 
     fn ended(&mut self, call: CallId, ended: Ended) {
         // Nobody was asked for it, or it began before the target went down, or before it came back.
-        if self.running.remove(&call) != Some(self.epoch) {
-            return;
-        }
+        let began = self.running.remove(&call).filter(|(epoch, _)| *epoch == self.epoch);
+        let Some((_, began_at)) = began else { return };
         let now = ended.at;
         let outage = ended.outage;
         let rate = self.settings.failure_rate;
-        let (interval_max, window) = (self.interval_max(), super::seconds(self.settings.window_seconds));
+        let interval_max = self.interval_max();
+        // Calls that hang are looked at for longer.
+        let hanging = (now - began_at) * self.settings.minimum_calls.cast_signed() * 2;
+        let window = super::seconds(self.settings.window_seconds).max(hanging);
         match &mut self.state {
             State::Closed(calls) => {
                 while calls.front().is_some_and(|call| now - call.at >= window) {
@@ -332,7 +333,7 @@ impl Ledger {
             return Err("no calls that its environment made show an outage".to_owned());
         }
         if begun.probe_is_due && environment.calls == begun.calls {
-            return Err("nobody has looked after the target, and it is time to".to_owned());
+            return Err("nobody has asked whether the target is back, and it is time to".to_owned());
         }
         // Its turn did not come before the end.
         let seconds = self.knobs.invocation_seconds;

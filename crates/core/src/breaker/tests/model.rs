@@ -54,7 +54,7 @@ struct Watched {
     settings: CircuitBreaker,
     now: Timestamp,
     running: Vec<(Permit, bool)>,
-    /// Ends of calls since it was closed last, and whether each met an outage.
+    /// Ends of calls in the window since it was closed last, and whether each met an outage.
     ended: Vec<(Timestamp, Met)>,
     /// Since it was open last: when it was asked for nothing, or a probe failed.
     closed_to_calls_at: Option<Timestamp>,
@@ -99,8 +99,11 @@ impl Watched {
             Step::End { which, met } => {
                 let Some((permit, is_probe)) = self.take(*which) else { return };
                 let counts = permit.epoch == self.breaker.epoch;
+                let took = until(permit.asked_at, self.now);
                 let change = self.breaker.record(permit, *met, ID, None, self.now);
                 if counts && !is_probe {
+                    let window = self.settings.window.max(took * self.settings.minimum_calls * 2);
+                    self.ended.retain(|(at, _)| until(*at, self.now) < window);
                     self.ended.push((self.now, *met));
                 }
                 self.check(change, is_probe, *met);
@@ -114,11 +117,8 @@ impl Watched {
                 assert_eq!(met, Met::Outage, "an answer never opens it");
                 assert!(f64::from(outages) / f64::from(calls) >= self.settings.failure_rate);
                 if !self.has_closed {
-                    let window = self.settings.window;
-                    let in_window = |at: Timestamp| until(at, self.now) < window;
                     let newest = 5 * self.settings.minimum_calls as usize;
-                    let seen: Vec<_> =
-                        self.ended.iter().filter(|(at, _)| in_window(*at)).rev().take(newest).collect();
+                    let seen: Vec<_> = self.ended.iter().rev().take(newest).collect();
                     let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
                     assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
                     assert!(calls >= self.settings.minimum_calls);
