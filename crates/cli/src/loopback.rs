@@ -80,5 +80,5 @@ fn read(stream: &TcpStream) -> Request {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    (first, String::from_utf8(body).unwrap())
+    (first, String::from_utf8_lossy(&body).into_owned())
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::connection::name_in;
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
+use crate::status::target::Target;
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,6 +18,8 @@ pub struct Status {
     pub deployment: Option<String>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
+    /// `None` if CloudWatch could not be read, or nobody reads the queues.
+    pub target: Option<Target>,
     /// What could not be read.
     pub problems: Vec<String>,
 }
@@ -79,7 +82,8 @@ fn redrive(policy: &str) -> Option<Redrive> {
 
 impl Status {
     pub fn table(&self) -> String {
-        format!("{}\n{}", self.queue_table(), self.mapping_table())
+        let target = self.target.map(|target| format!("\n\n{target}")).unwrap_or_default();
+        format!("{}\n{}{target}", self.queue_table(), self.mapping_table())
     }
 
     fn queue_table(&self) -> String {
