@@ -14,6 +14,7 @@
 
 mod window;
 
+use std::mem;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -30,10 +31,6 @@ use window::{Call, Calls};
 
 /// Calls at once of the last level of a slow start. 1, 2, 4 … 32 are 63 calls: more than an environment has at once.
 const SLOW_START_CALLS_MAX: u32 = 32;
-
-/// The newest calls of the window are looked at, so many times `minimum_calls`. In 50 calls of which half fail 40 failures
-/// are one chance in 80,000.
-const NEWEST_CALLS: u32 = 5;
 
 /// The breaker of one environment.
 #[derive(Clone, Debug)]
@@ -53,7 +50,17 @@ enum State {
     /// No calls are made, except a probe.
     Open(Open),
     /// The target has answered a probe: so many calls at once, and twice as many after each level that went well.
-    SlowStart { level: u32, running: u32, calls: Calls },
+    SlowStart { level: Level, running: u32, calls: Calls },
+}
+
+/// So many calls at once of a slow start.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    calls_at_once: u32,
+    /// Of this many calls it is known what they met …
+    ended: u32,
+    /// … and of these, this many met an outage.
+    outages: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +96,15 @@ pub enum Permission {
 #[must_use = "a probe that nobody records is the last one"]
 pub struct Permit {
     epoch: u64,
-    asked_at: Timestamp,
+    is_probe: bool,
+}
+
+impl Permit {
+    /// Whether it asks if a target that is down is back.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.is_probe
+    }
 }
 
 /// What a call says of the target.
@@ -130,10 +145,10 @@ impl Breaker {
 
     /// Whether a message's target may be called now.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
-        let permit = Permit { epoch: self.epoch, asked_at: now };
+        let permit = Permit { epoch: self.epoch, is_probe: self.open_since().is_some() };
         match &mut self.state {
             State::Closed(_) => Permission::Call(permit),
-            State::SlowStart { level, running, .. } if *running < *level => {
+            State::SlowStart { level, running, .. } if *running < level.calls_at_once => {
                 *running += 1;
                 Permission::Call(permit)
             }
@@ -170,33 +185,22 @@ impl Breaker {
         let call = Call { at: now, tenant, met };
         match &mut self.state {
             State::Closed(calls) => {
-                // One by one, calls that hang would never be enough in a window as short as they are long.
-                let one_by_one = until(permit.asked_at, now) * settings.minimum_calls * 2;
-                let window = settings.window.max(one_by_one);
-                calls.push_into(call, window, settings.minimum_calls * NEWEST_CALLS);
-                // An answer makes the share of outages smaller, never larger.
-                let opens = met == Met::Outage
-                    && calls.len() >= settings.minimum_calls
-                    && calls.show_an_outage(settings.failure_rate);
+                calls.push(call, settings);
+                let opens = calls.show_an_outage(settings);
                 let (calls, outages) = (calls.len(), calls.outages());
                 opens.then(|| self.open(calls, outages, message_id, now))
             }
             State::SlowStart { level, running, calls } => {
                 *running = running.saturating_sub(1);
-                calls.push(call);
-                // As soon as the level cannot go well any more, whatever its other calls meet.
-                let has_failed = f64::from(calls.outages()) / f64::from(*level) >= settings.failure_rate;
-                if met == Met::Outage && has_failed && calls.show_an_outage(settings.failure_rate) {
+                calls.push(call, settings);
+                if calls.show_an_outage(settings) {
                     let (calls, outages) = (calls.len(), calls.outages());
                     return Some(self.open(calls, outages, message_id, now));
                 }
-                if calls.len() < *level {
-                    return None;
-                }
-                *calls = Calls::default();
-                *level *= 2;
-                if *level > SLOW_START_CALLS_MAX {
-                    self.state = State::Closed(Calls::default());
+                if let Some(next) = level.after(met, settings.failure_rate) {
+                    *level = next;
+                } else {
+                    self.state = State::Closed(mem::take(calls));
                     self.epoch += 1;
                 }
                 None
@@ -211,7 +215,7 @@ impl Breaker {
                     return Some(Change::ProbeFailed { probe_in });
                 }
                 self.closed_before = Some(Closed { at: now, next_interval });
-                self.state = State::SlowStart { level: 2, running: 0, calls: Calls::default() };
+                self.state = State::SlowStart { level: Level::of(2), running: 0, calls: Calls::default() };
                 self.epoch += 1;
                 Some(Change::Closed { open_for: until(since, now), probes })
             }
@@ -271,6 +275,25 @@ impl Breaker {
         self.state = State::Open(open);
         self.epoch += 1;
         Change::Opened { calls, outages, probe_in }
+    }
+}
+
+impl Level {
+    fn of(calls_at_once: u32) -> Self {
+        Self { calls_at_once, ended: 0, outages: 0 }
+    }
+
+    /// The level after one more call: the same one until it has ended, and again if it did not go well. `None` after the
+    /// last one.
+    fn after(self, met: Met, failure_rate: f64) -> Option<Self> {
+        let Self { calls_at_once, .. } = self;
+        let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == Met::Outage));
+        if ended < calls_at_once {
+            return Some(Self { calls_at_once, ended, outages });
+        }
+        let went_well = f64::from(outages) / f64::from(ended) < failure_rate;
+        let next = if went_well { calls_at_once * 2 } else { calls_at_once };
+        (next <= SLOW_START_CALLS_MAX).then(|| Self::of(next))
     }
 }
 
