@@ -141,6 +141,10 @@ fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
     }
     let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, moment()).is_some());
     assert_eq!(until_it_opens, Some(40));
+    let mut all_of_them = Breaker::new(CircuitBreaker { failure_rate: 1.0, ..CircuitBreaker::default() });
+    assert_eq!(call(&mut all_of_them, Met::Answer, moment()), None);
+    let until_it_opens = (1..).find(|_| call(&mut all_of_them, Met::Outage, moment()).is_some());
+    assert_eq!(until_it_opens, Some(50));
 }
 
 #[test]
@@ -177,6 +181,25 @@ fn one_tenants_failures_open_it_for_the_others_only_if_nobody_shows_otherwise() 
     let mut no_tenants = breaker();
     assert_eq!(call(&mut no_tenants, Met::Answer, moment()), None);
     assert_eq!((1..=40).find(|_| call(&mut no_tenants, Met::Outage, moment()).is_some()), Some(9));
+    let mut one_tenant = breaker();
+    assert_eq!(of_tenant(&mut one_tenant, Met::Answer, Some("healthy"), moment()), None);
+    let opens = (1..=40).find(|_| call(&mut one_tenant, Met::Outage, moment()).is_some());
+    assert_eq!(opens, Some(9), "messages without a tenant are not one tenant's");
+}
+
+#[test]
+fn one_tenants_failures_do_not_open_it_again_while_it_starts_slowly() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    // The levels of 2, 4, 8 and 16, and the first call of the last one.
+    for _ in 0..31 {
+        assert_eq!(of_tenant(&mut breaker, Met::Answer, Some("healthy"), after(at)), None);
+    }
+    for _ in 0..31 {
+        assert_eq!(of_tenant(&mut breaker, Met::Outage, Some("poisoned"), after(at)), None);
+    }
+    assert_eq!(breaker.open_since(), None);
 }
 
 #[test]
@@ -206,6 +229,9 @@ fn environments_that_open_at_the_same_moment_probe_at_different_ones() {
     assert!(drawn.iter().all(|wait| (75_000..=100_000).contains(wait)), "{drawn:?}");
     let different: std::collections::BTreeSet<_> = drawn.iter().collect();
     assert_eq!(different.len(), 4, "{drawn:?}");
+    // And each of them at different ones: two that have drawn nearly the same once do not stay together.
+    let probes: Vec<_> = (0..4).map(|probe| jittered(Duration::from_secs(100), ID, probe)).collect();
+    assert_eq!(probes.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{probes:?}");
 }
 
 #[test]
@@ -394,6 +420,30 @@ fn a_call_that_began_before_says_nothing_of_what_is_now() {
     assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
     permits.for_each(|late| assert_eq!(breaker.record(late, Met::Outage, ID, None, after(at)), None));
     assert_eq!(breaker.open_since(), None);
+}
+
+#[test]
+fn calls_of_a_slow_start_say_nothing_once_it_is_closed() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    for _ in 0..30 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    // The level of 32: calls that began in it, and that end after as many others.
+    let ask = |breaker: &mut Breaker| match breaker.ask(after(at)) {
+        Permission::Call(permit) => permit,
+        other => panic!("{other:?}"),
+    };
+    let late: Vec<_> = (0..31).map(|_| ask(&mut breaker)).collect();
+    for _ in 0..32 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    for permit in late {
+        assert_eq!(breaker.record(permit, Met::Outage, ID, None, after(at)), None);
+    }
+    let opened = (1..=40).find(|_| call(&mut breaker, Met::Outage, after(at)).is_some());
+    assert_eq!(opened, Some(40), "only calls that began when it was closed count");
 }
 
 #[test]

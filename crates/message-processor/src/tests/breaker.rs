@@ -140,6 +140,61 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
 }
 
 #[test]
+fn what_says_that_it_was_held_and_was_not_is_not_believed() {
+    // Nothing was held for 0 s, nor since a moment after it was sent.
+    for (held_seconds, sent_before) in [(0, 700), (600, 2001)] {
+        let setup = outage(Setup::new());
+        let mut batch = vec![held(0, held_seconds, sent_before)];
+        batch.extend(records(1..10));
+        setup.process(batch, 30);
+        assert_eq!(setup.handler.calls().len(), 10, "{held_seconds} {sent_before}");
+    }
+}
+
+#[test]
+fn of_a_batch_the_longest_outage_and_the_newest_word_of_it_count() {
+    // The other one was held a thousand seconds later for the first time.
+    let later = |n: usize, sent_before| {
+        let held = held(n, 600, sent_before);
+        ReceivedMessage { body: held.body.replace(&moment(-2000), &moment(-1000)), ..held }
+    };
+    for batch in [[held(0, 600, 700), later(1, 700)], [later(1, 700), held(0, 600, 700)]] {
+        let setup = Setup::new().on(0, Step::Hang).on(1, Step::Hang);
+        setup.process(batch.into(), 30);
+        let held = document(&setup.intermediate.sent()[1].attributes, FAILURE);
+        assert_eq!(held["details"], format!("not called: the target has been down since {}", moment(-2000)));
+    }
+    // Of this environment the target was back at second 15.
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    let setup = healed(setup);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
+    (0..7).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(60)));
+    let closings = || {
+        let closed = |event: &Event| matches!(event, Event::CircuitClosed(_));
+        setup.world.seen.events().iter().filter(|event| closed(event)).count()
+    };
+    setup.process(vec![held(0, 600, 10), held(1, 600, -14)], 30);
+    assert_eq!(closings(), 1, "both were held before");
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(60)));
+    setup.process(vec![held(0, 600, 10), held(1, 600, -16)], 30);
+    assert_eq!(closings(), 2, "another environment has found it down since");
+}
+
+#[test]
+fn environments_that_find_out_at_the_same_moment_probe_at_different_ones() {
+    let probe_in_seconds = |numbers: std::ops::Range<usize>| {
+        let setup = outage(Setup::new());
+        setup.process(records(numbers), 30);
+        let events = setup.world.seen.events().into_iter();
+        let opened = |event| if let Event::CircuitOpened(opened) = event { Some(opened) } else { None };
+        events.filter_map(opened).map(|opened| opened.probe_in_seconds).collect::<Vec<_>>()
+    };
+    assert_ne!(probe_in_seconds(0..10), probe_in_seconds(10..20));
+}
+
+#[test]
 fn what_was_held_long_ago_says_nothing() {
     for (sent_before, calls) in [(1799, 1), (1800, 10)] {
         let setup = outage(Setup::new());
@@ -179,8 +234,11 @@ fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
     let (probe, other) = (Value::from("Timeout"), Value::from("CircuitOpen"));
     let types: Vec<_> = kinds(&setup).into_iter().map(|(_, error_type)| error_type).collect();
     assert_eq!((count(&setup, "held"), &types[0], &types[1..]), (10, &probe, &vec![other; 9][..]));
-    let failed = setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::ProbeFailed(_)));
-    assert_eq!(failed.count(), 1);
+    let failed = setup.world.seen.events().into_iter().filter_map(|event| match event {
+        Event::ProbeFailed(failed) => Some(failed.error_type),
+        _ => None,
+    });
+    assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
 }
 
 #[test]
@@ -288,7 +346,19 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     let setup = Setup::new().on(0, Step::Take(2));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2), "it looks every 100 ms");
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2));
+    // It looks every 100 ms, whenever it began.
+    let setup = Setup::new().on(0, Step::Take(2));
+    let (processor, clock) = (setup.processor(), &setup.world.clock);
+    let deadline = clock.now() + Duration::from_secs(30);
+    let later = async {
+        clock.sleep(Duration::from_millis(350)).await;
+        processor.process(vec![held(1, 600, 700)], deadline).await
+    };
+    clock
+        .block_on(async { futures_util::join!(processor.process(vec![held(0, 600, 700)], deadline), later) });
+    assert_eq!(setup.handler.calls().len(), 2);
+    assert_eq!(clock.now() - start(), chrono::TimeDelta::milliseconds(2050));
     let setup = Setup::new().on(0, Step::Hang);
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
