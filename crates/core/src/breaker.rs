@@ -5,7 +5,7 @@
 //!              outages, by the policy's share            the probe interval is over
 //!   [closed] ──────────────────────────────────► [open] ◄─────────────────────────► [half-open: one probe]
 //!      ▲                                            ▲           the probe fails              │
-//!      │ 2, 4, 8, 16, 32 calls went well            │ a level fails                          │ it is answered
+//!      │ 2, 4, 8, 16, 32 calls went well            │ outages                                │ it is answered
 //!      └──────────────────────────────────── [slow start] ◄──────────────────────────────────┘
 //! ```
 //!

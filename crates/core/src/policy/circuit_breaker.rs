@@ -19,8 +19,7 @@ pub struct CircuitBreaker {
     /// … of at least this many, 1..=1000 …
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 1000>")]
     pub minimum_calls: u32,
-    /// … in this time, at most an hour. Calls that take long are looked at for longer: `2 * minimum_calls` times as long
-    /// as the last one took.
+    /// … in this time, at most an hour; outages that no answer has followed count for longer.
     #[serde(rename = "window_seconds", deserialize_with = "numbers::seconds::<_, 1, 3600>")]
     pub window: Duration,
     /// While it is open, one call in this time; twice as long after each that fails …
