@@ -6,6 +6,7 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::target::Target;
 use crate::connection::name_in;
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
@@ -15,6 +16,8 @@ use crate::people::{counted, grouped, span, table};
 pub struct Status {
     /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
+    /// `None` if there is no function that could tell.
+    pub target: Option<Target>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
     /// What could not be read.
@@ -79,7 +82,8 @@ fn redrive(policy: &str) -> Option<Redrive> {
 
 impl Status {
     pub fn table(&self) -> String {
-        format!("{}\n{}", self.queue_table(), self.mapping_table())
+        let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
+        format!("{}{}\n{}", target.unwrap_or_default(), self.queue_table(), self.mapping_table())
     }
 
     fn queue_table(&self) -> String {
