@@ -34,10 +34,9 @@ Examples:
   redeliver status --queue orders --queue orders-dlq
   redeliver status --stack redeliver-prod --format json --profile operations
 
-That the target is down is known by the circuit breaker of the function that reads the source queue, so by its metric \
-CircuitOpen in CloudWatch, which needs the permission cloudwatch:GetMetricData. It is known to five minutes, and some \
-minutes late; the target counts as down for a quarter of an hour after the last sign of it. Without a circuit breaker no \
-outage is seen.
+That the target is down is found by the circuit breaker of the function that reads the source queue, and told by its \
+CloudWatch metric CircuitOpen: to five minutes, a minute or two late, and up to 22 minutes after the last sign of it. \
+That needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
 
 The counts are SQS's own, which it calls approximate. The age of the oldest message is a CloudWatch metric \
 (ApproximateAgeOfOldestMessage) and not shown: the stack's dashboard has it.

@@ -26,9 +26,9 @@ impl Metrics {
         Ok(Self { client: Client::from_conf(config) })
     }
 
-    /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are kept
-    /// for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one has
-    /// room for those of 24 functions.
+    /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
+    /// kept for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one
+    /// has room for those of 24 functions.
     pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
         let (start, end) = target::asked_for(now);
         let queries = functions.iter().zip(0..).map(|(function, n)| query(id(n), function)).collect();

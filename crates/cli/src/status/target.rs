@@ -11,7 +11,7 @@ use crate::people::about;
 pub const PERIOD: TimeDelta = TimeDelta::minutes(5);
 
 /// An outage is not over while its signs are no further apart: if nothing new comes in, nobody says anything until the
-/// held messages are back, 900 s at most. Points have the time at which their period begins, and what lies 900 s apart is
+/// held messages are back, 900 s at most. A point has the time at which its period begins, and what lies 900 s apart is
 /// never more than three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
 const QUIET: TimeDelta = TimeDelta::minutes(15);
 
@@ -46,7 +46,8 @@ pub struct Outage {
     pub last_sign: Timestamp,
 }
 
-/// From when to when the metric is asked for, exclusive: whole periods.
+/// From when to when the metric is asked for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
+/// sign in the quarter of an hour before that.
 pub fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
     (longest(now) - QUIET, period_of(now) + PERIOD)
 }
