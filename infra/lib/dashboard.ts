@@ -70,7 +70,7 @@ function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
     title: 'Outages of the target',
     left: [
       own('CircuitOpen', messageProcessor, SUM, 'times that it was found to be down'),
-      own('Probes', messageProcessor, SUM, 'calls that looked after it'),
+      own('Probes', messageProcessor, SUM, 'calls that asked whether it is back'),
     ],
     right: [own('Held', messageProcessor, SUM, 'messages held (right)')],
     leftYAxis: { min: 0 },

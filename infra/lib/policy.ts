@@ -36,17 +36,17 @@ export interface Immediate {
 }
 
 /**
- * When calls stop because the target is down, how it is looked after, and for how long messages are held. In the words of
+ * When calls stop because the target is down, how often it is probed, and for how long messages are held. In the words of
  * Resilience4j.
  */
 export interface CircuitBreaker {
-  /** It opens if so large a share of the last calls met an outage, 0.01 to 1 … */
+  /** It opens if this share of the last calls met an outage, 0.01 to 1 … */
   readonly failure_rate?: number;
-  /** … of at least so many, 1 to 1000 … */
+  /** … of at least this many, 1 to 1000 … */
   readonly minimum_calls?: number;
-  /** … in so long, at most an hour. */
+  /** … in this time, at most an hour. */
   readonly window_seconds?: number;
-  /** While it is open, one call in so long; twice as long after each that fails … */
+  /** While it is open, one call in this time; twice as long after each that fails … */
   readonly probe_interval_seconds?: number;
   /** … up to this, at most 600. */
   readonly probe_interval_seconds_max?: number;
@@ -84,6 +84,8 @@ const DEFAULT_REDRIVES = 20;
 const DEFAULT_BREAKER = { probe_interval_seconds_max: 120, hold_seconds_max: 86_400 };
 /** Of the 900 s in which a held message is back after its target, so much is for receives, calls and sends. */
 const HOLD_SLACK_SECONDS = 30;
+/** The shortest hold, `hold` in the functions. */
+const HOLD_SECONDS_MIN = 15;
 /** The first delay of a message that SQS moved; each further one is twice as long, up to {@link DELAY_SECONDS_MAX}. */
 const FIRST_REDRIVE_SECONDS = 5;
 
@@ -129,8 +131,8 @@ export function longestHoldSeconds({ circuit_breaker: breaker }: RetryPolicy): n
 }
 
 /**
- * How much longer a message's way becomes, at worst, if its target is down: for as long as it may be held, and the last
- * delay, which began before that was over.
+ * How much longer a message's way becomes, at worst, if its target is down: for as long as it may be held, and the end
+ * of the last delay, which is never longer than what is left of that, or at least as long as the shortest hold.
  */
 export function worstCaseHoldSeconds(policy: RetryPolicy, callSeconds: number): number {
   if (policy.circuit_breaker === false) {
@@ -141,7 +143,7 @@ export function worstCaseHoldSeconds(policy: RetryPolicy, callSeconds: number): 
   // The first one may be of any length. Each waits for an invocation, in which it is not called at last.
   const holds = Math.ceil(max / longest) + 1;
   // A hold that is paced waits as long as one `DelaySeconds` can be.
-  const last = policy.max_redelivery_per_second === undefined ? longest : DELAY_SECONDS_MAX;
+  const last = policy.max_redelivery_per_second === undefined ? HOLD_SECONDS_MIN : DELAY_SECONDS_MAX;
   return max + last + holds * callSeconds;
 }
 

@@ -226,7 +226,7 @@ describe('long delays', () => {
     const span = 60 * 1023 + 30 * 43_200 + 41 * 60;
     const told = alarms(template);
     // An outage of the target for a day and one of ours, with the redrives' delays and 20 visibility timeouts of 360 s.
-    const held = 86_400 + 750 + 117 * 60;
+    const held = 86_400 + 15 + 117 * 60;
     const moved = 5 * 255 + 12 * 900 + 20 * 360;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
       assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
@@ -245,7 +245,7 @@ describe('long delays', () => {
 
   test('and for an outage, however short the retention is: each re-send is a new message', () => {
     const sees = (props: Partial<RedeliverProps>): unknown => alarms(templateWith(() => ({ ...HTTP, ...props })))['message-processor-sees-old-messages'];
-    const outage = 5 * 900 + 6 * 60 + (86_400 + 750 + 117 * 60) + (5 * 255 + 12 * 900);
+    const outage = 5 * 900 + 6 * 60 + (86_400 + 15 + 117 * 60) + (5 * 255 + 12 * 900);
     const day = { sourceRetention: Duration.days(1) };
     assert.equal(sees(day), outage + 20 * 360 + hour);
     assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 360 + hour, 'SQS moves it at the second receive');

@@ -5,7 +5,7 @@
 //!              outages, by the policy's share            the probe interval is over
 //!   [closed] ──────────────────────────────────► [open] ◄─────────────────────────► [half-open: one probe]
 //!      ▲                                            ▲           the probe fails              │
-//!      │ 2, 4, 8, 16, 32 calls went well            │ a level fails                          │ it is answered
+//!      │ 2, 4, 8, 16, 32 calls went well            │ outages                                │ it is answered
 //!      └──────────────────────────────────── [slow start] ◄──────────────────────────────────┘
 //! ```
 //!
@@ -14,6 +14,7 @@
 
 mod window;
 
+use std::mem;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -31,10 +32,6 @@ use window::{Call, Calls};
 /// Calls at once of the last level of a slow start. 1, 2, 4 … 32 are 63 calls: more than an environment has at once.
 const SLOW_START_CALLS_MAX: u32 = 32;
 
-/// The newest calls of the window are looked at, so many times `minimum_calls`. In 50 calls of which half fail 40 failures
-/// are one chance in 80,000.
-const NEWEST_CALLS: u32 = 5;
-
 /// The breaker of one environment.
 #[derive(Clone, Debug)]
 pub struct Breaker {
@@ -42,7 +39,7 @@ pub struct Breaker {
     state: State,
     /// Which of its states this is: a call that began in another one says nothing of this one.
     epoch: u64,
-    /// Of its last closing: a target that flaps is not looked after every few seconds anew.
+    /// Of its last closing: a target that flaps is not probed every few seconds anew.
     closed_before: Option<Closed>,
 }
 
@@ -53,7 +50,17 @@ enum State {
     /// No calls are made, except a probe.
     Open(Open),
     /// The target has answered a probe: so many calls at once, and twice as many after each level that went well.
-    SlowStart { level: u32, running: u32, calls: Calls },
+    SlowStart { level: Level, running: u32, calls: Calls },
+}
+
+/// So many calls at once of a slow start.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    calls_at_once: u32,
+    /// Of this many calls it is known what they met …
+    ended: u32,
+    /// … and of these, this many met an outage.
+    outages: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +96,15 @@ pub enum Permission {
 #[must_use = "a probe that nobody records is the last one"]
 pub struct Permit {
     epoch: u64,
+    is_probe: bool,
+}
+
+impl Permit {
+    /// Whether it asks if a target that is down is back.
+    #[must_use]
+    pub fn is_probe(&self) -> bool {
+        self.is_probe
+    }
 }
 
 /// What a call says of the target.
@@ -129,24 +145,24 @@ impl Breaker {
 
     /// Whether a message's target may be called now.
     pub fn ask(&mut self, now: Timestamp) -> Permission {
-        let epoch = self.epoch;
+        let permit = Permit { epoch: self.epoch, is_probe: self.open_since().is_some() };
         match &mut self.state {
-            State::Closed(_) => Permission::Call(Permit { epoch }),
-            State::SlowStart { level, running, .. } if *running < *level => {
+            State::Closed(_) => Permission::Call(permit),
+            State::SlowStart { level, running, .. } if *running < level.calls_at_once => {
                 *running += 1;
-                Permission::Call(Permit { epoch })
+                Permission::Call(permit)
             }
             State::SlowStart { .. } => Permission::Wait,
             State::Open(open) if open.is_probing => Permission::Wait,
             State::Open(open) => {
-                // A clock that was set back must not keep the target from being looked after.
+                // A clock that was set back must not keep the target from being probed.
                 open.probe_at = open.probe_at.min(now + self.settings.probe_interval_max);
                 if now < open.probe_at {
                     return Permission::Hold;
                 }
                 open.is_probing = true;
                 open.probes += 1;
-                Permission::Call(Permit { epoch })
+                Permission::Call(permit)
             }
         }
     }
@@ -169,30 +185,22 @@ impl Breaker {
         let call = Call { at: now, tenant, met };
         match &mut self.state {
             State::Closed(calls) => {
-                calls.push_into(call, settings.window, settings.minimum_calls * NEWEST_CALLS);
-                // An answer makes the share of outages smaller, never larger.
-                let opens = met == Met::Outage
-                    && calls.len() >= settings.minimum_calls
-                    && calls.show_an_outage(settings.failure_rate);
+                calls.push(call, settings);
+                let opens = calls.show_an_outage(settings);
                 let (calls, outages) = (calls.len(), calls.outages());
                 opens.then(|| self.open(calls, outages, message_id, now))
             }
             State::SlowStart { level, running, calls } => {
                 *running = running.saturating_sub(1);
-                calls.push(call);
-                // As soon as the level cannot go well any more, whatever its other calls meet.
-                let has_failed = f64::from(calls.outages()) / f64::from(*level) >= settings.failure_rate;
-                if met == Met::Outage && has_failed && calls.show_an_outage(settings.failure_rate) {
+                calls.push(call, settings);
+                if calls.show_an_outage(settings) {
                     let (calls, outages) = (calls.len(), calls.outages());
                     return Some(self.open(calls, outages, message_id, now));
                 }
-                if calls.len() < *level {
-                    return None;
-                }
-                *calls = Calls::default();
-                *level *= 2;
-                if *level > SLOW_START_CALLS_MAX {
-                    self.state = State::Closed(Calls::default());
+                if let Some(next) = level.after(met, settings.failure_rate) {
+                    *level = next;
+                } else {
+                    self.state = State::Closed(mem::take(calls));
                     self.epoch += 1;
                 }
                 None
@@ -207,7 +215,7 @@ impl Breaker {
                     return Some(Change::ProbeFailed { probe_in });
                 }
                 self.closed_before = Some(Closed { at: now, next_interval });
-                self.state = State::SlowStart { level: 2, running: 0, calls: Calls::default() };
+                self.state = State::SlowStart { level: Level::of(2), running: 0, calls: Calls::default() };
                 self.epoch += 1;
                 Some(Change::Closed { open_for: until(since, now), probes })
             }
@@ -234,9 +242,9 @@ impl Breaker {
     /// knows nothing better is half-open at once, instead of learning it by calls that fail. It was sent again at
     /// `told_at`: what was held before this environment found the target back tells of an outage that is over.
     pub fn learn(&mut self, down_since: Timestamp, told_at: Timestamp, now: Timestamp) {
-        let State::Closed(calls) = &mut self.state else { return };
-        calls.keep(self.settings.window, now);
-        if calls.len() > 0 || self.closed_before.is_some_and(|closed| told_at <= closed.at) {
+        let State::Closed(calls) = &self.state else { return };
+        let was_back = self.closed_before.is_some_and(|closed| told_at <= closed.at);
+        if was_back || calls.are_recent(self.settings.window, now) {
             return;
         }
         // After hours nobody needs to begin with short intervals.
@@ -258,7 +266,7 @@ impl Breaker {
 
     fn open(&mut self, calls: u32, outages: u32, message_id: Uuid, now: Timestamp) -> Change {
         let CircuitBreaker { probe_interval, probe_interval_max, .. } = self.settings;
-        // A target that is down again so soon was not really back: it is looked after as it was before.
+        // A target that is down again so soon was not really back: it is probed as seldom as before.
         let flaps = self.closed_before.filter(|closed| until(closed.at, now) < probe_interval_max);
         let interval = flaps.map_or(probe_interval, |closed| closed.next_interval);
         let probe_in = jittered(interval, message_id, 0);
@@ -267,6 +275,25 @@ impl Breaker {
         self.state = State::Open(open);
         self.epoch += 1;
         Change::Opened { calls, outages, probe_in }
+    }
+}
+
+impl Level {
+    fn of(calls_at_once: u32) -> Self {
+        Self { calls_at_once, ended: 0, outages: 0 }
+    }
+
+    /// The level after one more call: the same one until it has ended, and again if it did not go well. `None` after the
+    /// last one.
+    fn after(self, met: Met, failure_rate: f64) -> Option<Self> {
+        let Self { calls_at_once, .. } = self;
+        let (ended, outages) = (self.ended + 1, self.outages + u32::from(met == Met::Outage));
+        if ended < calls_at_once {
+            return Some(Self { calls_at_once, ended, outages });
+        }
+        let went_well = f64::from(outages) / f64::from(ended) < failure_rate;
+        let next = if went_well { calls_at_once * 2 } else { calls_at_once };
+        (next <= SLOW_START_CALLS_MAX).then(|| Self::of(next))
     }
 }
 

@@ -165,7 +165,7 @@ pub struct ProbeFailed {
 pub struct CircuitClosed {
     /// From its opening, or from when the first message was held that this environment has seen.
     pub open_seconds: f64,
-    /// Calls that looked after the target.
+    /// Calls that asked whether the target was back.
     pub probes: u32,
 }
 

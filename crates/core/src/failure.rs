@@ -176,6 +176,12 @@ impl HandOff {
         Self { error, answer: Answer::just(Kind::Held), delivery, unknown: Unknown::default() }
     }
 
+    /// Its call was the probe of a target that is still down: what it met, which spends nothing either.
+    #[must_use]
+    pub fn probed(error: &HandlerError, delivery: Delivery) -> Self {
+        Self { answer: Answer::just(Kind::Held), ..Self::of_handler(error, delivery) }
+    }
+
     /// Nobody answered for the message; `details` say what is known.
     #[must_use]
     pub fn unanswered(details: &str, delivery: Delivery) -> Self {

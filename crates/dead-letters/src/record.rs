@@ -120,15 +120,20 @@ impl DeadLetterRecord {
     /// How long it was held because its target was down; 0 if it was not.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
-        let ours = self.dead_letter.as_ref().and_then(|ours| ours.held_seconds);
-        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.held_seconds)).unwrap_or(0)
+        // Our document leaves out a 0. The body may still be of the generation before.
+        match &self.dead_letter {
+            Some(ours) => ours.held_seconds.unwrap_or(0),
+            None => self.metadata.as_ref().map_or(0, |metadata| metadata.held_seconds),
+        }
     }
 
     /// How often it came back because SQS had moved it.
     #[must_use]
     pub fn redrive_count(&self) -> u32 {
-        let ours = self.dead_letter.as_ref().and_then(|ours| ours.redrive_count);
-        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.redrive_count)).unwrap_or(0)
+        match &self.dead_letter {
+            Some(ours) => ours.redrive_count.unwrap_or(0),
+            None => self.metadata.as_ref().map_or(0, |metadata| metadata.redrive_count),
+        }
     }
 
     /// When it was first sent, as far as is known: by our document, else by SQS.

@@ -22,7 +22,7 @@ pub struct Counts {
     pub immediate_retries: u64,
     /// Times that a circuit breaker opened, anew after a closing.
     pub openings: u64,
-    /// Calls that looked after a target that was down, the one that was answered included.
+    /// Calls that asked whether a target that was down was back, the one that was answered included.
     pub probes: u64,
     /// Messages that were not called since their target was down, each time that one was.
     pub holds: u64,

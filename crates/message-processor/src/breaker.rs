@@ -91,28 +91,37 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) {
-        let Some(mut breaker) = self.breaker.lock() else { return };
+    /// Since when the target is down, if that was its probe, and still is.
+    fn record(&self, permit: Permit, accepted: &Accepted, error: Option<&HandlerError>) -> Option<Timestamp> {
+        let mut breaker = self.breaker.lock()?;
         let met = error.map_or(Met::Answer, |error| met(&self.policy, error));
         let tenant = accepted.arrival.record.message_group_id.as_deref().map(Tenant::of);
         let change = breaker.record(permit, met, accepted.metadata.message_id, tenant, self.clock.now());
+        let still_down = breaker.open_since().filter(|_| matches!(change, Some(Change::ProbeFailed { .. })));
         drop(breaker);
         if let Some(change) = change {
             let error_type = error.map(|error| error.error_type.loggable().into_owned()).unwrap_or_default();
             self.observer.observe(&event_of(change, error_type));
         }
+        still_down
     }
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// What the call met.
-    pub(super) fn record(mut self, outcome: &Outcome) {
-        let error = match outcome {
-            Outcome::Failure(error) => Some(error),
-            _ => None,
-        };
-        if let Some(permit) = self.permit.take() {
-            self.processor.record(permit, self.accepted, error);
+    /// Whether it is the probe of a target that is down.
+    pub(super) fn is_probe(&self) -> bool {
+        self.permit.as_ref().is_some_and(Permit::is_probe)
+    }
+
+    /// What the call met. A probe of a target that is still down spends no attempt: it was this side's question.
+    pub(super) fn record(mut self, met: Result<(), HandlerError>) -> Outcome {
+        let permit = self.permit.take();
+        let still_down =
+            permit.and_then(|permit| self.processor.record(permit, self.accepted, met.as_ref().err()));
+        match (met, still_down) {
+            (Ok(()), _) => Outcome::Success,
+            (Err(error), None) => Outcome::Failure(error),
+            (Err(error), Some(since)) => Outcome::Held { since, probed: Some(error) },
         }
     }
 

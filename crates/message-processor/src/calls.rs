@@ -24,8 +24,11 @@ pub(super) enum Outcome {
     Failure(HandlerError),
     /// The calls' end came before its turn.
     NotStarted,
-    /// It was not called: its target has been down since then.
-    Held(Timestamp),
+    /// Its target has been down since then: it was not called, or its call was the probe that met this.
+    Held {
+        since: Timestamp,
+        probed: Option<HandlerError>,
+    },
 }
 
 /// Before all calls are cut off, so that a further call is left in time.
@@ -70,29 +73,36 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // known from one that never began.
         let mut waiting = 0..accepted.len();
         let mut running = FuturesUnordered::new();
+        let mut probe = None;
         let started_at = clock.now();
         let time_is_up = clock.sleep(until(started_at, end)).fuse();
         pin_mut!(time_is_up);
         loop {
             // The first few are called at once, and each that ends makes room for the next.
+            let mut looks_again = false;
             while running.len() < self.max_concurrency.get() && !waiting.is_empty() {
                 let index = waiting.start;
                 match self.ask(&accepted[index]) {
-                    Asked::Call(permitted) => running.push(start(index, permitted)),
-                    Asked::Hold(since) => calls[index] = Some(Call::not_made(Outcome::Held(since))),
-                    Asked::Wait => break,
+                    Asked::Call(permitted) => {
+                        probe = permitted.is_probe().then_some(index).or(probe);
+                        running.push(start(index, permitted));
+                    }
+                    Asked::Hold(since) => {
+                        calls[index] = Some(Call::not_made(Outcome::Held { since, probed: None }));
+                    }
+                    Asked::Wait => {
+                        looks_again = true;
+                        break;
+                    }
                 }
                 waiting.start += 1;
             }
             if running.is_empty() && waiting.is_empty() {
                 break;
             }
-            // Whoever tells is one of this batch, or else nobody here would wake it.
-            let looks_again = if running.is_empty() {
-                Either::Left(clock.sleep(BETWEEN_LOOKS))
-            } else {
-                Either::Right(pending())
-            };
+            // A call of another batch may tell, whose end wakes nobody here.
+            let looks_again =
+                if looks_again { Either::Left(clock.sleep(BETWEEN_LOOKS)) } else { Either::Right(pending()) };
             let looks_again = looks_again.fuse();
             pin_mut!(looks_again);
             // A call that has come back counts, also at the very end: its answer is looked for before the time.
@@ -105,19 +115,22 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         // From here on no handler runs any more: what it would still do, nobody would wait for.
         drop(running);
         let seconds = until(started_at, clock.now()).as_secs_f64();
-        let unfinished = |index| {
-            if index < waiting.start {
-                Call { outcome: Outcome::Failure(timeout()), seconds }
-            } else {
-                Call::not_made(self.breaker.open_since().map_or(Outcome::NotStarted, Outcome::Held))
+        let down_since = self.breaker.open_since();
+        let unfinished = |index| match down_since {
+            Some(since) if probe == Some(index) => {
+                Call { outcome: Outcome::Held { since, probed: Some(timeout()) }, seconds }
             }
+            _ if index < waiting.start => Call { outcome: Outcome::Failure(timeout()), seconds },
+            Some(since) => Call::not_made(Outcome::Held { since, probed: None }),
+            None => Call::not_made(Outcome::NotStarted),
         };
         calls.into_iter().enumerate().map(|(index, call)| call.unwrap_or_else(|| unfinished(index))).collect()
     }
 
-    /// What there is to tell of the calls that were not made because the target is down.
+    /// What there is to tell of the messages that are held because the target is down.
     pub(super) fn held(&self, calls: &[Call]) -> Option<Event> {
-        let since = |call: &Call| if let Outcome::Held(since) = call.outcome { Some(since) } else { None };
+        let since =
+            |call: &Call| if let Outcome::Held { since, .. } = call.outcome { Some(since) } else { None };
         let down_since = calls.iter().filter_map(since).min()?;
         let messages = calls.iter().filter_map(since).count();
         Some(Event::Held(Held {
@@ -187,12 +200,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         end: Timestamp,
     ) -> Outcome {
         let call = AssertUnwindSafe(async { self.handler.handle_until(&accepted.message, end).await });
-        let outcome = match call.catch_unwind().await {
-            Ok(Ok(())) => Outcome::Success,
-            Ok(Err(error)) => Outcome::Failure(error),
-            Err(_) => Outcome::Failure(HandlerError::transient("Panic", "the handler panicked")),
-        };
-        permitted.record(&outcome);
-        outcome
+        let met = call.catch_unwind().await;
+        permitted
+            .record(met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked"))))
     }
 }

@@ -38,9 +38,13 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
                 HandOff::of_handler(error, accepted.arrival.delivery(now)),
                 error.error_type.loggable().into_owned(),
             ),
-            Outcome::Held(since) => {
+            Outcome::Held { since, probed: None } => {
                 (HandOff::held(*since, accepted.arrival.delivery(now)), CIRCUIT_OPEN.to_owned())
             }
+            Outcome::Held { probed: Some(error), .. } => (
+                HandOff::probed(error, accepted.arrival.delivery(now)),
+                error.error_type.loggable().into_owned(),
+            ),
             Outcome::NotStarted => {
                 (HandOff::not_started(accepted.arrival.delivery(now)), "NotStarted".to_owned())
             }

@@ -1,9 +1,9 @@
 mod metrics;
 
 use redeliver_core::events::{
-    ArrivedByRedrive, BatchBrokenOff, DeadLettered, GivenUp, HandedOff, HeadersNotRefreshed, Hopped,
-    NotConfirmed, NotCounted, NotDeleted, Paced, Processed, ReceiveFailed, ReceivedAgain, RetriedImmediately,
-    RetryScheduled, UnreadableRecord,
+    ArrivedByRedrive, BatchBrokenOff, CircuitClosed, CircuitOpened, DeadLettered, GivenUp, HandedOff,
+    HeadersNotRefreshed, Held, Hopped, NotConfirmed, NotCounted, NotDeleted, Paced, ProbeFailed, Processed,
+    ReceiveFailed, ReceivedAgain, RetriedImmediately, RetryScheduled, UnreadableRecord,
 };
 use redeliver_core::handler::ErrorType;
 use redeliver_core::limits::RetryDelay;
@@ -292,6 +292,39 @@ fn the_lines_of_a_batch() {
 }
 
 #[test]
+fn the_lines_of_an_outage() {
+    let expected = [
+        expected(
+            "WARN",
+            "circuit_opened",
+            json!({
+                "calls": 12, "outages": 10, "error_type": "HttpStatus.503", "probe_in_seconds": 14.5, "CircuitOpen": 1,
+            }),
+            &json!([count("CircuitOpen")]),
+        ),
+        expected(
+            "INFO",
+            "held",
+            json!({ "messages": 9, "open_seconds": 45.5, "Held": 9, "CircuitOpen": 1 }),
+            &json!([count("Held"), count("CircuitOpen")]),
+        ),
+        expected(
+            "INFO",
+            "probe_failed",
+            json!({ "error_type": "Timeout", "probe_in_seconds": 29.5, "Probes": 1, "CircuitOpen": 1 }),
+            &json!([count("Probes"), count("CircuitOpen")]),
+        ),
+        expected(
+            "INFO",
+            "circuit_closed",
+            json!({ "open_seconds": 90.5, "probes": 4, "Probes": 1 }),
+            &json!([count("Probes")]),
+        ),
+    ];
+    assert_eq!(of_an_outage().map(line), expected);
+}
+
+#[test]
 fn the_line_of_a_message_that_keeps_coming() {
     let fields = json!({
         "sqs_message_id": "sqs",
@@ -330,7 +363,18 @@ fn all() -> Vec<Event> {
     .into_iter()
     .chain(of_a_poller())
     .chain(of_a_batch())
+    .chain(of_an_outage())
     .collect()
+}
+
+fn of_an_outage() -> [Event; 4] {
+    let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.5);
+    [
+        Event::CircuitOpened(CircuitOpened { calls: 12, outages: 10, error_type, probe_in_seconds }),
+        Event::Held(Held { messages: 9, open_seconds: 45.5 }),
+        Event::ProbeFailed(ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.5 }),
+        Event::CircuitClosed(CircuitClosed { open_seconds: 90.5, probes: 4 }),
+    ]
 }
 
 /// "Specification: Embedded metric format", Amazon CloudWatch User Guide.

@@ -176,7 +176,14 @@ mod tests {
         );
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","held_seconds":60,"redrive_count":2},"data":{}}"#;
         let foreign = foreign(body, 1);
-        assert_eq!(Timeline::of(&foreign).between().len(), 2, "without our document its body says so");
+        assert_eq!(
+            Timeline::of(&foreign).between(),
+            [
+                "It was held for 1m in all, not called, since its target was down.",
+                "It came back 2 times after SQS had moved it: nobody had answered for it."
+            ],
+            "without our document its body says so"
+        );
     }
 
     #[test]

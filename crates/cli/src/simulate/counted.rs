@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redeliver_core::failure::{CIRCUIT_OPEN, FAILURE};
+use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Function};
 use redeliver_embedded::EmbeddedSqs;
@@ -61,5 +61,6 @@ impl<F: Function> Function for Counted<'_, F> {
 /// Whether it is handed off as held, and was not before. The messages of a simulation have no such words of their own.
 fn is_held_first(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
-    failure.is_some_and(|failure| failure.contains(CIRCUIT_OPEN)) && !record.body.contains("\"held_seconds\"")
+    failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))
+        && !record.body.contains("\"held_seconds\"")
 }

@@ -171,6 +171,18 @@ mod tests {
     }
 
     #[test]
+    fn a_message_is_held_no_longer_than_its_age() {
+        let held = |policy| span(policy, 604_800).hold_seconds_max;
+        assert_eq!(held("{}"), Some(86_400));
+        assert_eq!(held(r#"{"max_age_seconds":4000}"#), Some(4000));
+        assert_eq!(
+            held(r#"{"max_age_seconds":4000,"circuit_breaker":{"hold_seconds_max":3600}}"#),
+            Some(3600)
+        );
+        assert_eq!(held(r#"{"circuit_breaker":false}"#), None);
+    }
+
+    #[test]
     fn retries_fit_into_four_fifths_of_the_retention_as_the_stack_has_it() {
         // 5 × 900 s of delays and 6 calls of 60 s
         let default = span("{}", 7 * 86_400);

@@ -108,7 +108,7 @@ pub struct CircuitBreaker {
     pub holds: u64,
     /// How often one opened.
     pub openings: u64,
-    /// Calls that looked after the target.
+    /// Calls that asked whether the target was back.
     pub probes: u64,
     /// Environments that were started, each with a circuit breaker of its own.
     pub environments: u64,

@@ -37,6 +37,7 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Outage {
     /// Its first sign.
+    #[serde(rename = "down_since")]
     pub since: Timestamp,
     /// It may have begun before: nobody has looked further back.
     pub or_longer: bool,

@@ -65,7 +65,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
     let json: Value = serde_json::from_str(&document("status", &status)).unwrap();
     let expected = json!({
         "state": "down",
-        "since": "2026-11-23T00:00:00Z",
+        "down_since": "2026-11-23T00:00:00Z",
         "or_longer": false,
         "seconds": 1330,
         "last_sign": "2026-11-23T00:15:00Z",

@@ -171,7 +171,7 @@ const fn help(metric: Metric) -> &'static str {
         Metric::ImmediateRetries => "Calls at once after a failure",
         Metric::CircuitOpen => "Times that the target was found to be down, or still down",
         Metric::Held => "Messages that were not called, since their target is down",
-        Metric::Probes => "Calls that looked after a target that was down",
+        Metric::Probes => "Calls that asked whether a target that was down was back",
         Metric::GivenUp => "Messages on their way to the final DLQ",
         Metric::DeadLettered => "Messages in the final DLQ",
         Metric::ArrivedByRedrive => "Messages that SQS itself moved: a crash, a timeout or a throttle",

@@ -84,18 +84,53 @@ fn a_third_of_the_calls_failing_never_opens_it() {
     }
 }
 
-#[test]
-fn what_ended_half_a_minute_ago_does_not_count() {
+/// Nine outages and then an answer at once; a tenth outage so many seconds later.
+fn tenth_outage(seconds: f64) -> Option<Change> {
     let mut breaker = breaker();
     for _ in 0..9 {
         assert_eq!(call(&mut breaker, Met::Outage, moment()), None);
     }
-    assert_eq!(call(&mut breaker, Met::Outage, after(30.0)), None, "the nine are too old");
-    let mut just_in_time = super::tests::breaker();
-    for _ in 0..9 {
-        assert_eq!(call(&mut just_in_time, Met::Outage, moment()), None);
+    assert_eq!(call(&mut breaker, Met::Answer, moment()), None);
+    call(&mut breaker, Met::Outage, after(seconds))
+}
+
+#[test]
+fn what_ended_half_a_minute_ago_does_not_count_if_an_answer_has_followed() {
+    assert_eq!(tenth_outage(30.0), None, "the nine are too old");
+    let just_in_time = tenth_outage(29.9);
+    assert!(matches!(just_in_time, Some(Change::Opened { calls: 11, outages: 10, .. })), "{just_in_time:?}");
+}
+
+#[test]
+fn few_calls_open_it_too_if_none_of_them_was_answered() {
+    let mut breaker = breaker();
+    for hour in 0..9 {
+        assert_eq!(call(&mut breaker, Met::Outage, after(3600.0 * f64::from(hour))), None);
     }
-    assert!(matches!(call(&mut just_in_time, Met::Outage, after(29.9)), Some(Change::Opened { .. })));
+    let tenth = call(&mut breaker, Met::Outage, after(9.0 * 3600.0));
+    assert!(matches!(tenth, Some(Change::Opened { calls: 10, outages: 10, .. })), "{tenth:?}");
+}
+
+#[test]
+fn a_target_that_hangs_opens_it_however_few_calls_are_made_at_once() {
+    // As long as the window, and a pause after each for the hand-off and the next batch.
+    let (took, pause) = (30.0, 20.0);
+    for at_once in [1, 3, 9] {
+        let mut breaker = breaker();
+        let (mut now, mut calls) = (0.0, 0);
+        while breaker.open_since().is_none() {
+            assert!(calls < 20, "{at_once} at once: not open after {calls} calls");
+            let permits: Vec<_> = (0..at_once).map(|_| breaker.ask(after(now))).collect();
+            now += took;
+            for permit in permits {
+                let Permission::Call(permit) = permit else { panic!("it is closed") };
+                calls += u32::from(breaker.open_since().is_none());
+                let _ = breaker.record(permit, Met::Outage, ID, None, after(now));
+            }
+            now += pause;
+        }
+        assert_eq!(calls, 10, "{at_once} at once");
+    }
 }
 
 #[test]
@@ -106,6 +141,10 @@ fn a_busy_flow_tells_of_an_outage_by_its_last_fifty_calls() {
     }
     let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, moment()).is_some());
     assert_eq!(until_it_opens, Some(40));
+    let mut all_of_them = Breaker::new(CircuitBreaker { failure_rate: 1.0, ..CircuitBreaker::default() });
+    assert_eq!(call(&mut all_of_them, Met::Answer, moment()), None);
+    let until_it_opens = (1..).find(|_| call(&mut all_of_them, Met::Outage, moment()).is_some());
+    assert_eq!(until_it_opens, Some(50));
 }
 
 #[test]
@@ -142,6 +181,25 @@ fn one_tenants_failures_open_it_for_the_others_only_if_nobody_shows_otherwise() 
     let mut no_tenants = breaker();
     assert_eq!(call(&mut no_tenants, Met::Answer, moment()), None);
     assert_eq!((1..=40).find(|_| call(&mut no_tenants, Met::Outage, moment()).is_some()), Some(9));
+    let mut one_tenant = breaker();
+    assert_eq!(of_tenant(&mut one_tenant, Met::Answer, Some("healthy"), moment()), None);
+    let opens = (1..=40).find(|_| call(&mut one_tenant, Met::Outage, moment()).is_some());
+    assert_eq!(opens, Some(9), "messages without a tenant are not one tenant's");
+}
+
+#[test]
+fn one_tenants_failures_do_not_open_it_again_while_it_starts_slowly() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    // The levels of 2, 4, 8 and 16, and the first call of the last one.
+    for _ in 0..31 {
+        assert_eq!(of_tenant(&mut breaker, Met::Answer, Some("healthy"), after(at)), None);
+    }
+    for _ in 0..31 {
+        assert_eq!(of_tenant(&mut breaker, Met::Outage, Some("poisoned"), after(at)), None);
+    }
+    assert_eq!(breaker.open_since(), None);
 }
 
 #[test]
@@ -171,6 +229,9 @@ fn environments_that_open_at_the_same_moment_probe_at_different_ones() {
     assert!(drawn.iter().all(|wait| (75_000..=100_000).contains(wait)), "{drawn:?}");
     let different: std::collections::BTreeSet<_> = drawn.iter().collect();
     assert_eq!(different.len(), 4, "{drawn:?}");
+    // And each of them at different ones: two that have drawn nearly the same once do not stay together.
+    let probes: Vec<_> = (0..4).map(|probe| jittered(Duration::from_secs(100), ID, probe)).collect();
+    assert_eq!(probes.iter().collect::<std::collections::BTreeSet<_>>().len(), 4, "{probes:?}");
 }
 
 #[test]
@@ -202,11 +263,11 @@ fn a_slow_start_that_fails_opens_it_again_and_the_target_is_left_alone_for_longe
     let mut breaker = open();
     let (at, permit) = seconds_to_probe(&mut breaker, 0.0);
     assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
-    assert_eq!(call(&mut breaker, Met::Outage, after(at)), None);
-    let Some(Change::Opened { calls: 2, outages: 2, probe_in }) = call(&mut breaker, Met::Outage, after(at))
-    else {
-        panic!("two of two");
-    };
+    for _ in 0..9 {
+        assert_eq!(call(&mut breaker, Met::Outage, after(at)), None, "never below minimum_calls");
+    }
+    let tenth = call(&mut breaker, Met::Outage, after(at));
+    let Some(Change::Opened { calls: 10, outages: 10, probe_in }) = tenth else { panic!("{tenth:?}") };
     assert!((22.5..=30.0).contains(&probe_in.as_secs_f64()), "{probe_in:?}");
     // Half of a level may fail: a target that comes back with some failures is back.
     let (at, permit) = seconds_to_probe(&mut breaker, at);
@@ -215,6 +276,43 @@ fn a_slow_start_that_fails_opens_it_again_and_the_target_is_left_alone_for_longe
         let met = if number % 2 == 0 { Met::Outage } else { Met::Answer };
         assert_eq!(call(&mut breaker, met, after(at)), None, "{number}");
     }
+}
+
+#[test]
+fn a_level_of_a_slow_start_that_meets_an_outage_is_made_again() {
+    let at_once = |breaker: &mut Breaker, at| {
+        let permits: Vec<_> = std::iter::from_fn(|| match breaker.ask(after(at)) {
+            Permission::Call(permit) => Some(permit),
+            _ => None,
+        })
+        .take(100)
+        .collect();
+        let count = permits.len();
+        permits.into_iter().for_each(|permit| breaker.give_back(permit));
+        count
+    };
+    let mut breaker = open();
+    let (at, permit) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
+    let mut seen = vec![at_once(&mut breaker, at)];
+    for level in [[Met::Outage; 2], [Met::Outage, Met::Answer], [Met::Outage; 2], [Met::Outage; 2]] {
+        level.into_iter().for_each(|met| assert_eq!(call(&mut breaker, met, after(at)), None));
+        seen.push(at_once(&mut breaker, at));
+    }
+    // Half of the second one failed, which is less than the policy's share.
+    assert_eq!(seen, [2, 2, 4, 4, 4]);
+}
+
+#[test]
+fn what_a_slow_start_has_met_counts_after_it() {
+    let mut breaker = open();
+    let (at, permit) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(permit, Met::Answer, ID, None, after(at)).is_some());
+    for _ in 0..62 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    let until_it_opens = (1..).find(|_| call(&mut breaker, Met::Outage, after(at)).is_some());
+    assert_eq!(until_it_opens, Some(40), "of the newest fifty");
 }
 
 #[test]
@@ -230,7 +328,7 @@ fn a_target_that_flaps_is_probed_as_seldom_as_before() {
         }
         // It is up for twenty seconds.
         from = at + 20.0;
-        let opened = (0..10).filter_map(|_| call(&mut breaker, Met::Outage, after(from))).count();
+        let opened = (0..40).filter_map(|_| call(&mut breaker, Met::Outage, after(from))).count();
         assert_eq!(opened, 1);
     }
     for (wait, nominal) in waits.iter().zip([15.0, 30.0, 60.0, 120.0, 120.0]) {
@@ -322,6 +420,30 @@ fn a_call_that_began_before_says_nothing_of_what_is_now() {
     assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
     permits.for_each(|late| assert_eq!(breaker.record(late, Met::Outage, ID, None, after(at)), None));
     assert_eq!(breaker.open_since(), None);
+}
+
+#[test]
+fn calls_of_a_slow_start_say_nothing_once_it_is_closed() {
+    let mut breaker = open();
+    let (at, probe) = seconds_to_probe(&mut breaker, 0.0);
+    assert!(breaker.record(probe, Met::Answer, ID, None, after(at)).is_some());
+    for _ in 0..30 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    // The level of 32: calls that began in it, and that end after as many others.
+    let ask = |breaker: &mut Breaker| match breaker.ask(after(at)) {
+        Permission::Call(permit) => permit,
+        other => panic!("{other:?}"),
+    };
+    let late: Vec<_> = (0..31).map(|_| ask(&mut breaker)).collect();
+    for _ in 0..32 {
+        assert_eq!(call(&mut breaker, Met::Answer, after(at)), None);
+    }
+    for permit in late {
+        assert_eq!(breaker.record(permit, Met::Outage, ID, None, after(at)), None);
+    }
+    let opened = (1..=40).find(|_| call(&mut breaker, Met::Outage, after(at)).is_some());
+    assert_eq!(opened, Some(40), "only calls that began when it was closed count");
 }
 
 #[test]

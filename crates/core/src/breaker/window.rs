@@ -8,6 +8,11 @@ use std::time::Duration;
 use super::Met;
 use crate::delivery::until;
 use crate::message::Timestamp;
+use crate::policy::CircuitBreaker;
+
+/// The newest calls of the window are looked at, so many times `minimum_calls`. In 50 calls of which half fail 40 failures
+/// are one chance in 80,000.
+const NEWEST_CALLS: u32 = 5;
 
 /// Whose message it is: its `MessageGroupId`, which on a standard queue is the tenant ("Amazon SQS fair queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,25 +39,29 @@ pub(super) struct Call {
 pub(super) struct Calls(VecDeque<Call>);
 
 impl Calls {
-    pub(super) fn push(&mut self, call: Call) {
+    /// With it, only those that still say something.
+    pub(super) fn push(
+        &mut self,
+        call: Call,
+        &CircuitBreaker { window, minimum_calls, .. }: &CircuitBreaker,
+    ) {
         self.0.push_back(call);
-    }
-
-    /// With it, only those that ended less than `window` before, and of these the newest ones.
-    pub(super) fn push_into(&mut self, call: Call, window: Duration, newest: u32) {
-        self.keep(window, call.at);
-        self.push(call);
+        // What no answer has followed says that the target is down however long ago it was: few calls tell of an outage,
+        // too, and calls that take long.
+        let since_answer = self.0.iter().rev().take_while(|call| call.met == Met::Outage).count();
+        let is_old = |oldest: &Call| until(oldest.at, call.at) >= window;
+        while self.0.len() > since_answer && self.0.front().is_some_and(is_old) {
+            self.0.pop_front();
+        }
         // A busy flow tells of an outage in a second; half a minute of answers before it must not outvote that.
-        while self.len() > newest {
+        while self.len() > minimum_calls * NEWEST_CALLS {
             self.0.pop_front();
         }
     }
 
-    /// Only those that ended less than `window` before `now`.
-    pub(super) fn keep(&mut self, window: Duration, now: Timestamp) {
-        while self.0.front().is_some_and(|oldest| until(oldest.at, now) >= window) {
-            self.0.pop_front();
-        }
+    /// Whether one ended less than `window` before `now`.
+    pub(super) fn are_recent(&self, window: Duration, now: Timestamp) -> bool {
+        self.0.back().is_some_and(|newest| until(newest.at, now) < window)
     }
 
     pub(super) fn len(&self) -> u32 {
@@ -64,12 +73,17 @@ impl Calls {
         u32::try_from(outages).unwrap_or(u32::MAX)
     }
 
-    /// Whether so large a share of them met an outage, and also of those that are not of the tenant with the most
-    /// outages: what is wrong with one tenant is no outage for the others.
-    pub(super) fn show_an_outage(&self, failure_rate: f64) -> bool {
-        let shows = |calls: u32, outages: u32| f64::from(outages) / f64::from(calls) >= failure_rate;
+    /// Whether enough of enough calls met an outage, the last one among them, and also of those that are not of the tenant
+    /// with the most outages: what is wrong with one tenant is no outage for the others.
+    pub(super) fn show_an_outage(&self, settings: &CircuitBreaker) -> bool {
+        // An answer makes the share of outages smaller, never larger.
+        let newest_is_outage = self.0.back().is_some_and(|call| call.met == Met::Outage);
+        if !newest_is_outage || self.len() < settings.minimum_calls {
+            return false;
+        }
+        let shows = |calls: u32, outages: u32| f64::from(outages) / f64::from(calls) >= settings.failure_rate;
         let (calls, outages) = (self.len(), self.outages());
-        if calls == 0 || !shows(calls, outages) {
+        if !shows(calls, outages) {
             return false;
         }
         let (calls_of_worst, outages_of_worst) = self.worst_tenant();

@@ -80,6 +80,9 @@ fn each_kind_of_handler_error_is_told() {
     assert_eq!(of(transient().retry_after(Duration::from_secs(30))), ("transient", Some(30)));
     assert_eq!(of(HandlerError::permanent("T", "d")), ("permanent", None));
     assert_eq!(of(HandlerError::snooze("T", "d", Duration::ZERO)), ("snooze", Some(0)));
+    assert_eq!(of(HandlerError::unavailable("T", "d")), ("transient", None));
+    let back_in = Duration::from_secs(30);
+    assert_eq!(of(HandlerError::unavailable("T", "d").retry_after(back_in)), ("transient", Some(30)));
     assert_eq!(HandOff::not_started(delivery()).answer, Answer::just(Kind::NotStarted));
 }
 

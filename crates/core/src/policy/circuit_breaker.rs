@@ -9,20 +9,20 @@ use serde_json::Value;
 use super::{Globs, numbers, wire};
 use crate::limits::RetryDelay;
 
-/// When calls stop, how the target is looked after, and for how long messages are held.
+/// When calls stop, how often the target is probed, and for how long messages are held.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
-    /// It opens if so large a share of the last calls met an outage, 0.01..=1 …
+    /// It opens if this share of the last calls met an outage, 0.01..=1 …
     #[serde(deserialize_with = "numbers::share")]
     pub failure_rate: f64,
-    /// … of at least so many, 1..=1000 …
+    /// … of at least this many, 1..=1000 …
     #[serde(deserialize_with = "numbers::whole::<_, _, 1, 1000>")]
     pub minimum_calls: u32,
-    /// … in so long, at most an hour.
+    /// … in this time, at most an hour; outages that no answer has followed count for longer.
     #[serde(rename = "window_seconds", deserialize_with = "numbers::seconds::<_, 1, 3600>")]
     pub window: Duration,
-    /// While it is open, one call in so long; twice as long after each that fails …
+    /// While it is open, one call in this time; twice as long after each that fails …
     #[serde(rename = "probe_interval_seconds", deserialize_with = "numbers::seconds::<_, 1, 600>")]
     pub probe_interval: Duration,
     /// … up to this.
@@ -30,7 +30,7 @@ pub struct CircuitBreaker {
     pub probe_interval_max: Duration,
     /// Error types that are an outage.
     pub opens_on: Globs,
-    /// A message is held for so long in all, a minute to 14 days.
+    /// A message is held for this long in all, a minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::seconds::<_, 60, 1_209_600>")]
     pub hold_max: Duration,
 }
@@ -62,7 +62,14 @@ impl Default for CircuitBreaker {
             window: Duration::from_secs(30),
             probe_interval: Duration::from_secs(15),
             probe_interval_max: Duration::from_secs(120),
-            opens_on: Globs::of(&["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Timeout"]),
+            opens_on: Globs::of(&[
+                "Http.*",
+                "HttpStatus.429",
+                "HttpStatus.5*",
+                "Lambda.*",
+                "Sandbox.Timedout",
+                "Timeout",
+            ]),
             hold_max: Duration::from_secs(86_400),
         }
     }

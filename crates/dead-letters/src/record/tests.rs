@@ -45,6 +45,28 @@ fn a_fingerprint_that_cannot_be_ours_does_not_count() {
 }
 
 #[test]
+fn how_long_it_was_held_and_how_often_it_was_moved_says_our_document_or_without_one_its_body() {
+    let told = |attributes| {
+        let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":3,"held_seconds":60,"redrive_count":2},"data":{}}"#;
+        let record = record(body, attributes);
+        (record.held_seconds(), record.redrive_count())
+    };
+    assert_eq!(told(Attributes::new()), (60, 2));
+    let ours = |members: &str| {
+        let document = format!(
+            r#"{{"stage":"message-processor","cause":{{"type":"A","message":"b"}},"dead_lettered_at":"1970-01-01T00:00:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"{members}}}"#
+        );
+        Attributes::from([(DEAD_LETTER.to_owned(), Attribute::string(document))])
+    };
+    assert_eq!(told(ours(r#","held_seconds":120,"redrive_count":4"#)), (120, 4));
+    assert_eq!(
+        told(ours("")),
+        (0, 0),
+        "its body is of the generation before: it failed before it was sent again"
+    );
+}
+
+#[test]
 fn the_history_is_told() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
     let told = record(body, Attributes::new()).metadata.unwrap();

@@ -21,6 +21,29 @@ fn a_retry_is_told_with_exact_values() {
 }
 
 #[test]
+fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
+    let setup = Setup::new();
+    let snoozed = with(busy(2), json!({ "kind": "snooze", "retry_after_seconds": 10 }));
+    setup.process(vec![
+        redriven(1, body_with(1, r#""retry_attempt":2"#)),
+        handed_off(2, body_with(2, r#""retry_attempt":2"#), &snoozed),
+        handed_off(3, body_with(3, r#""retry_attempt":2"#), &busy(3)),
+    ]);
+    let mut told: Vec<_> = setup
+        .world
+        .seen
+        .events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::RetryScheduled(told) => Some((told.message_id, told.retry_attempt, told.spends_attempt)),
+            _ => None,
+        })
+        .collect();
+    told.sort();
+    assert_eq!(told, [(id(1), 2, false), (id(2), 2, false), (id(3), 3, true)]);
+}
+
+#[test]
 fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
     let setup = Setup::new();
     setup.process(vec![handed_off(1, body(1), &busy(1)), redriven(2, body(2))]);

@@ -84,6 +84,37 @@ fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
 }
 
 #[test]
+fn what_sqs_moved_is_paced_like_all_others() {
+    let setup = Setup::with_policy(PACED);
+    wait(&setup, 3000);
+    setup.process(vec![redriven(1, body(1))]);
+    let window = Window::of(3000, RedeliveryRate::new(10.0).unwrap());
+    let delay = window.stretched(DelaySeconds::ZERO, key(1, 0, 1)).get();
+    assert!(delay > 5, "longer than its own: {delay}");
+    assert_eq!(setup.source.only().delay.get(), delay);
+    let events = setup.world.seen.events();
+    assert_eq!(events.last(), Some(&Event::Paced(Paced { waiting: 3000, paced: 1, rate_is_held: true })));
+}
+
+#[test]
+fn what_is_held_near_its_end_is_paced_by_its_own_short_delay() {
+    let setup = Setup::with_policy(&PACED.replace(":10}", r#":10,"max_age_seconds":110}"#));
+    wait(&setup, 3000);
+    let held = |n| {
+        let failure = with(busy(n), json!({ "type": "CircuitOpen", "kind": "held" }));
+        handed_off(n, body_with(n, r#""held_seconds":100"#), &failure)
+    };
+    setup.process((0..10).map(held).collect());
+    // A hundred seconds are left, of which a hold takes half; the longest hold of 750 s would need no stretching.
+    let window = Window::of(3000, RedeliveryRate::new(10.0).unwrap());
+    let half = DelaySeconds::new(50).unwrap();
+    let expected: Vec<_> = (0..10).map(|n| window.stretched(half, key(n, 0, 1)).get().min(100)).collect();
+    assert!(expected.contains(&100));
+    let delays: Vec<_> = setup.source.sent().iter().map(|message| message.delay.get()).collect();
+    assert_eq!(delays, expected);
+}
+
+#[test]
 fn a_rate_that_cannot_be_held_is_told() {
     let setup = Setup::with_policy(&PACED.replace(":10}", ":0.1}"));
     wait(&setup, 100);

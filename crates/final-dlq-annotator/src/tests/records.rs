@@ -37,6 +37,21 @@ fn an_exhausted_message_says_how_many_retries_were_made_and_then_the_last_error(
 }
 
 #[test]
+fn a_record_says_how_long_it_was_held_and_how_often_it_was_moved_if_it_was() {
+    let reason = "MESSAGE_EXPIRED";
+    let told = |members: &str| {
+        let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, id(1));
+        let sent = final_record(given_up(1, body, &failure(reason, json!({}))));
+        let document = document(&sent.attributes, DEAD_LETTER);
+        (document.get("held_seconds").cloned(), document.get("redrive_count").cloned())
+    };
+    assert_eq!(told(""), (None, None));
+    assert_eq!(told(r#","held_seconds":0,"redrive_count":0"#), (None, None));
+    assert_eq!(told(r#","held_seconds":1,"redrive_count":1"#), (Some(json!(1)), Some(json!(1))));
+    assert_eq!(told(r#","held_seconds":86400,"redrive_count":20"#), (Some(json!(86_400)), Some(json!(20))));
+}
+
+#[test]
 fn a_permanent_failure_is_its_error() {
     let reason = "NON_RETRYABLE_ERROR";
     let failure = failure(reason, json!({ "kind": "permanent" }));

@@ -62,7 +62,7 @@ fn the_second_half_of_a_batch_is_held_if_the_first_half_opened_it() {
 }
 
 #[test]
-fn an_environment_remembers_it_for_the_next_batches_and_looks_after_the_target_now_and_then() {
+fn an_environment_remembers_it_for_the_next_batches_and_probes_the_target_now_and_then() {
     let setup = outage(Setup::new());
     setup.process(ten(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -71,12 +71,15 @@ fn an_environment_remembers_it_for_the_next_batches_and_looks_after_the_target_n
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
     setup.process(records(20..30), 30);
     assert_eq!(setup.handler.called()[10..], [id(20)], "one probe");
-    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (11, 19));
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (10, 20), "it spends nothing");
+    let probed = document(&setup.intermediate.sent()[20].attributes, FAILURE);
+    assert_eq!((&probed["kind"], &probed["type"]), (&"held".into(), &"HttpStatus.503".into()));
+    assert_eq!(probed["details"], "HTTP 503");
     let setup = healed(setup);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(30)));
     setup.process(records(30..40), 30);
     assert_eq!(setup.handler.calls().len(), 21, "the target is back, and all are called");
-    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (11, 19));
+    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (10, 20));
 }
 
 #[test]
@@ -117,11 +120,11 @@ fn what_is_told_of_an_outage_is_one_opening_one_closing_and_a_line_a_batch() {
     let ProbeFailed { probe_in_seconds, .. } = *failed;
     assert!((22.5..=30.0).contains(&probe_in_seconds));
     assert_eq!(*failed, ProbeFailed { error_type: error_type(), probe_in_seconds });
-    assert_eq!(*second, Held { messages: 9, open_seconds: 15.0 });
+    assert_eq!(*second, Held { messages: 10, open_seconds: 15.0 }, "the probe, too");
     assert_eq!(*closed, CircuitClosed { open_seconds: 45.0, probes: 2 });
     let handed_off =
         setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::HandedOff(_)));
-    assert_eq!(handed_off.count(), 11, "a held message has no line of its own");
+    assert_eq!(handed_off.count(), 10, "a held message has no line of its own");
 }
 
 #[test]
@@ -131,9 +134,64 @@ fn a_new_environment_believes_a_message_that_was_held_a_moment_ago() {
     batch.extend(records(1..10));
     setup.process(batch, 30);
     assert_eq!(setup.handler.called(), [id(0)], "one probe instead of ten calls that fail");
-    assert_eq!((count(&setup, "transient"), count(&setup, "held")), (1, 9));
+    assert_eq!(count(&setup, "held"), 10);
     let held_back = document(&setup.intermediate.sent()[1].attributes, FAILURE);
     assert_eq!(held_back["details"], format!("not called: the target has been down since {}", moment(-2000)));
+}
+
+#[test]
+fn what_says_that_it_was_held_and_was_not_is_not_believed() {
+    // Nothing was held for 0 s, nor since a moment after it was sent.
+    for (held_seconds, sent_before) in [(0, 700), (600, 2001)] {
+        let setup = outage(Setup::new());
+        let mut batch = vec![held(0, held_seconds, sent_before)];
+        batch.extend(records(1..10));
+        setup.process(batch, 30);
+        assert_eq!(setup.handler.calls().len(), 10, "{held_seconds} {sent_before}");
+    }
+}
+
+#[test]
+fn of_a_batch_the_longest_outage_and_the_newest_word_of_it_count() {
+    // The other one was held a thousand seconds later for the first time.
+    let later = |n: usize, sent_before| {
+        let held = held(n, 600, sent_before);
+        ReceivedMessage { body: held.body.replace(&moment(-2000), &moment(-1000)), ..held }
+    };
+    for batch in [[held(0, 600, 700), later(1, 700)], [later(1, 700), held(0, 600, 700)]] {
+        let setup = Setup::new().on(0, Step::Hang).on(1, Step::Hang);
+        setup.process(batch.into(), 30);
+        let held = document(&setup.intermediate.sent()[1].attributes, FAILURE);
+        assert_eq!(held["details"], format!("not called: the target has been down since {}", moment(-2000)));
+    }
+    // Of this environment the target was back at second 15.
+    let setup = outage(Setup::new());
+    setup.process(ten(), 30);
+    let setup = healed(setup);
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(15)));
+    (0..7).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(60)));
+    let closings = || {
+        let closed = |event: &Event| matches!(event, Event::CircuitClosed(_));
+        setup.world.seen.events().iter().filter(|event| closed(event)).count()
+    };
+    setup.process(vec![held(0, 600, 10), held(1, 600, -14)], 30);
+    assert_eq!(closings(), 1, "both were held before");
+    setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(60)));
+    setup.process(vec![held(0, 600, 10), held(1, 600, -16)], 30);
+    assert_eq!(closings(), 2, "another environment has found it down since");
+}
+
+#[test]
+fn environments_that_find_out_at_the_same_moment_probe_at_different_ones() {
+    let probe_in_seconds = |numbers: std::ops::Range<usize>| {
+        let setup = outage(Setup::new());
+        setup.process(records(numbers), 30);
+        let events = setup.world.seen.events().into_iter();
+        let opened = |event| if let Event::CircuitOpened(opened) = event { Some(opened) } else { None };
+        events.filter_map(opened).map(|opened| opened.probe_in_seconds).collect::<Vec<_>>()
+    };
+    assert_ne!(probe_in_seconds(0..10), probe_in_seconds(10..20));
 }
 
 #[test]
@@ -159,17 +217,28 @@ fn the_others_of_a_batch_wait_for_the_probe_and_are_called_if_it_is_answered() {
 }
 
 #[test]
+fn a_probe_that_is_answered_with_an_error_of_the_messages_own_is_a_failure_like_any_other() {
+    let setup = Setup::new().failing(0, HandlerError::transient("Stock.Empty", ""));
+    setup.process(vec![held(0, 600, 700), held(1, 600, 700)], 30);
+    assert_eq!(setup.handler.calls().len(), 2, "the target is there");
+    assert_eq!(kinds(&setup), [("transient".to_owned(), Value::from("Stock.Empty"))]);
+}
+
+#[test]
 fn a_probe_that_the_end_cuts_off_has_failed_and_those_that_wait_are_held() {
     let setup = Setup::new().on(0, Step::Hang);
     let mut batch = vec![held(0, 600, 700)];
     batch.extend(records(1..10));
     setup.process(batch, 30);
     assert_eq!(setup.handler.called(), [id(0)]);
-    let timeout = ("transient".to_owned(), Value::from("Timeout"));
-    assert_eq!(kinds(&setup)[0], timeout);
-    assert_eq!(count(&setup, "held"), 9);
-    let failed = setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::ProbeFailed(_)));
-    assert_eq!(failed.count(), 1);
+    let (probe, other) = (Value::from("Timeout"), Value::from("CircuitOpen"));
+    let types: Vec<_> = kinds(&setup).into_iter().map(|(_, error_type)| error_type).collect();
+    assert_eq!((count(&setup, "held"), &types[0], &types[1..]), (10, &probe, &vec![other; 9][..]));
+    let failed = setup.world.seen.events().into_iter().filter_map(|event| match event {
+        Event::ProbeFailed(failed) => Some(failed.error_type),
+        _ => None,
+    });
+    assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
 }
 
 #[test]
@@ -277,9 +346,30 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     let setup = Setup::new().on(0, Step::Take(2));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
-    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2), "it looks every 100 ms");
+    assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::seconds(2));
+    // It looks every 100 ms, whenever it began.
+    let setup = Setup::new().on(0, Step::Take(2));
+    let (processor, clock) = (setup.processor(), &setup.world.clock);
+    let deadline = clock.now() + Duration::from_secs(30);
+    let later = async {
+        clock.sleep(Duration::from_millis(350)).await;
+        processor.process(vec![held(1, 600, 700)], deadline).await
+    };
+    clock
+        .block_on(async { futures_util::join!(processor.process(vec![held(0, 600, 700)], deadline), later) });
+    assert_eq!(setup.handler.calls().len(), 2);
+    assert_eq!(clock.now() - start(), chrono::TimeDelta::milliseconds(2050));
     let setup = Setup::new().on(0, Step::Hang);
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
-    assert_eq!(count(&setup, "held"), 2);
+    assert_eq!(count(&setup, "held"), 3);
+    // Also while a call of its own runs, which asks nobody: it was held for as long as it may be.
+    let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
+    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
+    assert_eq!(setup.handler.calls().len(), 3);
+    assert_eq!(
+        setup.world.clock.now() - start(),
+        chrono::TimeDelta::seconds(20),
+        "the third begins after 2 s"
+    );
 }

@@ -161,6 +161,50 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
     );
 }
 
+#[test]
+fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
+    let world = World::new();
+    let clock = BlockedClock::default();
+    let intermediate = world.queue("intermediate");
+    let policy = Policy::from_json(r#"{"circuit_breaker":{"minimum_calls":1,"failure_rate":0.1}}"#).unwrap();
+    let processor = MessageProcessor {
+        handler: Blocking(clock.clone()),
+        on_failure: OnFailure::DelayedResend { intermediate_dlq: intermediate.clone() },
+        breaker: SharedBreaker::of(&policy),
+        policy,
+        annotation_queue: world.queue("annotation"),
+        clock: clock.clone(),
+        observer: world.seen.clone(),
+        schema: MessageSchema::default(),
+        max_concurrency: NonZeroUsize::new(10).unwrap(),
+    };
+    let process = |records, seconds| {
+        let deadline = clock.now() + Duration::from_secs(seconds);
+        world.clock.block_on(processor.process(records, deadline))
+    };
+    let told = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
+    // The second one's turn comes when the first has taken all the time.
+    process(vec![record(0, body(0)), record(1, body(1))], 14);
+    assert_eq!(intermediate.only().body, body(1));
+    assert_eq!(told(|event| matches!(event, Event::CircuitOpened(_))), 0);
+    // The first one is called without the breaker, since it was held for long enough; the second one would be the probe.
+    clock.0.fetch_add(600, SeqCst);
+    let held = |n, held_seconds| {
+        let since = moment(-600);
+        let (id, sent_at) = (id(n), start());
+        let body = format!(
+            r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","held_seconds":{held_seconds}}},"data":{{}}}}"#
+        );
+        ReceivedMessage { sent_at, ..record(n, body) }
+    };
+    process(vec![held(2, 86_400), held(3, 600)], 14);
+    assert_eq!(intermediate.sent().len(), 2);
+    assert_eq!(told(|event| matches!(event, Event::ProbeFailed(_) | Event::CircuitClosed(_))), 0);
+    process(vec![held(3, 600)], 30);
+    assert_eq!(told(|event| matches!(event, Event::CircuitClosed(_))), 1, "the probe is made now");
+    assert_eq!(intermediate.sent().len(), 2);
+}
+
 /// Knows an error, and hopes for better until its end.
 struct Hoping(VirtualClock);
 

@@ -29,6 +29,24 @@ fn every_record_has_one_event_with_exact_values() {
 }
 
 #[test]
+fn a_call_that_was_not_started_is_told_as_that() {
+    let setup = Setup { max_concurrency: 1, ..Setup::new().on(1, Step::Hang) };
+    setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
+    let handed_off = |n, error_type: &str, kind| {
+        let error_type = error_type.to_owned();
+        Event::HandedOff(HandedOff {
+            message_id: id(n),
+            retry_attempt: 0,
+            error_type,
+            kind,
+            age_seconds: 35.0,
+        })
+    };
+    let expected = [handed_off(1, "Timeout", "transient"), handed_off(2, "NotStarted", "not_started")];
+    assert_eq!(setup.world.seen.events(), expected);
+}
+
+#[test]
 fn the_age_counts_from_the_first_send() {
     let metadata = format!(r#""retry_attempt":2,"first_sent_time":"{}","message_id""#, moment(-3600));
     let setup = Setup::new();

@@ -49,6 +49,8 @@ enum State {
     SlowStart {
         level: usize,
         running: usize,
+        /// Calls and outages of this level.
+        of_level: (usize, usize),
         ended: VecDeque<Ended>,
     },
 }
@@ -91,9 +93,8 @@ impl Environment {
             return;
         }
         let window = super::seconds(self.settings.window_seconds);
-        let State::Closed(ended) = &mut self.state else { return };
-        ended.retain(|call| now - call.at < window);
-        if ended.is_empty() {
+        let State::Closed(ended) = &self.state else { return };
+        if ended.back().is_none_or(|call| now - call.at >= window) {
             let next = (now + self.skew - down_since).clamp(self.interval(), self.interval_max());
             self.state = State::Open { early: now, late: now, next, is_probing: false };
             self.epoch += 1;
@@ -125,56 +126,54 @@ impl Environment {
         Ok(())
     }
 
-    fn ended(&mut self, call: CallId, ended: Ended) {
+    /// Whether it was a probe that failed.
+    fn ended(&mut self, call: CallId, ended: Ended) -> bool {
         // Nobody was asked for it, or it began before the target went down, or before it came back.
         if self.running.remove(&call) != Some(self.epoch) {
-            return;
+            return false;
         }
-        let now = ended.at;
-        let outage = ended.outage;
+        let (now, outage) = (ended.at, ended.outage);
         let rate = self.settings.failure_rate;
-        let (interval_max, window) = (self.interval_max(), super::seconds(self.settings.window_seconds));
+        let interval_max = self.interval_max();
         match &mut self.state {
             State::Closed(calls) => {
-                while calls.front().is_some_and(|call| now - call.at >= window) {
-                    calls.pop_front();
-                }
-                calls.push_back(ended);
-                while calls.len() > NEWEST_CALLS * self.settings.minimum_calls as usize {
-                    calls.pop_front();
-                }
-                let enough = calls.len() >= self.settings.minimum_calls as usize;
-                if outage && enough && show_an_outage(calls, rate) {
+                if add(calls, ended, &self.settings) {
                     self.opens(now);
                 }
             }
-            State::SlowStart { level, running, ended: calls } => {
+            State::SlowStart { level, running, of_level, ended: calls } => {
                 *running -= 1;
-                calls.push_back(ended);
-                let outages = calls.iter().filter(|call| call.outage).count();
-                if outage && share(outages, *level) >= rate && show_an_outage(calls, rate) {
+                if add(calls, ended, &self.settings) {
                     self.opens(now);
-                } else if calls.len() >= *level {
-                    calls.clear();
-                    *level *= 2;
-                    if *level > LEVEL_MAX {
-                        self.state = State::Closed(VecDeque::new());
-                        self.epoch += 1;
-                    }
+                    return false;
+                }
+                *of_level = (of_level.0 + 1, of_level.1 + usize::from(outage));
+                if of_level.0 < *level {
+                    return false;
+                }
+                // A level that met an outage is made again.
+                *level *= if share(of_level.1, of_level.0) < rate { 2 } else { 1 };
+                *of_level = (0, 0);
+                if *level > LEVEL_MAX {
+                    self.state = State::Closed(std::mem::take(calls));
+                    self.epoch += 1;
                 }
             }
             State::Open { early, late, next, is_probing } if outage => {
                 (*early, *late) = (now + shortest(*next), now + *next);
                 *next = (*next * 2).min(interval_max);
                 *is_probing = false;
+                return true;
             }
             State::Open { next, .. } => {
                 self.closed_before = Some((now, *next));
                 self.was_open = Some(now);
-                self.state = State::SlowStart { level: 2, running: 0, ended: VecDeque::new() };
+                let ended = VecDeque::new();
+                self.state = State::SlowStart { level: 2, running: 0, of_level: (0, 0), ended };
                 self.epoch += 1;
             }
         }
+        false
     }
 
     fn opens(&mut self, now: DateTime<Utc>) {
@@ -205,6 +204,18 @@ fn shortest(interval: TimeDelta) -> TimeDelta {
 #[expect(clippy::cast_precision_loss, reason = "a thousand at most")]
 fn share(outages: usize, calls: usize) -> f64 {
     outages as f64 / calls as f64
+}
+
+/// One call more; whether it shows that the target is down. Calls count in the window, and outages until an answer follows.
+fn add(calls: &mut VecDeque<Ended>, call: Ended, settings: &BreakerModel) -> bool {
+    let (now, outage) = (call.at, call.outage);
+    let window = super::seconds(settings.window_seconds);
+    let minimum = settings.minimum_calls as usize;
+    calls.push_back(call);
+    let unanswered = calls.iter().rposition(|call| !call.outage).map_or(0, |answer| answer + 1);
+    let recent = calls.iter().position(|call| now - call.at < window).unwrap_or(unanswered);
+    calls.drain(..recent.min(unanswered).max(calls.len().saturating_sub(NEWEST_CALLS * minimum)));
+    outage && calls.len() >= minimum && show_an_outage(calls, settings.failure_rate)
 }
 
 /// So large a share of all of them, and of those that are not of the tenant with the most outages (of two such, the one
@@ -319,7 +330,8 @@ impl Ledger {
         let is_listed = environment.settings.opens_on(error_type);
         let outage = is_transient && (is_listed || (answer.unavailable && !is_cut_off));
         let tenant = subject.produced.content.message_group_id.clone();
-        environment.ended(call, Ended { at: now, tenant, outage });
+        let is_failed_probe = environment.ended(call, Ended { at: now, tenant, outage });
+        self.subjects[n].answers[index].is_failed_probe = is_failed_probe;
     }
 
     /// A message is handed off as held.
@@ -332,7 +344,7 @@ impl Ledger {
             return Err("no calls that its environment made show an outage".to_owned());
         }
         if begun.probe_is_due && environment.calls == begun.calls {
-            return Err("nobody has looked after the target, and it is time to".to_owned());
+            return Err("nobody has asked whether the target is back, and it is time to".to_owned());
         }
         // Its turn did not come before the end.
         let seconds = self.knobs.invocation_seconds;

@@ -4,7 +4,6 @@ use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::handler::Message;
 use redeliver_core::message::Timestamp;
 
-use super::body::Body;
 use super::breaker::CallId;
 use super::{Ledger, Place, Violation, hash};
 use crate::messages::{Expected, number};
@@ -29,6 +28,8 @@ pub(crate) struct Answer {
     pub(crate) unavailable: bool,
     /// Who called, if it has a circuit breaker.
     pub(crate) environment: Option<u64>,
+    /// It told that a target is still down: that is no attempt.
+    pub(crate) is_failed_probe: bool,
 }
 
 impl Ledger {
@@ -80,12 +81,15 @@ impl Ledger {
             };
             attempt_fits && retries.generation.unwrap_or(0) == message.redrive_generation
         };
-        if !subject.copies[Place::Source as usize].iter().any(fits) {
+        let Some(copy) = subject.copies[Place::Source as usize].iter().find(|copy| fits(copy)) else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
             ));
-        }
+        };
+        // One that came back from the final DLQ starts afresh.
+        let retries = copy.retries.as_ref().filter(|_| !copy.came_back);
+        let held_seconds = retries.map_or(0, |retries| retries.held_seconds);
         // What a producer wrote itself may be more.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
@@ -99,10 +103,6 @@ impl Ledger {
         }
         let invocation = self.turn;
         let call = (n, self.subjects[n].answers.len());
-        let retries = Body::parse(&message.body).map(|body| body.retries).unwrap_or_default();
-        // One that came back from the final DLQ starts afresh.
-        let is_afresh = retries.generation.unwrap_or(0) != message.redrive_generation;
-        let held_seconds = if is_afresh { 0 } else { retries.held_seconds };
         let asked = self.asked(call, held_seconds, now);
         let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
         let subject = &mut self.subjects[n];
@@ -116,6 +116,7 @@ impl Ledger {
             after: None,
             unavailable: false,
             environment,
+            is_failed_probe: false,
         });
         Ok(call)
     }

@@ -106,9 +106,13 @@ impl Ledger {
         let which = (self.turn, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text("kind"), failure.text("type"));
         let told = subject.answers.iter().any(|answer| {
+            let said = if answer.is_failed_probe { ("held", None) } else { (answer.kind, answer.after) };
             (answer.invocation, answer.generation, answer.attempt) == which
-                && (answer.kind, answer.error_type) == (kind, error_type)
-                && answer.after == failure.retry_after()
+                && answer.error_type == error_type
+                && said == (kind, failure.retry_after())
+        });
+        let is_cut_off_probe = subject.answers.iter().any(|answer| {
+            (answer.invocation, answer.generation, answer.attempt) == which && answer.is_failed_probe
         });
         if kind == "held" {
             self.check_held(held_seconds, send.at)?;
@@ -116,11 +120,15 @@ impl Ledger {
         let work = self.work(send.n).ok_or("outside of an invocation")?;
         match (kind, error_type) {
             _ if told => Ok(()),
+            ("held", "Timeout") if is_cut_off_probe => work.cut_off(delivery),
             ("transient", "Timeout") => work.cut_off(delivery),
             ("not_started", "NotStarted") | ("held", "CircuitOpen") => work.not_called(delivery),
             _ => {
                 let after = failure.retry_after();
-                Err(format!("the target never said {kind} {error_type} after {after:?} in this invocation"))
+                let said = &self.subjects[send.n].answers;
+                Err(format!(
+                    "the target never said {kind} {error_type} after {after:?} to {which:?}: {said:?}"
+                ))
             }
         }
     }

@@ -51,6 +51,7 @@ impl Ledger {
             after: None,
             unavailable: false,
             environment: None,
+            is_failed_probe: false,
         });
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));

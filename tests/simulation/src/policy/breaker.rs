@@ -43,7 +43,14 @@ impl Default for BreakerModel {
             window_seconds: 30,
             probe_interval_seconds: 15,
             probe_interval_seconds_max: 120,
-            opens_on: vec!["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Timeout"],
+            opens_on: vec![
+                "Http.*",
+                "HttpStatus.429",
+                "HttpStatus.5*",
+                "Lambda.*",
+                "Sandbox.Timedout",
+                "Timeout",
+            ],
             hold_seconds_max: 86_400,
         }
     }
@@ -74,7 +81,7 @@ impl BreakerModel {
         let rates = [0.05, 0.25, 0.5, 0.8, 1.0];
         let most = [5, 30, 120, 600][rng.random_range(0..4)];
         let opens_on: &[&[&'static str]] = &[
-            &["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Timeout"],
+            &["Http.*", "HttpStatus.429", "HttpStatus.5*", "Lambda.*", "Sandbox.Timedout", "Timeout"],
             &["*"],
             &["HttpStatus.*"],
             &["Timeout", "Db.Bus?"],

@@ -4,9 +4,13 @@ mod strategies;
 
 use std::process::Stdio;
 
+use chrono::TimeDelta;
+use redeliver_aws::SystemClock;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::Clock as _;
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply};
-use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::settings::{root, tested_program, venv_file};
 use redeliver_tests::topology::QUICK_POLICY;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
@@ -43,6 +47,34 @@ fn told(record: &str) -> (String, String, String, Value) {
     let body: Value = serde_json::from_str(record["Body"].as_str().unwrap()).unwrap_or(Value::Null);
     let message_id = body["metadata"]["message_id"].as_str().unwrap_or("-").to_owned();
     (message_id, text("ErrorType"), text("ErrorDetails"), body["metadata"]["retry_attempt"].clone())
+}
+
+/// `redeliver status --stage prod`.
+async fn status(cloud: &Cloud) -> Value {
+    let mut command = Command::new(tested_program("redeliver"));
+    command
+        .args(["status", "--stage", "prod", "--format", "json"])
+        .env_clear()
+        .envs(cloud.client_variables());
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// By the metric that the message-processor writes into its log, and not by another function's.
+async fn status_knows_of_an_outage(cloud: &Cloud) {
+    let tell = async |function: &str, metric: &str| {
+        boto3_script(cloud, "boto3_metric.py", &[function, metric, "1"], &[]).await
+    };
+    tell("redeliver-prod-failed-message-processor", "CircuitOpen").await;
+    tell("redeliver-prod-message-processor", "Held").await;
+    assert_eq!(status(cloud).await["target"], json!({ "state": "no_outage_seen" }));
+    let before = SystemClock.now();
+    tell("redeliver-prod-message-processor", "CircuitOpen").await;
+    let down_since = status(cloud).await["target"]["down_since"].as_str().map(str::parse::<Timestamp>);
+    let down_since = down_since.expect("it is down").unwrap();
+    let period = TimeDelta::minutes(5);
+    assert!(down_since > before - period && down_since <= SystemClock.now(), "{down_since}, {before}");
 }
 
 fn policy_file() -> String {
@@ -101,6 +133,7 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
     assert!(details[3].contains("HttpStatus.422"), "{details:?}");
     let calls = [&succeeds, &exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
     assert_eq!(calls, [1, 3, 1, 2], "how often the target was called");
+    status_knows_of_an_outage(&cloud).await;
 
     cloud.destroy(&context).await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");

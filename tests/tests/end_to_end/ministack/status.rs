@@ -42,7 +42,7 @@ async fn a_target_that_is_down_is_told_with_the_moment_since_when() {
     let seen = target(&emulator).await;
     assert_eq!((&seen["state"], &seen["or_longer"]), (&json!("down"), &json!(false)), "{seen}");
     let moment = |name: &str| seen[name].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
-    let (since, last_sign) = (moment("since"), moment("last_sign"));
+    let (since, last_sign) = (moment("down_since"), moment("last_sign"));
     assert_eq!((since.timestamp() % 300, last_sign.timestamp() % 300), (0, 0), "{seen}");
     // From 62 minutes ago to 6 minutes ago, each in the five minutes that it is in.
     assert!([55, 60].contains(&(last_sign - since).num_minutes()), "{seen}");

@@ -97,7 +97,7 @@ fn of_several_the_outage_that_began_first_counts_and_more_than_what_is_unknown()
 #[test]
 fn a_program_gets_moments_and_seconds() {
     let down = Target::of([Outage::of(&points(&["23:10", "23:25"]), at("2026-11-22T23:30:00Z"))]);
-    let expected = r#"{"state":"down","since":"2026-11-22T23:10:00Z","or_longer":false,"seconds":1200,"last_sign":"2026-11-22T23:25:00Z"}"#;
+    let expected = r#"{"state":"down","down_since":"2026-11-22T23:10:00Z","or_longer":false,"seconds":1200,"last_sign":"2026-11-22T23:25:00Z"}"#;
     assert_eq!(serde_json::to_string(&down).unwrap(), expected);
     assert_eq!(serde_json::to_string(&Target::NoOutageSeen).unwrap(), r#"{"state":"no_outage_seen"}"#);
     assert_eq!(serde_json::to_string(&Target::Unknown).unwrap(), r#"{"state":"unknown"}"#);

@@ -54,12 +54,11 @@ struct Watched {
     settings: CircuitBreaker,
     now: Timestamp,
     running: Vec<(Permit, bool)>,
-    /// Ends of calls since it was closed last, and whether each met an outage.
+    /// Ends of calls since it was open last, and whether each met an outage: those in the window, and those that no
+    /// answer has followed.
     ended: Vec<(Timestamp, Met)>,
     /// Since it was open last: when it was asked for nothing, or a probe failed.
     closed_to_calls_at: Option<Timestamp>,
-    /// Whether it may be in a slow start, whose levels are smaller than `minimum_calls`.
-    has_closed: bool,
 }
 
 impl Watched {
@@ -102,6 +101,11 @@ impl Watched {
                 let change = self.breaker.record(permit, *met, ID, None, self.now);
                 if counts && !is_probe {
                     self.ended.push((self.now, *met));
+                    let is_answer = |(_, met): &(Timestamp, Met)| *met == Met::Answer;
+                    let until_answer = self.ended.iter().rposition(is_answer).map_or(0, |at| at + 1);
+                    let recent = |at: Timestamp| until(at, self.now) < self.settings.window;
+                    let from = self.ended.iter().position(|(at, _)| recent(*at)).unwrap_or(usize::MAX);
+                    self.ended.drain(..from.min(until_answer));
                 }
                 self.check(change, is_probe, *met);
             }
@@ -113,16 +117,11 @@ impl Watched {
             Some(Change::Opened { calls, outages, probe_in }) => {
                 assert_eq!(met, Met::Outage, "an answer never opens it");
                 assert!(f64::from(outages) / f64::from(calls) >= self.settings.failure_rate);
-                if !self.has_closed {
-                    let window = self.settings.window;
-                    let in_window = |at: Timestamp| until(at, self.now) < window;
-                    let newest = 5 * self.settings.minimum_calls as usize;
-                    let seen: Vec<_> =
-                        self.ended.iter().filter(|(at, _)| in_window(*at)).rev().take(newest).collect();
-                    let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
-                    assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
-                    assert!(calls >= self.settings.minimum_calls);
-                }
+                let newest = 5 * self.settings.minimum_calls as usize;
+                let seen: Vec<_> = self.ended.iter().rev().take(newest).collect();
+                let failed = seen.iter().filter(|(_, met)| *met == Met::Outage).count();
+                assert_eq!((seen.len(), failed), (calls as usize, outages as usize));
+                assert!(calls >= self.settings.minimum_calls);
                 assert!(probe_in <= self.settings.probe_interval_max);
                 self.closed_to_calls_at = Some(self.now);
                 self.ended.clear();
@@ -134,7 +133,6 @@ impl Watched {
             }
             Some(Change::Closed { .. }) => {
                 assert!(is_probe && met == Met::Answer);
-                self.has_closed = true;
                 self.ended.clear();
                 self.running.iter_mut().for_each(|(_, is_probe)| *is_probe = false);
             }
@@ -149,7 +147,7 @@ impl Watched {
         }
         let longest = self.settings.probe_interval_max;
         self.now += longest;
-        for _ in 0..63 {
+        for _ in 0..64 {
             match self.breaker.ask(self.now) {
                 Permission::Call(permit) => {
                     let _ = self.breaker.record(permit, Met::Answer, ID, None, self.now);
@@ -159,7 +157,7 @@ impl Watched {
         }
         assert_eq!(self.breaker.open_since(), None);
         let all_at_once = (0..1000).all(|_| matches!(self.breaker.ask(self.now), Permission::Call(_)));
-        assert!(all_at_once, "it is not closed after an interval and 63 answers");
+        assert!(all_at_once, "it is not closed after an interval and 64 answers");
     }
 }
 
@@ -176,7 +174,6 @@ proptest! {
             running: Vec::new(),
             ended: Vec::new(),
             closed_to_calls_at: None,
-            has_closed: false,
         };
         steps.iter().for_each(|step| watched.step(step));
         watched.heal();

@@ -136,6 +136,18 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
 }
 
 #[test]
+fn the_age_of_what_only_crashed_counts_from_its_first_sending() {
+    let policy = policy(r#"{"max_age_seconds":3600}"#);
+    let moved_once = resend(&policy, &body(""), &moved());
+    assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
+    let delivery = Delivery { sent_at: at(500), ..delivery() };
+    let moved_again = resend(&policy, &moved_once.body, &HandOff { delivery, ..moved() });
+    assert_eq!(metadata(&moved_again).first_sent(at(1000)), at(0));
+    let given_up = give_up(&super::policy(r#"{"max_age_seconds":11}"#), &body(""), &moved());
+    assert_eq!(given_up.reason, DeadLetterReason::MessageExpired, "at least 2 s at second 10");
+}
+
+#[test]
 fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
     let crashed = resend(&minutes(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved());
     assert_eq!((crashed.spends, crashed.retry_attempt), (Spends::Redrive, 3));
