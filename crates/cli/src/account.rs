@@ -55,7 +55,7 @@ mod tests {
     async fn an_endpoint_without_sts_stops_nothing() {
         let endpoint = Loopback::start([(404, serde_json::json!({ "message": "no such service" }))]);
         assert_eq!(account_of(&endpoint.sdk_config()).await, "account unknown");
-        let silent = Loopback::start([]);
+        let silent = Loopback::start::<serde_json::Value>([]);
         assert_eq!(account_of(&silent.sdk_config()).await, "account unknown");
     }
 

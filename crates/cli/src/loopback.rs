@@ -12,6 +12,26 @@ use serde_json::Value;
 /// `GET /path?query HTTP/1.1`, and the body.
 type Request = (String, String);
 
+/// A body, and the headers that say what it is.
+pub(crate) struct Body {
+    headers: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl From<Value> for Body {
+    fn from(value: Value) -> Self {
+        Self { headers: "content-type: application/json\r\n", bytes: value.to_string().into_bytes() }
+    }
+}
+
+impl Body {
+    /// As CloudWatch answers.
+    pub(crate) fn cbor(encoder: aws_smithy_cbor::Encoder) -> Self {
+        let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
+        Self { headers, bytes: encoder.into_writer() }
+    }
+}
+
 pub(crate) struct Loopback {
     url: String,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -19,24 +39,24 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     /// Starts it: it ends with the test's process.
-    pub(crate) fn start(answers: impl IntoIterator<Item = (u16, Value)>) -> Self {
+    pub(crate) fn start<B: Into<Body>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&requests);
-        let answers: Vec<_> = answers.into_iter().collect();
+        let answers: Vec<(_, Body)> =
+            answers.into_iter().map(|(status, body)| (status, body.into())).collect();
         std::thread::spawn(move || {
             let mut answers = answers.into_iter();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 noted.lock().unwrap().push(read(&stream));
-                let Some((status, body)) = answers.next() else { continue };
-                let body = body.to_string();
-                let length = body.len();
+                let Some((status, Body { headers, bytes })) = answers.next() else { continue };
+                let length = bytes.len();
                 let head = format!(
-                    "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n"
+                    "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
                 );
-                let _ = write!(stream, "{head}content-type: application/json\r\n\r\n{body}");
+                let _ = stream.write_all(&[head.as_bytes(), &bytes].concat());
             }
         });
         Self { url, requests }
@@ -80,5 +100,5 @@ fn read(stream: &TcpStream) -> Request {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    (first, String::from_utf8_lossy(&body).into_owned())
+    (first, String::from_utf8_lossy(&body).into_owned()) // of CBOR, texts are what can be read
 }

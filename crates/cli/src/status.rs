@@ -1,5 +1,6 @@
-//! `redeliver status`: a deployment's queues and event source mappings at a glance.
+//! `redeliver status`: whether the target is down, and a deployment's queues and event source mappings at a glance.
 
+mod metric;
 mod report;
 mod target;
 
@@ -8,20 +9,23 @@ use std::process::ExitCode;
 
 use clap::Args;
 use futures_util::future::join_all;
-use redeliver_core::ports::Queue as _;
+use redeliver_aws::SystemClock;
+use redeliver_core::failure::Stage;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_core::strategy::Role;
+use redeliver_core::tolerant::Vocabulary as _;
 
-use crate::connection::{Connection, OpenQueue, Queues, region_in};
-use crate::event_sources::EventSources;
+use crate::connection::{Connection, OpenQueue, Queues};
+use crate::event_sources::{EventSources, Mapping};
 use crate::output::Printing;
 use crate::{Failure, tell};
+use metric::Metrics;
 pub use report::{QueueStatus, Status};
-use target::Target;
+use target::{Outage, Target};
 
-/// What a queue is that was named, and of which nobody says what it is for.
-const NAMED: &str = "queue";
-
-/// Show how many messages wait in each queue of a deployment, and whether its functions read them.
+/// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and whether
+/// its functions read them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,13 +34,16 @@ Examples:
   redeliver status --queue orders --queue orders-dlq
   redeliver status --stack redeliver-prod --format json --profile operations
 
+That the target is down is found by the circuit breaker of the function that reads the source queue, and told by its \
+CloudWatch metric CircuitOpen: to five minutes, a minute or two late, and up to 22 minutes after the last sign of it. \
+That needs the permission cloudwatch:GetMetricData. Without a circuit breaker no outage is seen.
+
 The counts are SQS's own, which it calls approximate. The age of the oldest message is a CloudWatch metric \
-(ApproximateAgeOfOldestMessage) and not shown: the stack's dashboard has it. Whether the target is down is the metric \
-CircuitOpen of the functions that read the source queue, which needs the right cloudwatch:GetMetricData.
+(ApproximateAgeOfOldestMessage) and not shown: the stack's dashboard has it.
 
 Exit codes:
   0  all of it is shown
-  1  event source mappings or metrics could not be read; the queues are shown
+  1  event source mappings or the metric could not be read; the rest is shown
   2  bad usage, or the deployment or its queues cannot be read")]
 pub struct Arguments {
     #[command(flatten)]
@@ -49,17 +56,17 @@ pub struct Arguments {
 
 /// Looks and prints what is seen.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    print(arguments, &look(arguments).await?)
+    print(arguments, &look(arguments, SystemClock.now()).await?)
 }
 
-async fn look(arguments: &Arguments) -> Result<Status, Failure> {
+async fn look(arguments: &Arguments, now: Timestamp) -> Result<Status, Failure> {
     arguments.printing.check()?;
     let connection = &arguments.connection;
     let open = arguments.queues.open(connection).await?;
     let mut queues: Vec<_> = open
         .iter()
         .map(|OpenQueue { role, known }| {
-            QueueStatus::new(role.map_or(NAMED, Role::in_words), known.queue.arn(), &known.attributes)
+            QueueStatus::new(role.map_or("queue", Role::in_words), known.queue.arn(), &known.attributes)
         })
         .collect();
     let mappings = open.iter().map(async |queue| {
@@ -73,28 +80,56 @@ async fn look(arguments: &Arguments) -> Result<Status, Failure> {
             Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
         }
     }
-    let target = match look_at_target(connection, &queues).await? {
-        Some(Ok(target)) => Some(target),
-        Some(Err(error)) => {
-            problems.push(format!("whether the target is down: {error}"));
-            None
-        }
-        None => None,
-    };
-    Ok(Status { deployment: arguments.queues.name(), queues, target, problems })
+    let target = target(connection, &open, &queues, now, &mut problems).await;
+    Ok(Status { deployment: arguments.queues.name(), target, queues, problems })
 }
 
-/// Those that read the source queue know, or whoever reads a queue that was named. `None` if nobody does.
-async fn look_at_target(
+/// By the functions that read the source queue; any queue that is named may be one.
+async fn target(
     connection: &Connection,
+    open: &[OpenQueue],
     queues: &[QueueStatus],
-) -> Result<Option<Result<Target, String>>, Failure> {
-    let calls = |queue: &&QueueStatus| queue.role == Role::Source.in_words() || queue.role == NAMED;
-    let mappings = queues.iter().filter(calls).flat_map(|queue| queue.mappings.iter().flatten());
-    let functions: BTreeSet<_> = mappings.map(|mapping| mapping.function.as_str()).collect();
-    let (Some(queue), false) = (queues.first(), functions.is_empty()) else { return Ok(None) };
-    let config = connection.sdk_config(region_in(&queue.arn)).await?;
-    Ok(Some(Target::look(&config, functions).await))
+    now: Timestamp,
+    problems: &mut Vec<String>,
+) -> Option<Target> {
+    let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
+    let seen = sources.map(async |(_, queue)| {
+        let Some(mappings) = &queue.mappings else { return Some(Ok(Target::Unknown)) };
+        let functions = with_breaker(mappings);
+        if functions.is_empty() {
+            return None;
+        }
+        let seen = outages(connection, &queue.arn, &functions, now).await;
+        Some(seen.map_err(|error| format!("the target of {}: {error}", functions.join(" and "))))
+    });
+    let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
+        seen.unwrap_or_else(|problem| {
+            problems.push(problem);
+            Target::Unknown
+        })
+    });
+    seen.reduce(Target::or)
+}
+
+async fn outages(
+    connection: &Connection,
+    queue_arn: &str,
+    functions: &[&str],
+    now: Timestamp,
+) -> Result<Target, Failure> {
+    let points = Metrics::near(connection, queue_arn).await?.circuit_open(functions, now).await?;
+    Ok(Target::of(points.iter().map(|points| Outage::of(points, now))))
+}
+
+/// The functions that may have a circuit breaker, each once and as its metrics name it: without version or alias. Our
+/// others have none, by the names that the stack gives them (infra/lib/names.ts).
+fn with_breaker(mappings: &[Mapping]) -> Vec<&str> {
+    const WITHOUT: [Stage; 3] =
+        [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
+    let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());
+    let with =
+        names.filter(|name| !name.is_empty() && !WITHOUT.iter().any(|stage| name.ends_with(stage.word())));
+    with.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
@@ -104,3 +139,6 @@ fn print(arguments: &Arguments, status: &Status) -> Result<ExitCode, Failure> {
     }
     Ok(ExitCode::from(u8::from(!status.problems.is_empty())))
 }
+
+#[cfg(test)]
+mod tests;

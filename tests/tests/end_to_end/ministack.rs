@@ -14,6 +14,7 @@ mod output;
 mod redrive;
 mod rotation;
 mod secrets;
+mod status;
 mod target_safety;
 mod work;
 

@@ -5,7 +5,7 @@ use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::metrics::{Measure, Measured, Metric, NAMESPACE, Observed};
+use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
 
 /// What all lines of one moment have in common.
 pub(super) struct Lines<'a> {
@@ -31,8 +31,8 @@ impl<'a> Lines<'a> {
         let Observed { level, event: name, by, metrics } = Observed::of(event);
         let dimension = metrics.first().and_then(|counter| counter.metric.dimension());
         let by: By = dimension.zip(by).map(|(dimension, value)| (dimension.name, value));
-        let plain = ["Function"];
-        let further = by.map(|(dimension, _)| ["Function", dimension]);
+        let plain = [FUNCTION];
+        let further = by.map(|(dimension, _)| [FUNCTION, dimension]);
         // CloudWatch counts each set of dimensions as a metric that is paid for, so only the counter has the further
         // one.
         let (counter, others) = metrics.split_at(usize::from(by.is_some()));

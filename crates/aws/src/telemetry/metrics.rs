@@ -9,6 +9,9 @@ use serde::{Serialize, Serializer};
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "Redeliver";
 
+/// The dimension that each metric has: the function's name in Lambda.
+pub const FUNCTION: &str = "Function";
+
 /// A metric; the variant is its name. docs/operate.md says what each one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Metric {

@@ -6,20 +6,20 @@ use redeliver_core::strategy::Role;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::target::Target;
 use crate::connection::name_in;
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
-use crate::status::target::Target;
 
 /// A deployment's queues, or others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
     /// The name of the stack, or prefix and stage; `None` if queues were named.
     pub deployment: Option<String>,
+    /// `None` if there is no function that could tell.
+    pub target: Option<Target>,
     /// In the order in which a message that fails goes through them.
     pub queues: Vec<QueueStatus>,
-    /// `None` if CloudWatch could not be read, or nobody reads the queues.
-    pub target: Option<Target>,
     /// What could not be read.
     pub problems: Vec<String>,
 }
@@ -82,8 +82,8 @@ fn redrive(policy: &str) -> Option<Redrive> {
 
 impl Status {
     pub fn table(&self) -> String {
-        let target = self.target.map(|target| format!("\n\n{target}")).unwrap_or_default();
-        format!("{}\n{}{target}", self.queue_table(), self.mapping_table())
+        let target = self.target.map(|target| format!("Target: {}\n\n", target.in_words()));
+        format!("{}{}\n{}", target.unwrap_or_default(), self.queue_table(), self.mapping_table())
     }
 
     fn queue_table(&self) -> String {

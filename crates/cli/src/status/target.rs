@@ -1,113 +1,120 @@
-//! Whether the target is down, and since when. Only the message-processor knows, and it tells CloudWatch: held messages
-//! cannot be looked at, since a receive would move them.
+//! Whether the target is down, by what the circuit breaker counts. Held messages cannot be looked at: a receive would
+//! move them.
 
-use std::fmt;
-
-use aws_config::SdkConfig;
-use aws_sdk_cloudwatch::Client;
-use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery, MetricStat, StatusCode};
-use chrono::TimeDelta;
-use redeliver_aws::SystemClock;
-use redeliver_aws::telemetry::metrics::{self, NAMESPACE};
+use chrono::{DurationRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::Clock as _;
 use serde::Serialize;
 
-use crate::connection::{Requests, said};
 use crate::people::about;
 
-/// One-minute points are kept for 15 days ("CloudWatch concepts", metrics retention).
-const LOOK_BACK: TimeDelta = TimeDelta::days(14);
-const PERIOD: TimeDelta = TimeDelta::minutes(1);
-/// Between two signs of one outage: if nothing new comes in, the next one is a held message that is back, 900 s later at
-/// most. The alarm `target-down` waits for as long.
-const SILENCE_MAX: TimeDelta = TimeDelta::seconds(900);
+/// Of the points, as of the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
+pub const PERIOD: TimeDelta = TimeDelta::minutes(5);
 
-/// What the circuit breakers of a deployment say.
+/// An outage is not over while its signs are no further apart: if nothing new comes in, nobody says anything until the
+/// held messages are back, 900 s at most. A point has the time at which its period begins, and what lies 900 s apart is
+/// never more than three periods apart. The alarm counts in the same way (infra/lib/target-alarm.ts).
+const QUIET: TimeDelta = TimeDelta::minutes(15);
+
+/// For so long a point that belongs to a period that has ended may still be on its way from the log.
+const LATE: TimeDelta = TimeDelta::minutes(2);
+
+const LOOK_BACK: TimeDelta = TimeDelta::days(14);
+
+/// A metric's value in the period that begins at that moment.
+pub type Point = (Timestamp, f64);
+
+/// What is known of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Target {
-    /// Since when it is down, to the minute; `None` if no breaker was open in the last quarter of an hour.
-    pub down_since: Option<Timestamp>,
-    #[serde(skip)]
-    now: Timestamp,
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Target {
+    Down(Outage),
+    NoOutageSeen,
+    /// What would tell could not be read.
+    Unknown,
+}
+
+/// An outage that is not over. Its moments are the beginnings of periods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// Its first sign.
+    #[serde(rename = "down_since")]
+    pub since: Timestamp,
+    /// It may have begun before: nobody has looked further back.
+    pub or_longer: bool,
+    /// By now.
+    pub seconds: i64,
+    /// Its last sign so far.
+    pub last_sign: Timestamp,
+}
+
+/// From when to when the metric is asked for, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a
+/// sign in the quarter of an hour before that.
+pub fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
+    (longest(now) - QUIET, period_of(now) + PERIOD)
+}
+
+impl Outage {
+    /// By the points of one function, in any order.
+    pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
+        let signs = points.iter().filter(|(_, value)| *value > 0.0);
+        let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
+        signs.sort_unstable();
+        let last_sign = *signs.last()?;
+        if period_of(now - LATE) - last_sign > QUIET {
+            return None;
+        }
+        let gap = signs.windows(2).rposition(|pair| pair[1] - pair[0] > QUIET);
+        let since = signs[gap.map_or(0, |gap| gap + 1)];
+        let seconds = (now - since).num_seconds();
+        Some(Self { since, or_longer: since <= longest(now), seconds, last_sign })
+    }
+}
+
+/// The beginning of the longest outage that is seen as a whole.
+fn longest(now: Timestamp) -> Timestamp {
+    period_of(now) - LOOK_BACK
+}
+
+fn period_of(moment: Timestamp) -> Timestamp {
+    moment.duration_trunc(PERIOD).unwrap_or(moment) // it fails after the year 2262 alone
 }
 
 impl Target {
-    /// Asks CloudWatch what the functions with these names have told it.
-    pub async fn look<'a>(
-        config: &SdkConfig,
-        functions: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, String> {
-        let now = SystemClock.now();
-        let config = aws_sdk_cloudwatch::config::Builder::from(config).interceptor(Requests).build();
-        let request = Client::from_conf(config)
-            .get_metric_data()
-            .start_time(DateTime::from_secs((now - LOOK_BACK).timestamp()))
-            .end_time(DateTime::from_secs(now.timestamp()))
-            .set_metric_data_queries(Some(functions.into_iter().enumerate().map(query).collect()));
-        let mut pages = request.into_paginator().send();
-        // Several functions may read one queue, and one of them that holds messages is enough.
-        let mut signs = Vec::new();
-        while let Some(page) = pages.next().await {
-            let page = page.map_err(|error| format!("cloudwatch:GetMetricData: {}", said(&error)))?;
-            for found in page.metric_data_results.unwrap_or_default() {
-                if let Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) = found.status_code {
-                    return Err(format!("cloudwatch:GetMetricData: {code}"));
-                }
-                let points =
-                    found.timestamps.unwrap_or_default().into_iter().zip(found.values.unwrap_or_default());
-                let moments = points.filter(|(_, value)| *value > 0.0).map(|(at, _)| at.secs());
-                signs.extend(moments.filter_map(|at| Timestamp::from_timestamp(at, 0)));
+    /// Of several functions that call it: the outage that began first.
+    pub fn of(seen: impl IntoIterator<Item = Option<Outage>>) -> Self {
+        seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
+    }
+
+    /// Of several queues: an outage counts more than what is not known, and that more than that none was seen.
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Down(one), Self::Down(two)) => Self::of([Some(one), Some(two)]),
+            (Self::Down(outage), _) | (_, Self::Down(outage)) => Self::Down(outage),
+            (Self::Unknown, _) | (_, Self::Unknown) => Self::Unknown,
+            (Self::NoOutageSeen, Self::NoOutageSeen) => Self::NoOutageSeen,
+        }
+    }
+
+    /// For people, in a line.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Down(Outage { since, or_longer, seconds, last_sign }) => {
+                let since = match or_longer {
+                    true => format!("for more than {} days", LOOK_BACK.num_days()),
+                    false => {
+                        format!("since about {} UTC ({})", since.format("%Y-%m-%d %H:%M"), about(*seconds))
+                    }
+                };
+                let last_sign = last_sign.format("%H:%M");
+                format!(
+                    "down {since}, last sign of it about {last_sign}. Its messages are held: see docs/outages.md"
+                )
             }
+            Self::NoOutageSeen => {
+                format!("no outage seen in the last {} minutes", QUIET.num_minutes())
+            }
+            Self::Unknown => "unknown whether it is down".to_owned(),
         }
-        Ok(Self { down_since: down_since(signs, now), now })
-    }
-}
-
-fn query((index, function): (usize, &str)) -> MetricDataQuery {
-    // A version or an alias tells it under the function's own name.
-    let name = function.split(':').next().unwrap_or_default();
-    let metric = Metric::builder()
-        .namespace(NAMESPACE)
-        .metric_name(format!("{:?}", metrics::Metric::CircuitOpen))
-        .dimensions(Dimension::builder().name("Function").value(name).build())
-        .build();
-    let period = i32::try_from(PERIOD.num_seconds()).unwrap_or(i32::MAX);
-    let counted = MetricStat::builder().metric(metric).period(period).stat("Sum").build();
-    MetricDataQuery::builder().id(format!("m{index}")).metric_stat(counted).build()
-}
-
-/// The first of the newest signs that are no further apart than those of one outage can be, unless even the last one is
-/// over. A sign's moment is when its minute began.
-fn down_since(mut signs: Vec<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-    signs.sort_unstable();
-    let mut since = None;
-    for sign in signs.into_iter().rev() {
-        if since.unwrap_or(now) - sign >= SILENCE_MAX + PERIOD {
-            break;
-        }
-        since = Some(sign);
-    }
-    since
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(since) = self.down_since else {
-            return formatter.write_str(
-                "target: no circuit breaker was open in the last 15 minutes, as far as CloudWatch knows",
-            );
-        };
-        let span = self.now - since;
-        let or_more = if span > LOOK_BACK - SILENCE_MAX { " or more" } else { "" };
-        write!(
-            formatter,
-            "target: DOWN since {} ({}{or_more}). Its messages are held and spend no attempts; they are done within 15 \
-             minutes of its return. The log line circuit_opened of the message-processor has its error",
-            since.format("%Y-%m-%d %H:%M UTC"),
-            about(span.num_seconds())
-        )
     }
 }
 

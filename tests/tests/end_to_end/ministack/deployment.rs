@@ -68,13 +68,13 @@ async fn status_knows_of_an_outage(cloud: &Cloud) {
     };
     tell("redeliver-prod-failed-message-processor", "CircuitOpen").await;
     tell("redeliver-prod-message-processor", "Held").await;
-    assert_eq!(status(cloud).await["target"], json!({ "down_since": null }));
+    assert_eq!(status(cloud).await["target"], json!({ "state": "no_outage_seen" }));
     let before = SystemClock.now();
     tell("redeliver-prod-message-processor", "CircuitOpen").await;
     let down_since = status(cloud).await["target"]["down_since"].as_str().map(str::parse::<Timestamp>);
     let down_since = down_since.expect("it is down").unwrap();
-    let minute = TimeDelta::minutes(1);
-    assert!(down_since > before - minute && down_since <= SystemClock.now(), "{down_since}, {before}");
+    let period = TimeDelta::minutes(5);
+    assert!(down_since > before - period && down_since <= SystemClock.now(), "{down_since}, {before}");
 }
 
 fn policy_file() -> String {

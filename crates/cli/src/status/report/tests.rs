@@ -31,7 +31,7 @@ fn source() -> QueueStatus {
 }
 
 fn status(queues: Vec<QueueStatus>) -> Status {
-    Status { deployment: Some("prod".to_owned()), queues, target: None, problems: Vec::new() }
+    Status { deployment: Some("prod".to_owned()), target: None, queues, problems: Vec::new() }
 }
 
 /// Without the spaces that make columns.

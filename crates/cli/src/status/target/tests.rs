@@ -1,82 +1,141 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
-use crate::loopback::Loopback;
 
-fn now() -> Timestamp {
-    "2026-11-22T12:00:30Z".parse().unwrap()
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
 }
 
-fn minutes_ago(minutes: &[i64]) -> Vec<Timestamp> {
-    minutes.iter().map(|minutes| now() - TimeDelta::seconds(30) - TimeDelta::minutes(*minutes)).collect()
-}
-
-fn down(minutes: &[i64]) -> Option<i64> {
-    down_since(minutes_ago(minutes), now()).map(|since| (now() - since).num_minutes())
+/// Of the evening and the night of one outage, at these times.
+fn points(times: &[&str]) -> Vec<Point> {
+    let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
+    times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3.0)).collect()
 }
 
 #[test]
-fn an_outage_began_with_the_first_of_signs_that_are_a_quarter_of_an_hour_apart_at_most() {
-    assert_eq!(down(&[]), None);
-    assert_eq!(down(&[0]), Some(0));
-    assert_eq!(down(&[15]), Some(15));
-    assert_eq!(down(&[16]), None, "it is over");
-    assert_eq!(down(&[30, 15, 45]), Some(45), "in any order");
-    assert_eq!(down(&[3, 18, 34, 35]), Some(18), "the outage before is another one");
+fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
+    let now = at("2026-11-23T00:22:10Z");
+    let of_before = points(&["20:00", "20:05", "22:50"]); // the last of it 20 minutes before the next
+    let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // none further apart than 15 minutes
+    let none = [(at("2026-11-22T23:00:00Z"), 0.0), (at("2026-11-23T00:20:00Z"), 0.0)];
+    let mut all = [of_before, run, none.to_vec()].concat();
+    let expected = Outage {
+        since: at("2026-11-22T23:10:00Z"),
+        or_longer: false,
+        seconds: 4330,
+        last_sign: at("2026-11-23T00:15:00Z"),
+    };
+    assert_eq!(Outage::of(&all, now), Some(expected));
+    all.reverse(); // CloudWatch gives the newest first
+    assert_eq!(Outage::of(&all, now), Some(expected));
+    assert_eq!(
+        Target::Down(expected).in_words(),
+        "down since about 2026-11-22 23:10 UTC (1h 12m), last sign of it about 00:15. Its messages are held: see docs/outages.md"
+    );
+}
+
+/// A sign at 00:04:59 is in the point of 00:00. The next may come at 00:19:59, and its point of 00:15 until 00:21:59.
+#[test]
+fn it_is_over_three_periods_after_the_last_point_and_not_while_the_next_may_be_on_its_way() {
+    let points = points(&["00:00"]);
+    let is_down = |now: &str| Outage::of(&points, at(&format!("2026-11-23T{now}Z"))).is_some();
+    assert!(is_down("00:00:00"), "in the point's own period");
+    assert!(is_down("00:19:59"));
+    assert!(is_down("00:21:59.999"));
+    assert!(!is_down("00:22:00"));
+    let ahead = Outage::of(&points, at("2026-11-22T23:58:00Z")); // CloudWatch's clock is ahead of ours
+    assert_eq!(ahead.map(|outage| outage.since), Some(at("2026-11-23T00:00:00Z")));
 }
 
 #[test]
-fn a_sign_of_a_moment_that_this_machine_has_not_reached_counts() {
-    assert_eq!(down_since(vec![now() + TimeDelta::minutes(2)], now()), Some(now() + TimeDelta::minutes(2)));
+fn without_a_point_above_zero_nothing_is_seen() {
+    let now = at("2026-11-23T00:22:10Z");
+    assert_eq!(Outage::of(&[], now), None);
+    assert_eq!(Outage::of(&[(at("2026-11-23T00:20:00Z"), 0.0)], now), None);
+    assert_eq!(Target::of([None, None]), Target::NoOutageSeen);
+    assert_eq!(Target::NoOutageSeen.in_words(), "no outage seen in the last 15 minutes");
+    assert_eq!(Target::Unknown.in_words(), "unknown whether it is down");
+}
+
+#[test]
+fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
+    let now = at("2026-11-23T00:22:10Z");
+    let (start, end) = asked_for(now);
+    assert_eq!((start, end), (at("2026-11-09T00:05:00Z"), at("2026-11-23T00:25:00Z")));
+    let run = |from: Timestamp| -> Vec<Point> {
+        let every = (0..).map(|n| from + PERIOD * 3 * n).take_while(|at| *at < end);
+        every.map(|at| (at, 1.0)).collect()
+    };
+    for from in [start, start + PERIOD, start + QUIET] {
+        let outage = Outage::of(&run(from), now).unwrap();
+        assert!(outage.or_longer && outage.since == from, "{from}");
+        assert_eq!(
+            Target::Down(outage).in_words().split(',').next(),
+            Some("down for more than 14 days"),
+            "{from}"
+        );
+    }
+    let outage = Outage::of(&run(start + PERIOD * 4), now).unwrap();
+    assert!(!outage.or_longer);
+    assert!(Target::Down(outage).in_words().starts_with("down since about 2026-11-09 00:25 UTC (13d 23h), "));
+}
+
+#[test]
+fn of_several_the_outage_that_began_first_counts_and_more_than_what_is_unknown() {
+    let now = at("2026-11-23T00:22:10Z");
+    let [first, second] = [["00:05"], ["00:15"]].map(|times| Outage::of(&points(&times), now));
+    let down = Target::Down(first.unwrap());
+    assert_eq!(Target::of([second, None, first]), down);
+    assert_eq!(Target::of([second]).or(down), down);
+    assert_eq!(Target::Unknown.or(down), down);
+    assert_eq!(down.or(Target::NoOutageSeen), down);
+    assert_eq!(Target::NoOutageSeen.or(Target::Unknown), Target::Unknown);
+    assert_eq!(Target::NoOutageSeen.or(Target::NoOutageSeen), Target::NoOutageSeen);
+}
+
+#[test]
+fn a_program_gets_moments_and_seconds() {
+    let down = Target::of([Outage::of(&points(&["23:10", "23:25"]), at("2026-11-22T23:30:00Z"))]);
+    let expected = r#"{"state":"down","down_since":"2026-11-22T23:10:00Z","or_longer":false,"seconds":1200,"last_sign":"2026-11-22T23:25:00Z"}"#;
+    assert_eq!(serde_json::to_string(&down).unwrap(), expected);
+    assert_eq!(serde_json::to_string(&Target::NoOutageSeen).unwrap(), r#"{"state":"no_outage_seen"}"#);
+    assert_eq!(serde_json::to_string(&Target::Unknown).unwrap(), r#"{"state":"unknown"}"#);
+}
+
+/// As CloudWatch has signs at these seconds: one point for each period, with the time of its beginning.
+fn in_periods(signs: &[i64]) -> Vec<Point> {
+    let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
+    periods.dedup();
+    periods.into_iter().map(|at| (Timestamp::from_timestamp(at, 0).unwrap(), 1.0)).collect()
 }
 
 proptest! {
+    /// Whenever somebody looks, and however late the newest signs are, while signs come at least every 900 s.
     #[test]
-    fn between_since_and_now_no_quarter_of_an_hour_is_without_a_sign(minutes in vec(0..200_i64, 0..60)) {
-        let mut newest_first = minutes.clone();
-        newest_first.sort_unstable();
-        let mut expected = 0;
-        let mut found = None;
-        for minute in newest_first {
-            if minute - expected > 15 {
-                break;
-            }
-            (expected, found) = (minute, Some(minute));
-        }
-        prop_assert_eq!(down(&minutes), found);
+    fn an_outage_is_seen_as_one_as_long_as_it_lasts(
+        begin in 1_700_000_000..1_800_000_000_i64,
+        pauses in vec(0..=900_i64, 0..300),
+        after in 0..=900_i64,
+        late in 0..=120_i64,
+        before in 1200..100_000_i64,
+    ) {
+        let signs: Vec<_> = std::iter::once(begin)
+            .chain(pauses.iter().scan(begin, |at, pause| { *at += pause; Some(*at) }))
+            .collect();
+        let now = signs.last().unwrap() + after;
+        let earlier = [begin - before];
+        let arrived: Vec<_> = signs.iter().copied().filter(|at| *at <= now - late || *at == begin).collect();
+        let points = in_periods(&[&earlier[..], &arrived].concat());
+        let outage = Outage::of(&points, Timestamp::from_timestamp(now, 0).unwrap());
+        let since = outage.map(|outage| outage.since.timestamp());
+        prop_assert_eq!(since, Some(begin.div_euclid(300) * 300));
     }
-}
 
-#[test]
-fn a_person_reads_since_when_and_for_how_long() {
-    let told = |down_since| Target { down_since, now: now() }.to_string();
-    assert_eq!(
-        told(Some(now() - TimeDelta::seconds(3_930))),
-        "target: DOWN since 2026-11-22 10:55 UTC (1h 5m). Its messages are held and spend no attempts; they are done \
-         within 15 minutes of its return. The log line circuit_opened of the message-processor has its error"
-    );
-    assert!(told(Some(now() - TimeDelta::days(14))).contains("2026-11-08 12:00 UTC (14d or more)"));
-    assert!(!told(Some(now() - TimeDelta::days(13))).contains("or more"));
-    assert_eq!(
-        told(None),
-        "target: no circuit breaker was open in the last 15 minutes, as far as CloudWatch knows"
-    );
-}
-
-#[test]
-fn a_program_reads_a_moment_or_null() {
-    let told = |down_since| serde_json::to_value(Target { down_since, now: now() }).unwrap();
-    assert_eq!(told(Some(now())), json!({ "down_since": "2026-11-22T12:00:30Z" }));
-    assert_eq!(told(None), json!({ "down_since": null }));
-}
-
-#[tokio::test]
-async fn a_refusal_names_the_right_that_is_missing() {
-    let denied = json!({ "Message": "not authorized", "__type": "AccessDeniedException" });
-    let server = Loopback::start([(403, denied)]);
-    let error = Target::look(&server.sdk_config(), ["prod-message-processor"]).await.unwrap_err();
-    assert!(error.starts_with("cloudwatch:GetMetricData: "), "{error}");
-    assert!(server.requests()[0].0.contains("GetMetricData"), "{:?}", server.requests());
+    /// It ends by itself: 20 minutes after the last sign, and the time that a point may be late.
+    #[test]
+    fn an_outage_that_is_over_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
+        let now = Timestamp::from_timestamp(last + after, 0).unwrap();
+        prop_assert_eq!(Outage::of(&in_periods(&[last]), now), None);
+    }
 }

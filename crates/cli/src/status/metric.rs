@@ -1,0 +1,91 @@
+//! CloudWatch: how often functions found their target down.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_cloudwatch::Client;
+use aws_sdk_cloudwatch::primitives::DateTime;
+use aws_sdk_cloudwatch::types::{self, Dimension, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
+use redeliver_aws::telemetry::metrics::{FUNCTION, Metric, NAMESPACE};
+use redeliver_core::message::Timestamp;
+
+use super::target::{self, PERIOD, Point};
+use crate::Failure;
+use crate::connection::{Connection, Requests, region_in, said};
+
+/// The metrics of a region.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    client: Client,
+}
+
+impl Metrics {
+    /// Those of a queue's region.
+    pub async fn near(connection: &Connection, queue_arn: &str) -> Result<Self, Failure> {
+        let config = connection.sdk_config(region_in(queue_arn)).await?;
+        let config = aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(Requests).build();
+        Ok(Self { client: Client::from_conf(config) })
+    }
+
+    /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
+    /// kept for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one
+    /// has room for those of 24 functions.
+    pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
+        let (start, end) = target::asked_for(now);
+        let queries = functions.iter().zip(0..).map(|(function, n)| query(id(n), function)).collect();
+        let request = self.client.get_metric_data().set_metric_data_queries(Some(queries));
+        let request = request.start_time(moment(start)).end_time(moment(end));
+        let mut pages = request.into_paginator().send();
+        let mut points = BTreeMap::<String, Vec<Point>>::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| failed(&said(&error)))?;
+            for result in page.metric_data_results.unwrap_or_default() {
+                check(&result)?;
+                let found = points.entry(result.id.unwrap_or_default()).or_default();
+                let moments = result.timestamps.unwrap_or_default().into_iter().filter_map(timestamp);
+                found.extend(moments.zip(result.values.unwrap_or_default()));
+            }
+        }
+        Ok((0..functions.len()).map(|n| points.remove(&id(n)).unwrap_or_default()).collect())
+    }
+}
+
+fn query(id: String, function: &str) -> MetricDataQuery {
+    let dimension = Dimension::builder().name(FUNCTION).value(function).build();
+    let name = format!("{:?}", Metric::CircuitOpen);
+    let metric =
+        types::Metric::builder().namespace(NAMESPACE).metric_name(name).dimensions(dimension).build();
+    let period = PERIOD.num_seconds().try_into().ok();
+    let stat = MetricStat::builder().metric(metric).set_period(period).stat("Maximum").build();
+    MetricDataQuery::builder().id(id).metric_stat(stat).build()
+}
+
+/// It must begin with a small letter.
+fn id(n: usize) -> String {
+    format!("f{n}")
+}
+
+/// `PartialData` is what more pages follow of.
+fn check(result: &MetricDataResult) -> Result<(), Failure> {
+    match &result.status_code {
+        Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {
+            let said = result.messages().iter().filter_map(|message| message.value());
+            Err(failed(&[&[code.as_str()], said.collect::<Vec<_>>().as_slice()].concat().join(": ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn failed(reason: &str) -> Failure {
+    format!("cloudwatch:GetMetricData: {reason}").into()
+}
+
+fn moment(at: Timestamp) -> DateTime {
+    DateTime::from_secs(at.timestamp())
+}
+
+fn timestamp(at: DateTime) -> Option<Timestamp> {
+    Timestamp::from_timestamp(at.secs(), at.subsec_nanos())
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,99 @@
+use aws_smithy_cbor::Encoder;
+use redeliver_core::message::Timestamp;
+use serde_json::json;
+
+use super::*;
+use crate::loopback::{Body, Loopback};
+
+const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
+
+/// A page of one metric's points.
+pub(in crate::status) fn page(
+    id: &str,
+    status: &str,
+    points: &[(i64, f64)],
+    next: Option<&str>,
+) -> (u16, Body) {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1 + usize::from(next.is_some())).str("MetricDataResults").array(1).map(5);
+    cbor.str("Id").str(id).str("StatusCode").str(status);
+    cbor.str("Timestamps").array(points.len());
+    for (at, _) in points {
+        cbor.timestamp(&DateTime::from_secs(*at));
+    }
+    cbor.str("Values").array(points.len());
+    for (_, value) in points {
+        cbor.double(*value);
+    }
+    cbor.str("Messages").array(1).map(2).str("Code").str("C").str("Value").str("why");
+    if let Some(next) = next {
+        cbor.str("NextToken").str(next);
+    }
+    (200, Body::cbor(cbor))
+}
+
+/// What CloudWatch says to whom it does not let in.
+pub(in crate::status) fn denied() -> (u16, Body) {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(2)
+        .str("__type")
+        .str("com.amazonaws.cloudwatch#AccessDenied")
+        .str("message")
+        .str("not authorized");
+    (403, Body::cbor(cbor))
+}
+
+fn now() -> Timestamp {
+    "2026-11-23T00:22:10Z".parse().unwrap()
+}
+
+async fn asked(server: &Loopback, functions: &[&str]) -> Result<Vec<Vec<Point>>, String> {
+    let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
+    metrics.circuit_open(functions, now()).await.map_err(|error| error.to_string())
+}
+
+fn point(at: i64, value: f64) -> Point {
+    (Timestamp::from_timestamp(at, 0).unwrap(), value)
+}
+
+#[tokio::test]
+async fn points_come_page_by_page_each_to_its_function() {
+    let server = Loopback::start([
+        page("f1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
+        page("f0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
+        page("f1", "Complete", &[(1_800_000_000, 2.0)], None),
+    ]);
+    let found = asked(&server, &["orders", "bills"]).await.unwrap();
+    let orders = vec![point(1_800_000_300, 1.0), point(1_800_000_000, 0.0)];
+    assert_eq!(found, [orders, vec![point(1_800_000_300, 4.0), point(1_800_000_000, 2.0)]]);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    for (place, body) in &requests {
+        assert!(
+            place.starts_with("POST /service/GraniteServiceVersion20100801/operation/GetMetricData "),
+            "{place}"
+        );
+        for word in ["Redeliver", "CircuitOpen", "Function", "orders", "bills", "Maximum"] {
+            assert!(body.contains(word), "{word}: {body}");
+        }
+    }
+    assert!(!requests[0].1.contains("NextToken"));
+    assert!(requests[1].1.contains("NextTokendmore") && requests[2].1.contains("NextTokenhyet more"));
+}
+
+#[tokio::test]
+async fn a_function_without_points_has_none() {
+    let server = Loopback::start([page("f0", "Complete", &[], None)]);
+    assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), [[], []]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_names_the_permission() {
+    let error = asked(&Loopback::start([denied()]), &["orders"]).await.unwrap_err();
+    assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
+    let error = asked(&Loopback::start([page("f0", "Forbidden", &[], None)]), &["orders"]).await.unwrap_err();
+    assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
+    let no_such_service = Loopback::start([(404, json!({ "message": "no such service" }))]);
+    let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
+    assert!(error.starts_with("cloudwatch:GetMetricData: "), "{error}");
+}

@@ -1,0 +1,49 @@
+"""What a deployment shows of an outage, made through boto3, which shares no code with redeliver.
+
+read QUEUE FUNCTION             creates a queue, a function, and an event source mapping that is disabled
+circuit-open FUNCTION AGO ...   writes that the function has found its target down so many minutes ago
+"""
+
+import io
+import sys
+import zipfile
+from datetime import datetime, timedelta, timezone
+
+import boto3
+
+
+def read(queue, function):
+    sqs, functions = boto3.client("sqs"), boto3.client("lambda")
+    url = sqs.create_queue(QueueName=queue)["QueueUrl"]
+    arn = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as bundle:
+        bundle.writestr("nothing.py", "def handler(event, context): pass")
+    functions.create_function(
+        FunctionName=function,
+        Runtime="python3.12",
+        Role="arn:aws:iam::000000000000:role/any",
+        Handler="nothing.handler",
+        Code={"ZipFile": code.getvalue()},
+    )
+    functions.create_event_source_mapping(EventSourceArn=arn, FunctionName=function, Enabled=False)
+
+
+def circuit_open(function, *ago):
+    now = datetime.now(timezone.utc)
+    data = [
+        {
+            "MetricName": "CircuitOpen",
+            "Dimensions": [{"Name": "Function", "Value": function}],
+            "Timestamp": now - timedelta(minutes=int(minutes)),
+            "Value": 1,
+        }
+        for minutes in ago
+    ]
+    boto3.client("cloudwatch").put_metric_data(Namespace="Redeliver", MetricData=data)
+
+
+ACTIONS = {"read": read, "circuit-open": circuit_open}
+
+if __name__ == "__main__":
+    ACTIONS[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,51 @@
+//! `redeliver status` and an emulator's CloudWatch, which boto3 has written to.
+
+use std::process::Stdio;
+
+use chrono::{DateTime, Utc};
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::{root, tested_program, venv_file};
+use redeliver_tests::sqs::REGION;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// What it says of the target of the queue `orders`.
+async fn target(emulator: &Ministack) -> Value {
+    let mut command = Command::new(tested_program("redeliver"));
+    command.args(["status", "--queue", "orders", "--format", "json", "--region", REGION]);
+    command.args(["--endpoint-url", &emulator.endpoint_url()]);
+    let output = command.env_clear().stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    status["target"].take()
+}
+
+async fn boto3(emulator: &Ministack, arguments: &[&str]) {
+    let mut command = Command::new(venv_file("bin/python"));
+    command.arg(root().join("tests/support/boto3_outage.py")).args(arguments).env_clear();
+    command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_DEFAULT_REGION", REGION);
+    command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    let ended = command.stdin(Stdio::null()).kill_on_drop(true).status().await.unwrap();
+    assert!(ended.success(), "{arguments:?}");
+}
+
+#[tokio::test]
+async fn a_target_that_is_down_is_told_with_the_moment_since_when() {
+    let emulator = Ministack::with_all_services();
+    let function = "orders-prod-message-processor";
+    boto3(&emulator, &["read", "orders", function]).await;
+    boto3(&emulator, &["circuit-open", "of-somebody-else", "3"]).await;
+    boto3(&emulator, &["circuit-open", function, "100", "95"]).await;
+    assert_eq!(target(&emulator).await, json!({ "state": "no_outage_seen" }), "what was down is back");
+
+    boto3(&emulator, &["circuit-open", function, "62", "50", "40", "30", "18", "6"]).await;
+    let seen = target(&emulator).await;
+    assert_eq!((&seen["state"], &seen["or_longer"]), (&json!("down"), &json!(false)), "{seen}");
+    let moment = |name: &str| seen[name].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
+    let (since, last_sign) = (moment("down_since"), moment("last_sign"));
+    assert_eq!((since.timestamp() % 300, last_sign.timestamp() % 300), (0, 0), "{seen}");
+    // From 62 minutes ago to 6 minutes ago, each in the five minutes that it is in.
+    assert!([55, 60].contains(&(last_sign - since).num_minutes()), "{seen}");
+    let seconds = seen["seconds"].as_i64().unwrap();
+    assert!((62 * 60..62 * 60 + 300 + 60).contains(&seconds), "{seen}");
+}
