@@ -77,9 +77,13 @@ function contradictions(policy: any): Contradiction[] {
   if (backoff?.jitter?.max_seconds > max) {
     found.push(['/backoff/jitter/max_seconds', 'is more than max_delay_seconds (900 unless set); lower it or raise the other']);
   }
-  const { probe_interval_seconds: first = 15, probe_interval_seconds_max: longest = 120 } = policy?.circuit_breaker || {};
-  if (first > longest) {
-    found.push(['/circuit_breaker/probe_interval_seconds', 'is more than probe_interval_seconds_max (120 unless set)']);
+  const { probe_interval_seconds: first, probe_interval_seconds_max: longest } = policy?.circuit_breaker || {};
+  // The culprit is a member that is written; of two that are, the first interval.
+  if (first > (longest ?? 120)) {
+    const most = longest ?? '120, its default';
+    found.push(['/circuit_breaker/probe_interval_seconds', `is ${first}, more than probe_interval_seconds_max (${most})`]);
+  } else if (first === undefined && longest < 15) {
+    found.push(['/circuit_breaker/probe_interval_seconds_max', `is ${longest}, less than probe_interval_seconds (15, its default)`]);
   }
   const [retryable, nonRetryable] = [policy?.retryable, policy?.non_retryable].map((list) => (Array.isArray(list) ? list : []));
   for (const [index, pattern] of (nonRetryable ?? []).entries()) {
@@ -123,8 +127,8 @@ function violations(validate: ValidateFunction): ErrorObject[] {
 /** In better words than the library's. */
 const RULES: Readonly<Record<string, (params: ErrorObject['params']) => string>> = {
   additionalProperties: ({ additionalProperty }) => `has the unknown member ${String(additionalProperty)}`,
-  // The schema has one constant, which is what is written instead of an object.
-  const: ({ allowedValue }) => `must be an object, or ${JSON.stringify(allowedValue)}`,
+  // The schema has one constant, which is what is written instead of a circuit breaker's settings.
+  const: ({ allowedValue }) => `must be an object, or ${JSON.stringify(allowedValue)}: {} turns it on with all defaults`,
 };
 
 function sentence({ instancePath, keyword, params, message }: ErrorObject): string {

@@ -26,10 +26,18 @@ test('what contradicts is said in the words of the functions', () => {
     told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, max_delay_seconds: 9, jitter: { kind: 'additive', max_seconds: 10 } } }),
     ['policy/backoff/jitter/max_seconds is more than max_delay_seconds (900 unless set); lower it or raise the other.'],
   );
-  const rarer = ['policy/circuit_breaker/probe_interval_seconds is more than probe_interval_seconds_max (120 unless set).'];
-  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 121 } }), rarer);
-  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds_max: 14 } }), rarer);
-  assert.deepEqual(told({ circuit_breaker: true as any }), ['policy/circuit_breaker must be an object, or false.']);
+  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 121 } }), [
+    'policy/circuit_breaker/probe_interval_seconds is 121, more than probe_interval_seconds_max (120, its default).',
+  ]);
+  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds_max: 10 } }), [
+    'policy/circuit_breaker/probe_interval_seconds_max is 10, less than probe_interval_seconds (15, its default).',
+  ]);
+  assert.deepEqual(told({ circuit_breaker: { probe_interval_seconds: 61, probe_interval_seconds_max: 60 } }), [
+    'policy/circuit_breaker/probe_interval_seconds is 61, more than probe_interval_seconds_max (60).',
+  ]);
+  for (const wrong of [true, null, '', [], 1] as any[]) {
+    assert.deepEqual(told({ circuit_breaker: wrong }), ['policy/circuit_breaker must be an object, or false: {} turns it on with all defaults.']);
+  }
   // Once, not twice, where the schema has said it.
   assert.deepEqual(told({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }), ['policy/backoff/delay_seconds must be <= 43200.']);
 });

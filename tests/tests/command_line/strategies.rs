@@ -21,6 +21,28 @@ fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
 }
 
 #[test]
+fn what_the_circuit_breaker_did_is_in_the_report() {
+    let policy = Scratch::new(
+        "breaker.json",
+        br#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"},"circuit_breaker":{"minimum_calls":1,"opens_on":["*"]}}"#,
+    );
+    let arguments = ["local", "-", "--fail-first", "1", "--policy", policy.name()];
+    // It comes back at once, and is held until a probe is due, which is this message's next call.
+    let with_format = [&arguments[..], &["--format", "json"]].concat();
+    let report = report(&with_input(&with_format, ONE));
+    assert_eq!(
+        (&report["holds"], &report["probes"], &report["processed"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+    let table = String::from_utf8(with_input(&arguments, ONE).stdout).unwrap();
+    for row in
+        [" held by the circuit breaker so often       1\n", "   probes: calls while it was open          1\n"]
+    {
+        assert!(table.contains(row), "{row} in {table}");
+    }
+}
+
+#[test]
 fn with_visibility_a_message_stays_on_its_queue_and_is_explained_all_the_same() {
     let policy = Scratch::new(
         "visibility.json",

@@ -24,6 +24,10 @@ pub struct Report {
     pub paced: u64,
     /// Calls at once, within the invocation.
     pub immediate_retries: u64,
+    /// Messages that the circuit breaker held, each time that one was.
+    pub holds: u64,
+    /// Calls that asked whether a target that was down was back.
+    pub probes: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
     /// Messages that have not come out and are still in a queue.
@@ -112,6 +116,8 @@ impl Report {
         count("  paced", self.paced, false);
         count("  hops", self.hops, false);
         count("immediate retries", self.immediate_retries, false);
+        count("held by the circuit breaker so often", self.holds, false);
+        count("  probes: calls while it was open", self.probes, false);
         count("dead-lettered", self.dead_lettered.values().sum(), true);
         for (error_type, dead_letters) in &self.dead_lettered {
             count(&format!("  {error_type}"), *dead_letters, true);

@@ -136,6 +136,8 @@ async fn run_on<S: QueueService, C: Clock>(
         hops: counts.hops,
         paced: counts.paced,
         immediate_retries: counts.immediate_retries,
+        holds: counts.holds,
+        probes: counts.probes,
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),

@@ -71,7 +71,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = number(1..=1000_u16))]
     pub max_concurrency: Option<u16>,
     /// Environments of the message-processor, each with a circuit breaker of its own; with --max-concurrency there are as
-    /// many as that
+    /// many as that. A small flow has one: give 1, or --max-concurrency
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
     pub environments: u16,
     /// The same seed gives the same run, byte for byte

@@ -23,7 +23,7 @@ pub(super) fn of(report: &Report, figures: &[Figure]) -> String {
                         tr { @for column in &section.columns { th { (column) } } } "\n"
                         @for row in &section.rows { tr { @for cell in row { td { (cell) } } } "\n" }
                     } }
-                    @if let Some(note) = section.note { p { (note) } }
+                    @if let Some(note) = &section.note { p { (note) } }
                 } "\n"
             }
         }

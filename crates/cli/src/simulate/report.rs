@@ -50,6 +50,9 @@ pub struct PolicyReport {
     pub(super) distribution: Schedule,
     #[serde(skip)]
     pub(super) held: Option<Held>,
+    /// Of its circuit breaker, if it has one.
+    #[serde(skip)]
+    pub(super) minimum_calls: Option<u32>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -115,6 +118,7 @@ impl Report {
             measured,
             distribution,
             held,
+            minimum_calls: policy.circuit_breaker.as_ref().map(|breaker| breaker.minimum_calls),
         });
     }
 

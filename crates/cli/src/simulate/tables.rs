@@ -6,7 +6,7 @@ use std::iter::once;
 use super::report::{PerMillion, PolicyReport, Report};
 use super::run::CircuitBreaker;
 use super::{Attempt, Measured, Survival, Trouble};
-use crate::people::{grouped, span, table};
+use crate::people::{float, grouped, span, table};
 
 /// Attempts that have a row each; of the others only the last.
 const ROWS_MAX: usize = 12;
@@ -15,9 +15,9 @@ const WIDTH: usize = 100;
 /// What a chance may differ from 0 and 1 by rounding.
 const CERTAIN: f64 = 1e-9;
 
-const HELD_AND_CALLED: &str = "\
-held: from its beginning on, as almost all are; that spends no attempt.
-called: each time, as without a circuit breaker. Few are: before it opens, and as probes";
+/// Of the messages of a run; it is "almost all" in words.
+const ALMOST_ALL: f64 = 0.9;
+const HELD_ROW: &str = "messages held by the circuit breaker";
 
 /// A table with its title.
 pub(super) struct Section {
@@ -26,13 +26,13 @@ pub(super) struct Section {
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
     /// What its columns mean, if they do not say it.
-    pub(super) note: Option<&'static str>,
+    pub(super) note: Option<String>,
 }
 
 pub(super) fn text(report: &Report) -> String {
     let tables = sections(report).into_iter().map(|section| {
         let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
-        let note = section.note.map_or(String::new(), |note| format!("{note}\n"));
+        let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
         format!("{}\n{}{note}", section.title, parts.join("\n"))
     });
     format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
@@ -129,18 +129,39 @@ fn survival(report: &Report) -> Section {
         return side_by_side(report, title, "outage", &names, rows);
     }
     let names = ["held", "called, first at a random moment of it", "called, first at its beginning"];
-    Section { note: Some(HELD_AND_CALLED), ..side_by_side(report, title, "outage", &names, rows) }
+    Section { note: Some(held_and_called(report)), ..side_by_side(report, title, "outage", &names, rows) }
+}
+
+/// What the columns mean, and for how many messages of the run the first one is.
+fn held_and_called(report: &Report) -> String {
+    let breakers = || report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
+    let sent = report.scenario.messages;
+    if breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
+        return "\
+held: from its beginning on, as almost all are; that spends no attempt.
+called: each time, as without a circuit breaker. Few are: before it opens, and as probes"
+            .to_owned();
+    }
+    let held: Vec<_> = breakers().map(|breaker| grouped(breaker.held_messages)).collect();
+    format!(
+        "\
+held: from its beginning on; that spends no attempt. In this run {} of {} were held.
+called: each time, as without a circuit breaker",
+        held.join(" and "),
+        grouped(sent)
+    )
 }
 
 /// What the policies come to with and without their circuit breakers.
 fn circuit_breaker(report: &Report) -> Section {
     type Value = fn(&Measured, &PerMillion) -> String;
+    let [busiest, _, drain] = after_the_return(report);
     let values: [(&str, Value); 6] = [
         ("dead-lettered", |measured, _| grouped(measured.dead_lettered.values().sum())),
         ("calls of the target", |measured, _| grouped(measured.calls)),
         ("  wasted", |measured, _| grouped(measured.wasted.total())),
-        ("busiest second after the return", |measured, _| grouped(measured.after_return.peak_per_second)),
-        ("drained after the return in", |measured, _| span(measured.drain_seconds)),
+        (busiest, |measured, _| grouped(measured.after_return.peak_per_second)),
+        (drain, |measured, _| span(measured.drain_seconds)),
         ("a million such messages cost", |_, per_million| dollars(per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {
@@ -153,7 +174,45 @@ fn circuit_breaker(report: &Report) -> Section {
         });
         (name, of_both)
     });
-    side_by_side(report, "What the circuit breaker changes", "", &["with it", "without it"], rows)
+    let title = "What the circuit breaker changes";
+    let names = ["with it", "without it"];
+    Section { note: never_opened(report), ..side_by_side(report, title, "", &names, rows) }
+}
+
+/// Why the columns are the same, and what to try. Of small flows no environment meets enough of an outage.
+fn never_opened(report: &Report) -> Option<String> {
+    let measured = || report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
+    let has_opened = measured().any(|breaker| breaker.openings > 0);
+    let minimum = report.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
+    let invocations = report.scenario.invocations;
+    let fewer = match invocations.limit() {
+        _ if invocations.environments() == 1 => "",
+        Some(_) => "--max-concurrency 1, or ",
+        None => "--environments 1, or ",
+    };
+    let never = "The circuit breaker never opened: no environment met enough outages within its window.";
+    let advice = match report.scenario.trouble {
+        Trouble::Outage(_) => {
+            format!("\nTry {fewer}a minimum_calls below {minimum} or a longer window_seconds")
+        }
+        // It should not open then.
+        Trouble::FailureRate(_) => String::new(),
+    };
+    (!has_opened).then(|| format!("{never}{advice}"))
+}
+
+/// What the rows are called that are counted from the target's return on, if it was away.
+const fn after_the_return(report: &Report) -> [&'static str; 3] {
+    match report.scenario.trouble {
+        Trouble::Outage(_) => [
+            "busiest second after the return",
+            "99 % of the seconds after it: at most",
+            "drained after the return in",
+        ],
+        Trouble::FailureRate(_) => {
+            ["busiest second", "99 % of the seconds: at most", "drained after the last one in"]
+        }
+    }
 }
 
 /// Several values of each policy: in columns of their own, or of more than one policy in one column.
@@ -211,21 +270,12 @@ fn load(report: &Report) -> Section {
         count(&format!("  {code}"), &|measured| measured.dead_lettered.get(code).copied().unwrap_or_default())
     }));
     rows.push(count("calls of the target", &|measured| measured.calls));
-    let (busiest, most, drain) = match report.scenario.trouble {
-        Trouble::Outage(_) => (
-            "busiest second after the return",
-            "99 % of the seconds after it: at most",
-            "drained after the return in",
-        ),
-        Trouble::FailureRate(_) => {
-            ("busiest second", "99 % of the seconds: at most", "drained after the last one in")
-        }
-    };
+    let [busiest, most, drain] = after_the_return(report);
     let more: [(&str, Count); 11] = [
         ("wasted: the target was down", |measured| measured.wasted.while_down),
         ("wasted: over its capacity", |measured| measured.wasted.over_capacity),
         ("wasted: failed by chance", |measured| measured.wasted.by_chance),
-        ("messages held by the circuit breaker", |measured| of_breaker(measured).held_messages),
+        (HELD_ROW, |measured| of_breaker(measured).held_messages),
         ("  held so often, all together", |measured| of_breaker(measured).holds),
         ("  probes: calls while it was open", |measured| of_breaker(measured).probes),
         (busiest, |measured| measured.after_return.peak_per_second),
@@ -235,7 +285,8 @@ fn load(report: &Report) -> Section {
         ("EXPIRED IN A QUEUE", |measured| measured.unaccounted),
     ];
     let shown = more.into_iter().filter(|(name, value)| {
-        [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
+        let has_breaker = *name == HELD_ROW && measured().any(|measured| measured.circuit_breaker.is_some());
+        has_breaker || [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
     rows.push(row(drain, report, |policy| span(policy.measured.drain_seconds)));

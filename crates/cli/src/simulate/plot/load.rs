@@ -42,7 +42,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
     }
     let note = match width {
         1 => "calls per second".to_owned(),
-        _ => format!("calls per second, the busiest of each {width}"),
+        _ => format!("calls per second, the busiest of each {width} s"),
     };
     let figure = |policy: &PolicyReport| {
         let stairs = |load: &Load, height: fn(&Second) -> u64| {

@@ -54,11 +54,33 @@ fn its_numbers_have_limits() {
 
 #[test]
 fn the_first_interval_is_not_longer_than_the_longest() {
-    let error = Policy::from_json(r#"{"circuit_breaker":{"probe_interval_seconds":121}}"#).unwrap_err();
+    let told = |breaker: &str| {
+        Policy::from_json(&format!(r#"{{"circuit_breaker":{breaker}}}"#)).unwrap_err().to_string()
+    };
     assert_eq!(
-        error.to_string(),
-        "is refused: /circuit_breaker/probe_interval_seconds is more than probe_interval_seconds_max (120 unless set)"
+        told(r#"{"probe_interval_seconds":121}"#),
+        "is refused: /circuit_breaker/probe_interval_seconds is 121, more than probe_interval_seconds_max (120, its default)"
     );
+    assert_eq!(
+        told(r#"{"probe_interval_seconds_max":10}"#),
+        "is refused: /circuit_breaker/probe_interval_seconds_max is 10, less than probe_interval_seconds (15, its default)"
+    );
+    assert_eq!(
+        told(r#"{"probe_interval_seconds":61,"probe_interval_seconds_max":60}"#),
+        "is refused: /circuit_breaker/probe_interval_seconds is 61, more than probe_interval_seconds_max (60)"
+    );
+}
+
+#[test]
+fn what_is_neither_settings_nor_false_is_told_how_to_turn_it_on() {
+    for wrong in ["true", "null", "\"\"", "[]", "1"] {
+        let error = Policy::from_json(&format!(r#"{{"circuit_breaker":{wrong}}}"#)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "is refused: /circuit_breaker must be an object, or false: {} turns it on with all defaults",
+            "{wrong}"
+        );
+    }
 }
 
 /// A quarter of an hour after the target's return all is done: also what met an environment that had not probed yet.

@@ -85,9 +85,18 @@ fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
 
 fn rarer_than_the_rarest(circuit_breaker: &Value) -> Option<Violation> {
     let CircuitBreaker { probe_interval, probe_interval_max, .. } = object(circuit_breaker).ok()?;
-    let rule = "is more than probe_interval_seconds_max (120 unless set)";
-    (probe_interval > probe_interval_max)
-        .then(|| Violation::new("/circuit_breaker/probe_interval_seconds", rule))
+    let (first, longest) = (probe_interval.as_secs(), probe_interval_max.as_secs());
+    // The culprit is a member that is written; of two that are, the first interval.
+    let is_written = |name: &str| circuit_breaker.get(name).is_some();
+    let (name, rule) = if is_written("probe_interval_seconds") {
+        let whose = if is_written("probe_interval_seconds_max") { "" } else { ", its default" };
+        let rule = format!("is {first}, more than probe_interval_seconds_max ({longest}{whose})");
+        ("probe_interval_seconds", rule)
+    } else {
+        let rule = format!("is {longest}, less than probe_interval_seconds ({first}, its default)");
+        ("probe_interval_seconds_max", rule)
+    };
+    (first > longest).then(|| Violation::new(pointer_to("/circuit_breaker", name), rule))
 }
 
 fn in_both_lists(document: &Value) -> Vec<Violation> {
