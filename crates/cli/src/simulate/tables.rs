@@ -139,7 +139,7 @@ fn held_and_called(report: &Report) -> String {
     if breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
         return "\
 held: from its beginning on, as almost all are; that spends no attempt.
-called: each time, as without a circuit breaker. Few are: before it opens, and as probes"
+called: each time, as without a circuit breaker. Few are: only before it opens"
             .to_owned();
     }
     let held: Vec<_> = breakers().map(|breaker| grouped(breaker.held_messages)).collect();
@@ -190,10 +190,10 @@ fn never_opened(report: &Report) -> Option<String> {
         Some(_) => "--max-concurrency 1, or ",
         None => "--environments 1, or ",
     };
-    let never = "The circuit breaker never opened: no environment met enough outages within its window.";
+    let never = "The circuit breaker never opened: no environment met enough outages.";
     let advice = match report.scenario.trouble {
         Trouble::Outage(_) => {
-            format!("\nTry {fewer}a minimum_calls below {minimum} or a longer window_seconds")
+            format!("\nTry {fewer}a minimum_calls below {minimum}")
         }
         // It should not open then.
         Trouble::FailureRate(_) => String::new(),
