@@ -1,6 +1,6 @@
 //! Domain events: each is logged and counted from this one value. No payload, no attribute, no target's text.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::limits::RetryDelay;
 
@@ -62,8 +62,10 @@ pub struct Processed {
     /// Retries made before.
     pub retry_attempt: u32,
     /// From the first send to now.
+    #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
     /// How long the target took.
+    #[serde(serialize_with = "milliseconds")]
     pub target_seconds: f64,
 }
 
@@ -78,6 +80,7 @@ pub struct HandedOff {
     /// `transient`, `permanent`, `snooze` or `not_started`; what is `held` is told of with its batch.
     pub kind: &'static str,
     /// From the first send to now.
+    #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
 }
 
@@ -102,6 +105,7 @@ pub struct RetryScheduled {
     /// How long it waits, hops included.
     pub delay_seconds: RetryDelay,
     /// From the first send to now.
+    #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
     /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategy `visibility`,
     /// asynchronous invocations).
@@ -150,6 +154,7 @@ pub struct CircuitOpened {
     /// Our name of the last error, or `FromTarget`.
     pub error_type: String,
     /// Until the next call.
+    #[serde(serialize_with = "milliseconds")]
     pub probe_in_seconds: f64,
 }
 
@@ -158,12 +163,14 @@ pub struct ProbeFailed {
     /// Our name of the error, or `FromTarget`.
     pub error_type: String,
     /// Until the next call.
+    #[serde(serialize_with = "milliseconds")]
     pub probe_in_seconds: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CircuitClosed {
     /// From its opening, or from when the first message was held that this environment has seen.
+    #[serde(serialize_with = "milliseconds")]
     pub open_seconds: f64,
     /// Calls that asked whether the target was back.
     pub probes: u32,
@@ -174,6 +181,7 @@ pub struct Held {
     /// How many of the batch.
     pub messages: u32,
     /// For how long the target has been down, as far as this environment knows.
+    #[serde(serialize_with = "milliseconds")]
     pub open_seconds: f64,
 }
 
@@ -199,6 +207,7 @@ pub struct DeadLettered {
     pub error_type: &'static str,
     pub retry_attempt: u32,
     /// From the first send to now, if that is known.
+    #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
 }
 
@@ -217,6 +226,7 @@ pub struct ReceivedAgain {
     /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message brings the source queue's receives.
     pub receive_count: u32,
     /// From its `SentTimestamp`, which a redrive keeps, to now.
+    #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
 }
 
@@ -231,6 +241,7 @@ pub struct ReceiveFailed {
     /// SQS's error code, or ours if it did not answer.
     pub code: String,
     /// Until the next try.
+    #[serde(serialize_with = "milliseconds")]
     pub pause_seconds: f64,
 }
 
@@ -252,4 +263,15 @@ pub struct NotDeleted {
 pub struct HeadersNotRefreshed {
     /// Secrets Manager's error code, or ours for what is wrong with the secret; nothing of its text.
     pub code: String,
+}
+
+/// A log is read by people too, and no clock of ours is better than that.
+#[must_use]
+pub fn to_milliseconds(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn milliseconds<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(to_milliseconds(*seconds))
 }

@@ -1,7 +1,7 @@
 //! What an event is in logs and metrics: the one place for names. CloudWatch has them as they are here; what `redeliver
 //! work` serves at `/metrics` is made from the same.
 
-use redeliver_core::events::Event;
+use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::Kind;
 use redeliver_core::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
@@ -148,7 +148,7 @@ pub struct Measured {
     pub value: Number,
 }
 
-/// A value, written as it is.
+/// A value, written to the millisecond.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Of things that are counted, and of SQS's own seconds.
@@ -161,7 +161,7 @@ impl Serialize for Number {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Whole(number) => serializer.serialize_u32(*number),
-            Self::Real(number) => serializer.serialize_f64(*number),
+            Self::Real(number) => serializer.serialize_f64(to_milliseconds(*number)),
         }
     }
 }

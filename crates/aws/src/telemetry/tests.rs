@@ -169,6 +169,15 @@ fn the_line_of_a_processed_message() {
 }
 
 #[test]
+fn seconds_are_written_to_the_millisecond() {
+    let Event::Processed(event) = processed() else { unreachable!("it is one") };
+    let event = Processed { age_seconds: 3.272_000_000_000_000_2, target_seconds: 0.027_958_248, ..event };
+    let line = line(Event::Processed(event));
+    assert_eq!((&line["age_seconds"], &line["target_seconds"]), (&json!(3.272), &json!(0.028)));
+    assert_eq!((&line["MessageAgeSeconds"], &line["TargetSeconds"]), (&json!(3.272), &json!(0.028)));
+}
+
+#[test]
 fn the_line_of_a_hand_off() {
     let fields = json!({
         "message_id": message_id(), "retry_attempt": 2, "error_type": "HttpStatus.503", "kind": "transient",
