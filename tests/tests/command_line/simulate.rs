@@ -148,7 +148,7 @@ fn a_flow_too_small_for_the_circuit_breaker_is_told_so_and_what_to_try() {
         assert!(tables.contains(words), "{words} in {tables}");
     }
     assert!(picture.text().contains(">held: none was in this run<"));
-    assert!(picture.text().contains("calls per second, the busiest of each 147 s"));
+    assert!(picture.text().contains("calls per second, the busiest of each 120 s"));
     let limited = small("4", &["--outage", "8h", "--max-concurrency", "3"]);
     assert!(limited.contains("\nTry --max-concurrency 1, or a minimum_calls below 10\n"), "{limited}");
     let alone = small("1", &["--outage", "8h", "--environments", "1"]);
