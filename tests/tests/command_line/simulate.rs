@@ -90,6 +90,30 @@ fn a_target_that_fails_a_third_of_the_calls_does_not_open_the_circuit_breaker() 
     assert_eq!((&measured["calls"], &measured["processed"]), (&without["calls"], &without["processed"]));
 }
 
+/// The rows of that table, by cells.
+fn changes(tables: &str) -> Vec<Vec<&str>> {
+    tables
+        .lines()
+        .skip_while(|line| !line.starts_with("What the circuit breaker changes"))
+        .take_while(|line| !line.is_empty())
+        .skip(1)
+        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+        .collect()
+}
+
+#[test]
+fn a_policy_without_a_circuit_breaker_beside_one_with_has_nothing_to_compare_with() {
+    let with = Scratch::new("simulate-with.json", b"{}");
+    let without = Scratch::new("simulate-without.json", br#"{"circuit_breaker":false}"#);
+    let arguments = ["--messages", "1000", "--over", "10s", "--compare", with.name()];
+    let tables = String::from_utf8(simulate(&without, &arguments).stdout).unwrap();
+    // The names are long, so each policy has a table of its own.
+    let (_, compared) = tables.split_once("What the circuit breaker changes").unwrap();
+    let (compared, _) = compared.split_once("A million such messages").unwrap();
+    let calls = compared.lines().filter_map(|line| line.strip_prefix(" calls of the target"));
+    assert_eq!(calls.map(str::trim).collect::<Vec<_>>(), ["– · 2,917", "1,170 · 2,917"]);
+}
+
 #[test]
 fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
     let policy = Scratch::new("simulate-breaker.json", b"{}");
@@ -106,15 +130,8 @@ fn the_tables_and_the_picture_say_what_the_circuit_breaker_changes() {
         assert!(tables.contains(words), "{words} in {tables}");
     }
     // Without it three messages are lost, and more calls are made for nothing.
-    let changes: Vec<Vec<_>> = tables
-        .lines()
-        .skip_while(|line| !line.starts_with("What the circuit breaker changes"))
-        .take_while(|line| !line.is_empty())
-        .skip(1)
-        .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
-        .collect();
     assert_eq!(
-        changes,
+        changes(&tables),
         [
             vec!["with it", "without it"],
             vec!["dead-lettered", "0", "3"],
