@@ -1,0 +1,53 @@
+//! What the circuit breaker changes, and why it may change nothing.
+
+use super::{Section, after_the_return, dollars, side_by_side};
+use crate::people::{grouped, span};
+use crate::simulate::report::{PerMillion, Report};
+use crate::simulate::{Measured, Trouble};
+
+/// What the policies come to with and without their circuit breakers.
+pub(super) fn section(report: &Report) -> Section {
+    type Value = fn(&Measured, &PerMillion) -> String;
+    let [busiest, _, drain] = after_the_return(report);
+    let values: [(&str, Value); 6] = [
+        ("dead-lettered", |measured, _| grouped(measured.dead_lettered.values().sum())),
+        ("calls of the target", |measured, _| grouped(measured.calls)),
+        ("  wasted", |measured, _| grouped(measured.wasted.total())),
+        (busiest, |measured, _| grouped(measured.after_return.peak_per_second)),
+        (drain, |measured, _| span(measured.drain_seconds)),
+        ("a million such messages cost", |_, per_million| dollars(per_million.total_dollars)),
+    ];
+    let rows = values.into_iter().map(|(name, value)| {
+        let of_both = report.policies.iter().map(move |policy| {
+            let own = value(&policy.measured, &policy.per_million);
+            match &policy.without_circuit_breaker {
+                Some(without) => vec![own, value(&without.measured, &without.per_million)],
+                None => vec!["–".to_owned(), own],
+            }
+        });
+        (name, of_both)
+    });
+    let title = "What the circuit breaker changes";
+    let names = ["with it", "without it"];
+    Section { note: never_opened(report), ..side_by_side(report, title, "", &names, rows) }
+}
+
+/// Why the columns are the same, and what to try. Of small flows no environment meets enough of an outage.
+fn never_opened(report: &Report) -> Option<String> {
+    let measured = || report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
+    let has_opened = measured().any(|breaker| breaker.openings > 0);
+    let minimum = report.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
+    let invocations = report.scenario.invocations;
+    let fewer = match invocations.limit() {
+        _ if invocations.environments() == 1 => "",
+        Some(_) => "--max-concurrency 1, or ",
+        None => "--environments 1, or ",
+    };
+    let never = "The circuit breaker never opened: no environment met enough outages.";
+    let advice = match report.scenario.trouble {
+        Trouble::Outage(_) => format!("\nTry {fewer}a minimum_calls below {minimum}"),
+        // It should not open then.
+        Trouble::FailureRate(_) => String::new(),
+    };
+    (!has_opened).then(|| format!("{never}{advice}"))
+}
