@@ -335,12 +335,27 @@ describe('the circuit breaker', () => {
   });
 });
 
-test('immediate retries and the circuit breaker are settings of the message-processor', () => {
-  const policy: RetryPolicy = { immediate: { max_attempts: 2, delay_ms: 100 }, circuit_breaker: false, non_retryable: ['Panic'] };
+test('each function that decides gets the whole policy', () => {
+  const policy: RetryPolicy = {
+    immediate: { max_attempts: 2, delay_ms: 100 },
+    circuit_breaker: { minimum_calls: 5, hold_seconds_max: 3600 },
+    max_redrives: 7,
+    max_redelivery_per_second: 50,
+    non_retryable: ['Panic'],
+  };
   const template = templateWith(() => ({ ...HTTP, policy }));
   // With its lists, which say what is a blip and what is an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
+  assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
+  const off: RetryPolicy = { circuit_breaker: false };
+  const without = templateWith(() => ({ ...HTTP, policy: off }));
+  for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
+    assert.equal(variables(without, name)['RETRY_POLICY'], JSON.stringify(off), name);
+  }
+  const saving: RetryPolicy = { circuit_breaker: { minimum_calls: 5 }, max_attempts: 3 };
+  const hiding = templateWith(() => ({ ...HTTP, strategy: 'visibility', policy: saving }));
+  assert.equal(variables(hiding, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(saving));
 });
 
 describe('a wrong combination is one sentence', () => {
