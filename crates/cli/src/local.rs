@@ -13,7 +13,7 @@ mod target;
 use std::process::ExitCode;
 
 pub use arguments::Arguments;
-pub(crate) use arguments::probability;
+pub(crate) use arguments::{probability, strategies};
 pub use input::{Input, RefusedLine};
 pub use report::{Report, histogram};
 pub use target::{Recorded, Target};

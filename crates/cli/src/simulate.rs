@@ -27,7 +27,6 @@ pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
 use redeliver_core::policy::Policy;
-use redeliver_core::strategy::Strategy;
 
 use crate::check::warn_of_no_retry;
 use crate::cost::Prices;
@@ -66,7 +65,7 @@ fn simulate(arguments: &Arguments) -> Result<Report, Failure> {
         return Err(format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1).into());
     }
     let policies: Result<Vec<_>, _> =
-        files.iter().map(|path| read_policy(*path, Strategy::DelayedResend)).collect();
+        files.iter().map(|path| read_policy(*path, arguments.strategy)).collect();
     let scenario = arguments.scenario();
     let bar = progress_bar(scenario.messages * files.len() as u64);
     let mut report = Report::new(scenario, arguments.retention.as_secs(), arguments.architecture, prices);

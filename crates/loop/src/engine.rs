@@ -10,7 +10,8 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::{join, pin_mut};
 use redeliver_core::annotation::ERROR_TYPE;
 use redeliver_core::deletion::delete;
-use redeliver_core::delivery::deliver;
+use redeliver_core::delivery::{deliver, until};
+use redeliver_core::limits::BATCH_ENTRIES_MAX;
 use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
 use redeliver_core::ports::{AsyncInvoker, Clock, Function, Queue, Receive};
 use serde::Serialize;
@@ -49,6 +50,9 @@ pub struct Engine<'a, Q, C> {
     pub progress: &'a dyn Fn(u64),
     /// Longest long poll.
     pub wait: Duration,
+    /// How long a batch that is not full waits for more messages on the source queue:
+    /// `MaximumBatchingWindowInSeconds` of its event source mapping.
+    pub batching_window: Duration,
     /// Invocations of the function on the source queue at the same time.
     pub pollers: usize,
     /// The message, of a final record's body.
@@ -133,11 +137,13 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                 self.pump_side_by_side(source, &functions.on_source, &over),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
-                        (Some(queue), Some(function)) => self.pump(queue, function, &over).await,
+                        (Some(queue), Some(function)) => {
+                            self.pump(queue, function, Duration::ZERO, &over).await
+                        }
                         _ => Ok(()),
                     }
                 },
-                self.pump(annotation, &functions.final_dlq_annotator, &over),
+                self.pump(annotation, &functions.final_dlq_annotator, Duration::ZERO, &over),
                 self.collect(output, &over),
             );
             messages.and(failed).and(annotated).and(collected)
@@ -165,17 +171,40 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         function: &impl Function,
         over: &Cell<bool>,
     ) -> Result<(), LoopError> {
-        let pumps = (0..self.pollers).map(|_| self.pump(queue, function, over));
+        let pumps = (0..self.pollers).map(|_| self.pump(queue, function, self.batching_window, over));
         join_all(pumps).await.into_iter().collect()
     }
 
-    async fn pump(&self, queue: &Q, function: &impl Function, over: &Cell<bool>) -> Result<(), LoopError> {
+    async fn pump(
+        &self,
+        queue: &Q,
+        function: &impl Function,
+        batching_window: Duration,
+        over: &Cell<bool>,
+    ) -> Result<(), LoopError> {
         self.repeat(over, async || {
-            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("receiving messages"))?;
+            let received = receive(queue, self.wait).await;
+            let mut records = received.map_err(LoopError::sqs("receiving messages"))?;
+            self.fill(queue, &mut records, batching_window).await;
             handle(queue, function, self.clock, records, INVOCATION_TIMEOUT).await;
             Ok(())
         })
         .await
+    }
+
+    /// Waits for more messages until the batch is full or the window is over. What cannot be received now comes with
+    /// the next batch.
+    async fn fill(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, window: Duration) {
+        let end = self.clock.now() + window;
+        while !records.is_empty() && records.len() < BATCH_ENTRIES_MAX && self.clock.now() < end {
+            let wait = until(self.clock.now(), end).min(self.wait);
+            let most = u8::try_from(BATCH_ENTRIES_MAX - records.len()).unwrap_or(1);
+            let request = Receive { max_messages: most, wait, visibility: None };
+            match queue.receive(request).await {
+                Ok(more) => records.extend(more),
+                Err(_) => return,
+            }
+        }
     }
 
     /// Reads the final DLQ: first written out and entered into the ledger, then deleted.

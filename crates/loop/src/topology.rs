@@ -25,6 +25,19 @@ pub struct Topology<Q> {
     pub final_dlq: Q,
 }
 
+impl<Q> Topology<Q> {
+    /// The same loop between other queues, each made of one of these.
+    pub fn map<R>(&self, queue: impl Fn(&Q) -> R) -> Topology<R> {
+        Topology {
+            strategy: self.strategy,
+            source: queue(&self.source),
+            intermediate: self.intermediate.as_ref().map(&queue),
+            annotation: queue(&self.annotation),
+            final_dlq: queue(&self.final_dlq),
+        }
+    }
+}
+
 impl<Q: Queue + Clone> Topology<Q> {
     /// Creates the queues of a strategy, for a policy with so many attempts. Should one fail, those before it are
     /// deleted again.

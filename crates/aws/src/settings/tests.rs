@@ -211,12 +211,44 @@ fn each_strategy_has_settings_of_its_own() {
         error.ends_with(
             "\n- RETRY_POLICY has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each \
              retry is a receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts \
-             to 1000; has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it"
+             to 1000; has /max_redelivery_per_second, which is for the strategies delayed-resend and direct-resend: remove it"
         ),
         "{error}"
     );
     let error = with(&[("STRATEGY", "hope")]).unwrap_err().to_string();
-    assert!(error.contains("- STRATEGY is neither delayed-resend nor visibility"), "{error}");
+    assert!(
+        error.contains(
+            "- STRATEGY is none of delayed-resend, direct-resend and visibility; set it to one of them"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn who_sends_again_itself_needs_both_queues() {
+    let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
+    let with = |variables: &[(&str, &str)]| {
+        let settings = reader(variables).read(MessageProcessorSettings::with_target);
+        settings.map(|(settings, _)| settings.strategy)
+    };
+    let direct = [
+        ("STRATEGY", "direct-resend"),
+        ("TARGET", "https://example.com/orders"),
+        ("ANNOTATION_QUEUE_URL", &annotation),
+        ("SOURCE_QUEUE_URL", &source),
+        ("INTERMEDIATE_DLQ_URL", &intermediate),
+        ("RETRY_POLICY", r#"{"max_redelivery_per_second":5,"max_redrives":3}"#),
+    ];
+    let queues = StrategySettings::DirectResend {
+        source_queue_url: source.clone(),
+        intermediate_dlq_url: intermediate.clone(),
+    };
+    assert_eq!(with(&direct), Ok(queues.clone()));
+    assert_eq!((queues.strategy(), queues.queue_times()), (strategy::Strategy::DirectResend, None));
+    let error = with(&direct[..3]).unwrap_err().to_string();
+    for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"] {
+        assert!(error.contains(&format!("- {name} is missing")), "{error}");
+    }
 }
 
 #[test]

@@ -78,6 +78,7 @@ async fn run_on<S: QueueService, C: Clock>(
         ledger: &ledger,
         progress: &progress,
         wait: world.wait,
+        batching_window: Duration::ZERO,
         pollers: 1,
         what_went_in: if strategy == Strategy::AsyncRetry { payload_of } else { |body| body },
     };

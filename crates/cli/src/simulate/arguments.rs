@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
+use redeliver_core::strategy::Strategy;
+
 use super::{Concurrency, Scenario, Trouble};
 use crate::cost::Architecture;
-use crate::local::probability;
+use crate::local::{probability, strategies};
 use crate::output::Printing;
 use crate::people::{number, parse_span};
 
@@ -25,6 +27,7 @@ Examples:
     --messages 100000 --plot outage.svg
   redeliver simulate --policy policy.json --compare other.json --plot both.html
   redeliver simulate --policy policy.json --failure-rate 0.05 --over 1h
+  redeliver simulate --policy policy.json --strategy direct-resend
   redeliver simulate --policy policy.json --prices frankfurt.json --format json
 
 Spans are numbers with units: 90s, 10m, 1h 30m, 7d. Messages come evenly over the outage, unless --over or --arrival-rate say \
@@ -49,6 +52,9 @@ pub struct Arguments {
     /// Another policy to compare it with, in the tables and in the picture; may be given up to five times
     #[arg(long, value_name = "FILE", num_args = 1)]
     pub compare: Vec<PathBuf>,
+    /// What becomes of a message that failed: the two that send it again
+    #[arg(long, value_parser = strategies(&[Strategy::DelayedResend, Strategy::DirectResend]), default_value_t)]
+    pub strategy: Strategy,
     /// How many messages are sent
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
@@ -74,6 +80,10 @@ pub struct Arguments {
     /// many as that. A small flow has one: give 1, or --max-concurrency
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = number(1..=1000_u16), conflicts_with = "max_concurrency")]
     pub environments: u16,
+    /// A batch that is not full waits so long for more messages: fewer invocations and lines of logs, and each message may
+    /// be that much later
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = window)]
+    pub batching_window: Duration,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
@@ -105,6 +115,7 @@ impl Arguments {
         let trouble = self.failure_rate.map_or(Trouble::Outage(self.outage), Trouble::FailureRate);
         let at_rate = self.arrival_rate.map(|rate| Duration::from_secs(self.messages.div_ceil(rate.into())));
         Scenario {
+            strategy: self.strategy,
             messages: self.messages,
             trouble,
             capacity: self.capacity,
@@ -113,6 +124,7 @@ impl Arguments {
                 Some(most) => Concurrency::Limited(most),
                 None => Concurrency::Unlimited { environments: self.environments },
             },
+            batching_window: self.batching_window,
             seed: self.seed,
         }
     }
@@ -130,6 +142,11 @@ pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
         (1..parts.len()).map(last).find(tells_it_apart).unwrap_or(path.to_owned())
     };
     paths.iter().map(|path| name(path).to_string_lossy().into_owned()).collect()
+}
+
+/// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
+fn window(text: &str) -> Result<Duration, String> {
+    parse_span(text, Duration::ZERO, Duration::from_secs(300))
 }
 
 /// At least a second, at most 30 days.

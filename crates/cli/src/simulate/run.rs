@@ -13,7 +13,7 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::Strategy;
-use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
     Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
@@ -23,7 +23,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 use uuid::Builder;
 
-use super::counted::Counted;
+use super::counted::{Counted, Counts, Watched};
 use super::environments::{Environments, Taken};
 use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
@@ -35,6 +35,9 @@ use crate::people::float;
 /// What happens to the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
+    /// How a message that failed comes back.
+    #[serde(serialize_with = "name")]
+    pub strategy: Strategy,
     /// How many messages are sent.
     pub messages: u64,
     #[serde(flatten)]
@@ -47,6 +50,9 @@ pub struct Scenario {
     pub over: Duration,
     #[serde(flatten)]
     pub invocations: Concurrency,
+    /// How long a batch that is not full waits for more messages.
+    #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
+    pub batching_window: Duration,
     /// Of the messages' ids, and of failures by chance.
     pub seed: u64,
 }
@@ -93,7 +99,7 @@ pub struct Measured {
     pub drain_seconds: u64,
     #[serde(skip)]
     pub load: Load,
-    /// What is paid for by use. SQS requests: sends, and a receive and a delete for each batch; without idle long polls
+    /// What is paid for by use. SQS requests: sends, receives that bring messages, and deletes; without idle long polls
     /// and the reading of the final DLQ.
     #[serde(skip)]
     pub usage: Usage,
@@ -164,6 +170,11 @@ impl Serialize for Trouble {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn name<S: Serializer>(strategy: &Strategy, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(strategy)
+}
+
 fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(span.as_secs())
 }
@@ -194,7 +205,7 @@ async fn measure(
 ) -> Result<Measured, LoopError> {
     let clock = sqs.clock();
     let start = clock.now();
-    let topology = Topology::create(sqs, "simulated", Strategy::DelayedResend, policy.max_attempts)
+    let topology = Topology::create(sqs, "simulated", scenario.strategy, policy.max_attempts)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let mut expected = Ledger::default();
@@ -209,25 +220,31 @@ async fn measure(
         ledger: &ledger,
     };
     let schema = MessageSchema::default;
-    let retrying = failed_message_processor(&topology, clock, &events, schema(), policy.clone());
+    let (asked, polled, others) = (Counts::default(), Counts::default(), Counts::default());
+    let queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &asked });
+    let polled_queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &others });
+    let source = Watched { queue: topology.source.clone(), counts: &polled };
+    let polled_queues = Topology { source, ..polled_queues };
+    let retrying = failed_message_processor(&queues, clock, &events, schema(), policy.clone());
     let taken = match scenario.invocations {
         Concurrency::Limited(_) => Taken::MostRecent,
         Concurrency::Unlimited { environments } => Taken::InTurn(environments.into()),
     };
     let environments = Environments::new(taken, clock, || {
-        message_processor(&topology, target, clock, &events, schema(), policy.clone())
+        message_processor(&queues, target, clock, &events, schema(), policy.clone())
     });
     let functions = Functions {
-        on_source: Counted::new(environments, sqs),
-        failed_message_processor: retrying.map(|function| Counted::new(function, sqs)),
-        final_dlq_annotator: Counted::new(final_dlq_annotator(&topology, clock, &events, schema()), sqs),
+        on_source: Counted::new(environments, &asked),
+        failed_message_processor: retrying.map(|function| Counted::new(function, &asked)),
+        final_dlq_annotator: Counted::new(final_dlq_annotator(&queues, clock, &events, schema()), &asked),
     };
     let engine = Engine {
-        topology: &topology,
+        topology: &polled_queues,
         clock,
         ledger: &ledger,
         progress,
         wait: Duration::from_secs(20),
+        batching_window: scenario.batching_window,
         pollers: scenario.invocations.limit().unwrap_or(1).into(),
         what_went_in: |body| body,
     };
@@ -247,8 +264,6 @@ async fn measure(
             retrying.map_or(0, Counted::invocations) + functions.final_dlq_annotator.invocations(),
         ),
     };
-    // Only what the function itself asks for: the engine looks at the queues, too, which no deployment does.
-    let looks = retrying.map_or(0, Counted::looks);
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();
     let load = std::mem::take(&mut *load.lock().unwrap_or_else(PoisonError::into_inner));
@@ -263,7 +278,7 @@ async fn measure(
         calls: load.calls(),
         wasted: load.wasted,
         circuit_breaker: policy.circuit_breaker.as_ref().map(|_| CircuitBreaker {
-            held_messages: retrying.map_or(0, Counted::held_first),
+            held_messages: asked.held_messages(),
             holds: counts.holds,
             openings: counts.openings,
             probes: counts.probes,
@@ -273,7 +288,10 @@ async fn measure(
         drain_seconds: ended.saturating_sub(quiet_from),
         load,
         usage: Usage {
-            sqs_requests: float(sends + looks) + 2.0 * invocations.total(),
+            // For each batch a receive and a delete, and on the source queue more receives if a window waits for them.
+            sqs_requests: float(sends + asked.looks() + polled.receives())
+                + invocations.calling
+                + 2.0 * invocations.deciding,
             invocations,
             log_bytes: float(events.log_bytes()),
         },
@@ -282,7 +300,7 @@ async fn measure(
 
 /// Sends the messages, each in its second.
 async fn feed(
-    engine: &Engine<'_, EmbeddedQueue, VirtualClock>,
+    engine: &Engine<'_, Watched<'_>, VirtualClock>,
     scenario: &Scenario,
     start: Timestamp,
 ) -> Result<(), LoopError> {

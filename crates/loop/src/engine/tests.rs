@@ -23,6 +23,7 @@ fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) 
             ledger: &Mutex::default(),
             progress: &|_| {},
             wait: Duration::ZERO,
+            batching_window: Duration::ZERO,
             pollers: 1,
             what_went_in: |body| body,
         };

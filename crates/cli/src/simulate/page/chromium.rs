@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
 
 use crate::browser::Scratch;
 use crate::cost::{Architecture, Prices};
@@ -12,11 +13,13 @@ use crate::simulate::{Concurrency, Report, Scenario, Trouble, run};
 /// A page of so many policies, whose names are long.
 fn page(policies: usize) -> String {
     let scenario = Scenario {
+        strategy: Strategy::DelayedResend,
         messages: 50,
         trouble: Trouble::Outage(Duration::from_secs(600)),
         capacity: Some(1),
         over: Duration::from_secs(600),
         invocations: Concurrency::Unlimited { environments: 10 },
+        batching_window: Duration::ZERO,
         seed: 0,
     };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();

@@ -73,6 +73,7 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
             ledger: &ledger,
             progress: &|_| {},
             wait: Duration::from_secs(20),
+            batching_window: Duration::ZERO,
             pollers: 1,
             what_went_in: |body| body,
         };
