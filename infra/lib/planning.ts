@@ -44,7 +44,8 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
     sourceVisibilityTimeout:
       props.sourceVisibilityTimeout ??
       said.visibilityTimeout ??
-      Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()),
+      // Whole seconds, so that of a timeout or a window with a fraction nothing more is said than that.
+      Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
     batchSize: props.batchSize ?? 10,
     maxBatchingWindow,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,

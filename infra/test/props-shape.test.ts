@@ -62,8 +62,8 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
-      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, alarmTopic, target, policy, strategy, ' +
-        'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxConcurrentCalls, ' +
+      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, alarmTopic, target, policy, strategy, ' +
+        'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, reservedConcurrency, timeout, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
