@@ -21,9 +21,10 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, Redrive,
 };
+use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
-use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
+use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 use redeliver_testing::functions::*;
@@ -155,14 +156,12 @@ impl Loop {
                 max_concurrency: NonZeroUsize::new(4).unwrap(),
             },
             failed_message_processor: FailedMessageProcessor {
-                source_queue: source.clone(),
-                intermediate_dlq: intermediate.clone(),
+                redelivery: Redelivery::new(source.clone(), intermediate.clone()),
                 annotation_queue: annotation.clone(),
                 clock: clock.clone(),
                 observer: observer.clone(),
                 schema: schema.clone(),
                 policy: Policy::from_json(POLICY).unwrap(),
-                pacer: Pacer::default(),
             },
             annotator: FinalDlqAnnotator { final_dlq: last.clone(), clock, observer, schema: schema.clone() },
             queues: [source, intermediate, annotation, last],

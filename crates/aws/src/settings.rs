@@ -85,7 +85,7 @@ pub fn queue_url_if_set(name: &str) -> Option<String> {
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
     pub strategy: StrategySettings,
-    /// `RETRY_POLICY`: its `immediate`, `circuit_breaker` and lists, and all of it with the strategy `visibility`.
+    /// `RETRY_POLICY`: its `immediate`, `circuit_breaker` and lists, and all of it unless failed messages are handed off.
     pub policy: Policy,
     pub annotation_queue_url: String,
     pub max_concurrency: NonZeroUsize,
@@ -98,6 +98,8 @@ pub struct MessageProcessorSettings {
 pub enum StrategySettings {
     /// `delayed-resend`, the default: it is handed off, and sent again with a delay.
     DelayedResend { intermediate_dlq_url: String },
+    /// `direct-resend`: it is sent again with a delay by who has called it.
+    DirectResend { source_queue_url: String, intermediate_dlq_url: String },
     /// `visibility`: it stays on its queue, hidden for the delay.
     Visibility {
         /// `SOURCE_QUEUE_URL`: its own queue.
@@ -186,6 +188,7 @@ impl StrategySettings {
     pub const fn strategy(&self) -> Strategy {
         match self {
             Self::DelayedResend { .. } => Strategy::DelayedResend,
+            Self::DirectResend { .. } => Strategy::DirectResend,
             Self::Visibility { .. } => Strategy::Visibility,
         }
     }
@@ -194,7 +197,7 @@ impl StrategySettings {
     #[must_use]
     pub const fn queue_times(&self) -> Option<QueueTimes> {
         match self {
-            Self::DelayedResend { .. } => None,
+            Self::DelayedResend { .. } | Self::DirectResend { .. } => None,
             Self::Visibility { queue_times, .. } => Some(*queue_times),
         }
     }
@@ -208,6 +211,11 @@ impl StrategySettings {
             Some(Strategy::DelayedResend) => {
                 let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting())?;
                 Some(Self::DelayedResend { intermediate_dlq_url })
+            }
+            Some(Strategy::DirectResend) => {
+                let source_queue_url = reader.queue_url(Role::Source.setting());
+                let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting())?;
+                Some(Self::DirectResend { source_queue_url: source_queue_url?, intermediate_dlq_url })
             }
             Some(Strategy::Visibility) => {
                 let source_queue_url = reader.queue_url(Role::Source.setting());
@@ -224,8 +232,10 @@ impl StrategySettings {
                     QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
                 Some(Self::Visibility { source_queue_url: source_queue_url?, queue_times })
             }
-            Some(Strategy::AsyncRetry) | None => reader
-                .check("STRATEGY", Err("is neither delayed-resend nor visibility; set it to one of them")),
+            Some(Strategy::AsyncRetry) | None => reader.check(
+                "STRATEGY",
+                Err("is none of delayed-resend, direct-resend and visibility; set it to one of them"),
+            ),
         }
     }
 }

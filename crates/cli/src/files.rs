@@ -53,8 +53,8 @@ mod tests {
         std::fs::write(&path, r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
         let read = Strategy::ALL.map(|strategy| read_policy(Some(&path), strategy));
         std::fs::remove_file(&path).unwrap();
-        let [resend, visibility, invocations] = read;
-        assert!(resend.is_ok() && visibility.is_ok());
+        let [delayed, direct, visibility, invocations] = read;
+        assert!(delayed.is_ok() && direct.is_ok() && visibility.is_ok());
         assert_eq!(
             invocations.unwrap_err().to_string(),
             format!(

@@ -27,6 +27,7 @@ pub mod packing;
 pub mod policy;
 pub mod ports;
 pub mod reason;
+pub mod redelivery;
 mod reserved;
 pub mod schema;
 pub mod strategy;

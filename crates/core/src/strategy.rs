@@ -13,6 +13,8 @@ pub enum Strategy {
     /// It is handed off to the intermediate DLQ and sent again with a delay.
     #[default]
     DelayedResend,
+    /// It is sent again with a delay by the function that called it; what that cannot do goes by the intermediate DLQ.
+    DirectResend,
     /// It stays on the source queue, hidden for the delay; each retry is a receive.
     Visibility,
     /// What failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the retry
@@ -95,13 +97,14 @@ const SPARE_RECEIVES: u16 = 10;
 const RECEIVES_MAX: u16 = 990;
 
 impl Strategy {
-    pub const ALL: [Self; 3] = [Self::DelayedResend, Self::Visibility, Self::AsyncRetry];
+    pub const ALL: [Self; 4] = [Self::DelayedResend, Self::DirectResend, Self::Visibility, Self::AsyncRetry];
 
     /// As settings and the command line have it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::DelayedResend => "delayed-resend",
+            Self::DirectResend => "direct-resend",
             Self::Visibility => "visibility",
             Self::AsyncRetry => "async-retry",
         }
@@ -118,6 +121,7 @@ impl Strategy {
     pub const fn summary(self) -> &'static str {
         match self {
             Self::DelayedResend => "It is handed off to the intermediate DLQ and sent again with a delay",
+            Self::DirectResend => "It is sent again with a delay by the function that called it",
             Self::Visibility => "It stays on the source queue, hidden for the delay",
             Self::AsyncRetry => {
                 "Each line is the payload of an asynchronous invocation; of a failure Lambda's record goes to the retry queue"
@@ -129,7 +133,7 @@ impl Strategy {
     #[must_use]
     pub const fn default_policy(self) -> &'static str {
         match self {
-            Self::DelayedResend => "{}",
+            Self::DelayedResend | Self::DirectResend => "{}",
             // Each receive is an attempt, so that to hold a message is not free there.
             Self::Visibility => r#"{"circuit_breaker":false}"#,
             Self::AsyncRetry => async_retry::DEFAULT_POLICY,
@@ -152,7 +156,7 @@ impl Strategy {
     /// All members that it cannot follow.
     pub fn check(self, policy: &Policy) -> Result<(), PolicyError> {
         let wrong: Vec<_> = match self {
-            Self::DelayedResend => Vec::new(),
+            Self::DelayedResend | Self::DirectResend => Vec::new(),
             Self::Visibility => {
                 [uncountable(policy), paced(policy), redriven(policy)].into_iter().flatten().collect()
             }
@@ -169,7 +173,7 @@ impl Strategy {
     pub fn queues(self, max_attempts: u32) -> Vec<NeededQueue> {
         let moved = |to, receives| Some(Redrive { to, receives });
         let before_annotation = match self {
-            Self::DelayedResend | Self::AsyncRetry => RECEIVES,
+            Self::DelayedResend | Self::DirectResend | Self::AsyncRetry => RECEIVES,
             // Ten more than the policy spends.
             Self::Visibility => u16::try_from(max_attempts)
                 .unwrap_or(u16::MAX)
@@ -190,10 +194,10 @@ impl Strategy {
         ];
         let source = |name, retention, redrive| NeededQueue { role: Role::Source, name, retention, redrive };
         match self {
-            Self::DelayedResend => {
+            Self::DelayedResend | Self::DirectResend => {
                 let (role, name) = (Role::IntermediateDlq, "intermediate-dlq");
                 queues.push(NeededQueue { role, name, retention: RETENTION, redrive: explained });
-                // One: what the message-processor could not hand off itself is retried by the policy, not at once.
+                // One: what the message-processor could not send on itself is retried by the policy, not at once.
                 queues.push(source("source", SOURCE_RETENTION, moved(Role::IntermediateDlq, 1)));
             }
             Self::Visibility => queues.push(source("source", SOURCE_RETENTION, explained)),
@@ -215,13 +219,13 @@ fn held(policy: &Policy) -> Option<Violation> {
 
 /// Without an intermediate DLQ nothing comes back that SQS moved.
 fn redriven(policy: &Policy) -> Option<Violation> {
-    let rule = "which is for the strategy delayed-resend: remove it";
+    let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))
 }
 
 /// If nothing is sent to a source queue again, nothing can be paced.
 fn paced(policy: &Policy) -> Option<Violation> {
-    let rule = "which is for the strategy delayed-resend: remove it";
+    let rule = "which is for the strategies delayed-resend and direct-resend: remove it";
     policy.max_redelivery_per_second.map(|_| Violation::new("/max_redelivery_per_second", rule))
 }
 
@@ -262,10 +266,12 @@ mod tests {
     #[test]
     fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_next_one() {
         let way_of = |strategy| way(strategy, 5);
-        assert_eq!(
-            way_of(Strategy::DelayedResend),
-            "source -1-> intermediate-dlq, intermediate-dlq -100-> annotation, annotation -110-> final-dlq, final-dlq"
-        );
+        for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+            assert_eq!(
+                way_of(strategy),
+                "source -1-> intermediate-dlq, intermediate-dlq -100-> annotation, annotation -110-> final-dlq, final-dlq"
+            );
+        }
         assert_eq!(
             way_of(Strategy::Visibility),
             "source -15-> annotation, annotation -25-> final-dlq, final-dlq"
@@ -303,7 +309,7 @@ mod tests {
     #[test]
     fn a_refusal_says_why_and_what_to_do() {
         let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
-        let paced = "has /max_redelivery_per_second, which is for the strategy delayed-resend: remove it";
+        let paced = "has /max_redelivery_per_second, which is for the strategies delayed-resend and direct-resend: remove it";
         assert_eq!(
             refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redelivery_per_second":5}"#),
             format!(

@@ -8,8 +8,9 @@ use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::ports::Observer;
+use redeliver_core::redelivery::Redelivery;
 
-use crate::{FailedMessageProcessor, Pacer};
+use crate::FailedMessageProcessor;
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "failed-message-processor";
@@ -30,14 +31,15 @@ impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
     pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);
         Self {
-            source_queue: start::queue(&client, settings.source_queue_url),
-            intermediate_dlq: start::queue(&client, settings.intermediate_dlq_url),
+            redelivery: Redelivery::new(
+                start::queue(&client, settings.source_queue_url),
+                start::queue(&client, settings.intermediate_dlq_url),
+            ),
             annotation_queue: start::queue(&client, settings.annotation_queue_url),
             clock: SystemClock,
             observer,
             schema: settings.schema,
             policy: settings.policy,
-            pacer: Pacer::default(),
         }
     }
 }

@@ -13,10 +13,11 @@ mod verdicts;
 use std::time::Duration;
 
 use redeliver_core::backoff::{Key, delay, target_delay};
-use redeliver_core::events::GivenUp;
+use redeliver_core::events::{GivenUp, RetryScheduled};
 use redeliver_core::failure::FAILURE;
-use redeliver_core::limits::RetryDelay;
+use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};
+use redeliver_core::pacing::Window;
 use redeliver_embedded::VirtualClock;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -47,14 +48,12 @@ impl Setup {
 
     fn processor(&self) -> FailedMessageProcessor<Spy, VirtualClock, Recorder> {
         FailedMessageProcessor {
-            source_queue: self.source.clone(),
-            intermediate_dlq: self.intermediate.clone(),
+            redelivery: Redelivery::new(self.source.clone(), self.intermediate.clone()),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
             schema: MessageSchema::default(),
             policy: self.policy.clone(),
-            pacer: Pacer::default(),
         }
     }
 

@@ -6,9 +6,10 @@ use redeliver_async_retry_handler::AsyncRetryHandler;
 use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::policy::Policy;
+use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy::SOURCE_RETENTION;
-use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
+use redeliver_core::strategy::{SOURCE_RETENTION, Strategy};
+use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
@@ -28,6 +29,9 @@ pub fn message_processor<H, Q: Clone, C, O>(
     policy: Policy,
 ) -> MessageProcessor<H, Q, C, O> {
     let on_failure = match topology.intermediate.clone() {
+        Some(intermediate_dlq) if topology.strategy == Strategy::DirectResend => {
+            OnFailure::DirectResend(Redelivery::new(topology.source.clone(), intermediate_dlq))
+        }
         Some(intermediate_dlq) => OnFailure::DelayedResend { intermediate_dlq },
         None => OnFailure::Visibility {
             source_queue: topology.source.clone(),
@@ -56,14 +60,12 @@ pub fn failed_message_processor<Q: Clone, C, O>(
     policy: Policy,
 ) -> Option<FailedMessageProcessor<Q, C, O>> {
     topology.intermediate.clone().map(|intermediate_dlq| FailedMessageProcessor {
-        source_queue: topology.source.clone(),
-        intermediate_dlq,
+        redelivery: Redelivery::new(topology.source.clone(), intermediate_dlq),
         annotation_queue: topology.annotation.clone(),
         clock,
         observer,
         schema,
         policy,
-        pacer: Pacer::default(),
     })
 }
 

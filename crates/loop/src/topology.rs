@@ -13,6 +13,8 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// The queues of one retry loop.
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
+    /// How a message that failed comes back.
+    pub strategy: Strategy,
     /// Where producers send; or Lambda, its records of failed invocations.
     pub source: Q,
     /// Where failed messages wait for the failed-message-processor, unless they stay on their queue.
@@ -51,6 +53,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         let mut take = |role| created.remove(&role);
         let every = "every strategy needs it";
         Ok(Self {
+            strategy,
             source: take(Role::Source).expect(every),
             intermediate: take(Role::IntermediateDlq),
             annotation: take(Role::Annotation).expect(every),

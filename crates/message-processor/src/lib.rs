@@ -38,7 +38,10 @@ use redeliver_core::failure::{Failure, HandOff, Stage, in_its_generation};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender, VisibilityControl};
+use redeliver_core::ports::{
+    BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
+};
+use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
 use redeliver_core::schema::MessageSchema;
 
 use calls::Call;
@@ -54,15 +57,15 @@ const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
 /// With [`OnFailure::Visibility`]: what is known if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
 
-/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, or hide it
-/// on its queue → report.
+/// The message processor and all that it needs of the world: parse → call the target → hand off what failed, send it
+/// again or hide it on its queue → report.
 #[derive(Debug)]
 pub struct MessageProcessor<H, Q, C, O> {
     /// The target.
     pub handler: H,
     /// What becomes of a message that failed.
     pub on_failure: OnFailure<Q>,
-    /// Its `immediate`, and all of it with [`OnFailure::Visibility`].
+    /// Its `immediate`, `circuit_breaker` and lists, and all of it unless failed messages are handed off.
     pub policy: Policy,
     /// Whether the target is called at all: the policy's `circuit_breaker`.
     pub breaker: SharedBreaker,
@@ -79,13 +82,15 @@ pub struct MessageProcessor<H, Q, C, O> {
 }
 
 /// What becomes of a message that failed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum OnFailure<Q> {
     /// It is handed off to the failed-message processor, which sends it again with a delay.
     DelayedResend {
         /// Where it is handed off.
         intermediate_dlq: Q,
     },
+    /// It is sent again with a delay, here and now. What SQS moves still comes to the failed-message processor.
+    DirectResend(Redelivery<Q>),
     /// It stays on its queue, hidden for the policy's delay. The queue counts its retries.
     Visibility {
         /// Its queue.
@@ -95,7 +100,7 @@ pub enum OnFailure<Q> {
     },
 }
 
-impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Function
+impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: Observer> Function
     for MessageProcessor<H, Q, C, O>
 {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
@@ -116,11 +121,13 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         let mut done = Vec::from_iter(self.held(&calls));
         let mut failed = Vec::new();
         let mut hand_offs = Vec::new();
+        let mut again = Vec::new();
         let mut hidings = Vec::new();
         for (message, Call { outcome, seconds }) in accepted.into_iter().zip(calls) {
             match self.next_step(message, &outcome, seconds) {
                 NextStep::Done(processed) => done.push(processed),
                 NextStep::HandOff(outgoing) => hand_offs.push(*outgoing),
+                NextStep::SendAgain(failed) => again.push(*failed),
                 NextStep::Verdict(outgoing) => verdicts.push(*outgoing),
                 NextStep::Hide(hiding) => hidings.push(*hiding),
                 NextStep::NoPlaceForFailure { record } => failed.push(record),
@@ -128,18 +135,38 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
         }
         // Before the sends: these are done whatever becomes of the others.
         self.observer.observe_all(&done);
+        let mut routes = self.routes(again).await;
+        verdicts.append(&mut routes.verdicts);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let kept = async {
             match &self.on_failure {
                 OnFailure::DelayedResend { intermediate_dlq } => {
                     outbox.send(intermediate_dlq, "hand-off", hand_offs).await
                 }
+                OnFailure::DirectResend(redelivery) => redelivery.send(&outbox, routes).await,
                 OnFailure::Visibility { source_queue, .. } => outbox.hide(source_queue, hidings).await,
             }
         };
         let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
         failed.extend(kept.into_iter().chain(verdicts));
         BatchResponse { failed }
+    }
+}
+
+impl<H, Q: QueueSender + QueueDepth, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
+    /// Where these go that are sent again from here.
+    async fn routes(&self, again: Vec<FailedMessage>) -> Routes {
+        let mut routes = match &self.on_failure {
+            OnFailure::DirectResend(redelivery) if !again.is_empty() => {
+                redelivery.begin(&self.policy, &self.clock, &self.observer).await
+            }
+            _ => Routes::default(),
+        };
+        let now = self.clock.now();
+        for failed in again {
+            routes.add(&self.policy, &self.schema, failed, now);
+        }
+        routes
     }
 }
 
@@ -178,14 +205,14 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     /// The body says how many, or the queue does.
     fn retries_made(&self, metadata: &Metadata, receive_count: u32) -> u32 {
         match self.on_failure {
-            OnFailure::DelayedResend { .. } => metadata.retry_attempt,
+            OnFailure::DelayedResend { .. } | OnFailure::DirectResend(_) => metadata.retry_attempt,
             OnFailure::Visibility { .. } => receive_count.saturating_sub(1),
         }
     }
 
     /// If the queue counts the attempts, it also counts those for which nobody answered.
     fn check_receives(&self, accepted: Accepted, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
-        if matches!(self.on_failure, OnFailure::DelayedResend { .. }) {
+        if !matches!(self.on_failure, OnFailure::Visibility { .. }) {
             return Ok(accepted);
         }
         match may_be_called(&self.policy, &accepted.metadata, accepted.arrival.record.receive_count) {

@@ -3,11 +3,12 @@
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
 use redeliver_core::events::{Event, HandedOff, NotConfirmed, Processed, RetryScheduled};
-use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Kind};
+use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Kind, Stage};
 use redeliver_core::handler::Message;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Observer};
+use redeliver_core::redelivery::FailedMessage;
 
 use super::calls::Outcome;
 use super::{Accepted, MessageProcessor, OnFailure};
@@ -16,6 +17,7 @@ use super::{Accepted, MessageProcessor, OnFailure};
 pub(super) enum NextStep {
     Done(Event),
     HandOff(Box<Outgoing>),
+    SendAgain(Box<FailedMessage>),
     Hide(Box<Hiding>),
     Verdict(Box<Outgoing>),
     /// Ten attributes, or 1 MiB: SQS's redrive takes the message, without the reason.
@@ -51,6 +53,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         match self.on_failure {
             OnFailure::DelayedResend { .. } => self.hand_off(accepted, &hand_off, error_type, now),
+            OnFailure::DirectResend(_) => {
+                let (_, arrival) = accepted.into_arrival();
+                let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
+                let failed = FailedMessage { arrival, hand_off, due_at: None, stage, error_type };
+                NextStep::SendAgain(Box::new(failed))
+            }
             OnFailure::Visibility { queue_times, .. } => {
                 self.hide(accepted, hand_off, error_type, queue_times, now)
             }

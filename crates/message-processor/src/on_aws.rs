@@ -10,6 +10,7 @@ use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
+use redeliver_core::redelivery::Redelivery;
 
 use crate::{MessageProcessor, OnFailure, SharedBreaker};
 
@@ -49,6 +50,12 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
             on_failure: match settings.strategy {
                 StrategySettings::DelayedResend { intermediate_dlq_url } => {
                     OnFailure::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
+                }
+                StrategySettings::DirectResend { source_queue_url, intermediate_dlq_url } => {
+                    OnFailure::DirectResend(Redelivery::new(
+                        start::queue(&client, source_queue_url),
+                        start::queue(&client, intermediate_dlq_url),
+                    ))
                 }
                 StrategySettings::Visibility { source_queue_url, queue_times } => {
                     let source_queue = start::queue(&client, source_queue_url);

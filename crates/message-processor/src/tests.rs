@@ -1,6 +1,7 @@
 mod breaker;
 mod came_back;
 mod deadline;
+mod direct;
 mod events;
 mod failing_sends;
 mod immediate;
@@ -20,6 +21,7 @@ use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed}
 use redeliver_core::handler::HandlerError;
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 
 use super::*;
@@ -31,7 +33,7 @@ struct Setup {
     intermediate: Spy,
     annotation: Spy,
     source: Spy,
-    visibility: bool,
+    strategy: Strategy,
     policy: Policy,
     /// Of one environment: from batch to batch.
     breaker: OnceCell<SharedBreaker>,
@@ -47,7 +49,7 @@ impl Setup {
             intermediate: world.queue("intermediate"),
             annotation: world.queue("annotation"),
             source: world.queue("source"),
-            visibility: false,
+            strategy: Strategy::DelayedResend,
             policy: Policy::default(),
             breaker: OnceCell::new(),
             handler,
@@ -61,13 +63,20 @@ impl Setup {
     }
 
     fn on_failure(&self) -> OnFailure<Spy> {
-        if self.visibility {
-            let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-            let retention = Duration::from_secs(7 * 24 * 3600);
-            let queue_times = QueueTimes { visibility_timeout, retention };
-            OnFailure::Visibility { source_queue: self.source.clone(), queue_times }
-        } else {
-            OnFailure::DelayedResend { intermediate_dlq: self.intermediate.clone() }
+        match self.strategy {
+            Strategy::DelayedResend => {
+                OnFailure::DelayedResend { intermediate_dlq: self.intermediate.clone() }
+            }
+            Strategy::DirectResend => {
+                OnFailure::DirectResend(Redelivery::new(self.source.clone(), self.intermediate.clone()))
+            }
+            Strategy::Visibility => {
+                let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+                let retention = Duration::from_secs(7 * 24 * 3600);
+                let queue_times = QueueTimes { visibility_timeout, retention };
+                OnFailure::Visibility { source_queue: self.source.clone(), queue_times }
+            }
+            Strategy::AsyncRetry => unreachable!("it has no message-processor"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
 
 use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
@@ -15,10 +16,8 @@ pub struct Knobs {
     pub messages: usize,
     /// How long faults last, in virtual seconds; the producer spreads its messages over the same time.
     pub fault_seconds: u64,
-    /// Whether a failed message stays on its queue (strategy `visibility`) instead of being handed off.
-    pub visibility: bool,
-    /// Whether messages are events of asynchronous invocations instead, which Lambda tells the retry queue of.
-    pub asynchronous: bool,
+    /// How a message that failed comes back.
+    pub strategy: Strategy,
     /// The retry policy.
     pub policy: PolicyModel,
     /// Pollers of the three functions, one process each.
@@ -275,11 +274,13 @@ impl Knobs {
             sent_twice: chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
         };
-        let (visibility, asynchronous) = match rng.random_range(0..20) {
-            0..5 => (true, false),
-            5..8 => (false, true),
-            _ => (false, false),
+        let strategy = match rng.random_range(0..20) {
+            0..4 => Strategy::Visibility,
+            4..7 => Strategy::AsyncRetry,
+            7..13 => Strategy::DirectResend,
+            _ => Strategy::DelayedResend,
         };
+        let (visibility, asynchronous) = (strategy == Strategy::Visibility, strategy == Strategy::AsyncRetry);
         // A message that stays on its queue has one clock: all of its retries within the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy =
@@ -310,8 +311,7 @@ impl Knobs {
             fault_seconds,
             outage,
             lifetime_seconds,
-            visibility,
-            asynchronous,
+            strategy,
             policy,
             pollers: [rng.random_range(1..=4), rng.random_range(1..=3), rng.random_range(1..=2)],
             invocation_seconds,
@@ -338,7 +338,7 @@ impl Knobs {
     pub fn breaker(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
             // With the strategy `visibility` a message is held only by who asks for that.
-            BreakerKnob::Absent => (!self.visibility).then(BreakerModel::default),
+            BreakerKnob::Absent => (self.strategy != Strategy::Visibility).then(BreakerModel::default),
             BreakerKnob::Off => None,
             BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
@@ -353,17 +353,17 @@ impl Knobs {
     /// `maxReceiveCount` of the source queue.
     #[must_use]
     pub fn receives_max(&self) -> u32 {
-        match (self.visibility, self.asynchronous) {
-            (true, _) => self.policy.max_attempts + 10,
-            (_, true) => 100,
-            _ => self.source_receives.into(),
+        match self.strategy {
+            Strategy::Visibility => self.policy.max_attempts + 10,
+            Strategy::AsyncRetry => 100,
+            Strategy::DelayedResend | Strategy::DirectResend => self.source_receives.into(),
         }
     }
 
     /// `maxReceiveCount` of the annotation queue: ten more than a moved message brings along.
     #[must_use]
     pub fn annotation_receives(&self) -> u16 {
-        let brought = if self.visibility { self.receives_max() } else { 100 };
+        let brought = if self.strategy == Strategy::Visibility { self.receives_max() } else { 100 };
         u16::try_from(brought + 10).unwrap_or(u16::MAX)
     }
 

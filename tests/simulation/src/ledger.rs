@@ -8,6 +8,7 @@ mod body;
 mod breaker;
 mod calls;
 mod copies;
+mod direct;
 mod invocations;
 mod oracle;
 mod sends;
@@ -22,6 +23,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attributes, Content, attributes_size};
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{Change, What};
 use redeliver_loop::Ledger as LocalLedger;
 
@@ -310,14 +312,16 @@ impl Ledger {
             self.origins.insert(id.clone(), origin);
         }
         if place == Place::Final {
-            let produced = self.knobs.asynchronous.then(|| self.subjects[n].produced.content.body.clone());
+            let produced = (self.knobs.strategy == Strategy::AsyncRetry)
+                .then(|| self.subjects[n].produced.content.body.clone());
             self.final_record(n, &copy, produced.as_deref().unwrap_or(&content.body));
         }
         self.put(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
     }
 
-    fn put(&mut self, n: usize, place: Place, id: String, copy: Copy) {
+    fn put(&mut self, n: usize, place: Place, id: String, mut copy: Copy) {
+        copy.id.clone_from(&id);
         let subject = &mut self.subjects[n];
         subject.live[place as usize] += 1;
         subject.copies[place as usize].push(copy);

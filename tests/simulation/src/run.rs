@@ -20,10 +20,11 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
 };
+use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
-use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
+use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
@@ -113,7 +114,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));
-    let asynchronous = knobs.asynchronous;
+    let asynchronous = knobs.strategy == Strategy::AsyncRetry;
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
     let messages = (0..knobs.messages).map(|n| produce(n, &knobs.content, destinies, start, &mut rng));
     // An event has a payload, and nothing beside it.
@@ -167,9 +168,9 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     let annotation = create("annotation", 14, Some((&final_dlq, knobs.annotation_receives()))).await;
     let intermediate = create("intermediate-dlq", 14, Some((&annotation, 100))).await;
     let receives = u16::try_from(knobs.receives_max()).expect("a few retries");
-    let source = if knobs.asynchronous {
+    let source = if knobs.strategy == Strategy::AsyncRetry {
         create("retry", 14, Some((&annotation, receives))).await
-    } else if knobs.visibility {
+    } else if knobs.strategy == Strategy::Visibility {
         create("source", 7, Some((&annotation, receives))).await
     } else {
         create("source", 7, Some((&intermediate, receives))).await
@@ -202,7 +203,8 @@ fn functions<'a>(
     let policy = policy(&world.knobs);
     let observer = Witness(world);
     let mut all = Vec::new();
-    let Knobs { visibility, asynchronous, .. } = world.knobs;
+    let strategy = world.knobs.strategy;
+    let asynchronous = strategy == Strategy::AsyncRetry;
     for _ in 0..if asynchronous { processors } else { 0 } {
         let probe = |queue| Probe { world, queue, actor: Actor::AsyncRetryHandler };
         let clock = world.skewed_clock();
@@ -226,13 +228,17 @@ fn functions<'a>(
         let (policy, schema) = (policy.clone(), schema.clone());
         let process = move |clock| MessageProcessor {
             handler: Target(world),
-            on_failure: if world.knobs.visibility {
-                let visibility_timeout = visibility_timeout(&world.knobs);
-                let retention = Duration::from_secs(7 * 24 * 3600);
-                let queue_times = QueueTimes { visibility_timeout, retention };
-                OnFailure::Visibility { source_queue: probe(source), queue_times }
-            } else {
-                OnFailure::DelayedResend { intermediate_dlq: probe(intermediate) }
+            on_failure: match world.knobs.strategy {
+                Strategy::Visibility => {
+                    let visibility_timeout = visibility_timeout(&world.knobs);
+                    let retention = Duration::from_secs(7 * 24 * 3600);
+                    let queue_times = QueueTimes { visibility_timeout, retention };
+                    OnFailure::Visibility { source_queue: probe(source), queue_times }
+                }
+                Strategy::DirectResend => {
+                    OnFailure::DirectResend(Redelivery::new(probe(source), probe(intermediate)))
+                }
+                _ => OnFailure::DelayedResend { intermediate_dlq: probe(intermediate) },
             },
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
@@ -245,19 +251,17 @@ fn functions<'a>(
         let source = EventSource { queue: probe(source), process, clock };
         all.push(async move { source.run().await }.boxed());
     }
-    for _ in 0..if visibility || asynchronous { 0 } else { retriers } {
+    for _ in 0..if asynchronous || strategy == Strategy::Visibility { 0 } else { retriers } {
         let probe = |queue| Probe { world, queue, actor: Actor::FailedMessageProcessor };
         let clock = world.skewed_clock();
         let (policy, schema) = (policy.clone(), schema.clone());
         let process = move |clock| FailedMessageProcessor {
-            source_queue: probe(source),
-            intermediate_dlq: probe(intermediate),
+            redelivery: Redelivery::new(probe(source), probe(intermediate)),
             annotation_queue: probe(annotation),
             clock,
             observer,
             schema: schema.clone(),
             policy: policy.clone(),
-            pacer: Pacer::default(),
         };
         let source = EventSource { queue: probe(intermediate), process, clock };
         all.push(async move { source.run().await }.boxed());
@@ -278,13 +282,12 @@ fn functions<'a>(
     all
 }
 
-fn policy(Knobs { policy, visibility, asynchronous, .. }: &Knobs) -> Policy {
+fn policy(Knobs { policy, strategy, .. }: &Knobs) -> Policy {
     let policy = policy.json();
-    let read = match (visibility, asynchronous) {
+    let read = match strategy {
         // Whose own defaults the model does not have.
-        (_, true) => Policy::from_json(&policy),
-        (true, _) => Strategy::Visibility.policy(&policy),
-        _ => Strategy::DelayedResend.policy(&policy),
+        Strategy::AsyncRetry => Policy::from_json(&policy),
+        strategy => strategy.policy(&policy),
     };
     read.expect("the policy model writes valid policies")
 }
@@ -299,7 +302,7 @@ async fn produce_all(world: &World, source: &EmbeddedQueue, events: &EventQueue)
             std::iter::repeat_n(message.content.clone(), times)
         });
         for content in contents {
-            if world.knobs.asynchronous {
+            if world.knobs.strategy == Strategy::AsyncRetry {
                 world.ledger().about_to_send(&content);
                 world.ledger().queued(number(&content.body).expect("the producer marks each body"));
                 events.push(content.body.trim());

@@ -90,6 +90,11 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         failed
     }
 
+    /// Tells of a send.
+    pub fn report(&self, event: &Event) {
+        self.observer.observe(event);
+    }
+
     fn report_not_confirmed(&self, record: &str, send: &'static str, code: String) {
         let sqs_message_id = record.to_owned();
         self.observer.observe(&Event::NotConfirmed(NotConfirmed { sqs_message_id, send, code }));

@@ -306,7 +306,7 @@ fn one_tenants_failures_hold_nobody_elses_messages() {
 #[test]
 fn hidden_messages_are_not_called_either_but_their_receive_is_an_attempt() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-    let setup = outage(Setup { visibility: true, ..Setup::with_policy(policy) });
+    let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     setup.process(ten(), 30);
     let received = ReceivedMessage { receive_count: 6, ..record(10, body(10)) };
     let mut batch = records(11..20);

@@ -33,7 +33,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
 }
 
 /// Record 1 in its generation 2, five retries made.
-fn came_back(producer: &Attributes) -> ReceivedMessage {
+pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
     let metadata = format!(
         r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
         id(1),

@@ -16,7 +16,7 @@ const POLICY: &str =
     r#"{"max_attempts":2,"backoff":{"kind":"schedule","delays_seconds":[40,600],"jitter":"none"}}"#;
 
 fn setup() -> Setup {
-    Setup { visibility: true, ..Setup::with_policy(POLICY) }
+    Setup { strategy: Strategy::Visibility, ..Setup::with_policy(POLICY) }
 }
 
 impl Setup {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
+use redeliver_core::strategy::Strategy;
 
 use super::body::Body;
 use super::{Ledger, Violation};
@@ -281,7 +282,7 @@ impl Ledger {
         let n = number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
         let (max_attempts, _) = self.max_attempts(n);
-        let is_over = self.knobs.visibility
+        let is_over = self.knobs.strategy == Strategy::Visibility
             && record.receive_count.checked_sub(2).is_some_and(|made| made >= max_attempts);
         if self.expected(n) != Expected::Handled || origin.came_back || is_over {
             return None;

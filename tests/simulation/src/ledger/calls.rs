@@ -3,6 +3,7 @@
 use redeliver_core::events::{DeadLettered, Event};
 use redeliver_core::handler::Message;
 use redeliver_core::message::Timestamp;
+use redeliver_core::strategy::Strategy;
 
 use super::breaker::CallId;
 use super::{Ledger, Place, Violation, hash};
@@ -74,7 +75,7 @@ impl Ledger {
             };
             let next = || retries.of_next_generation(copy.told_generation);
             let retries = if copy.came_back { &next() } else { retries };
-            let attempt_fits = if self.knobs.visibility {
+            let attempt_fits = if self.knobs.strategy == Strategy::Visibility {
                 message.retry_attempt < copy.receives
             } else {
                 message.retry_attempt == retries.attempt
@@ -93,7 +94,7 @@ impl Ledger {
         // What a producer wrote itself may be more.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
-        let most = if self.knobs.visibility { most } else { most.max(written) };
+        let most = if self.knobs.strategy == Strategy::Visibility { most } else { most.max(written) };
         if message.retry_attempt > most {
             return Err(format!("message {n} is called with attempt {}", message.retry_attempt));
         }
@@ -158,7 +159,7 @@ impl Ledger {
             Event::Processed(event) => &event.message_id,
             Event::HandedOff(event) => &event.message_id,
             // Of an asynchronous invocation it is the request's id.
-            Event::RetryScheduled(event) if !self.knobs.asynchronous => &event.message_id,
+            Event::RetryScheduled(event) if self.knobs.strategy != Strategy::AsyncRetry => &event.message_id,
             Event::DeadLettered(DeadLettered { message_id: Some(message_id), .. }) => message_id,
             _ => return,
         };

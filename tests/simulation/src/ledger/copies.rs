@@ -12,6 +12,8 @@ use super::{Violation, arrivals};
 /// A copy, as it lies (or lay) in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
+    /// SQS's, once it lies there.
+    pub(crate) id: String,
     pub(crate) body_hash: u64,
     /// `None` where the body is no message.
     pub(crate) retries: Option<Retries>,
@@ -37,6 +39,7 @@ impl Copy {
         let milliseconds = at.timestamp_millis();
         let record = arrivals::read(&content.attributes).record;
         Self {
+            id: String::new(),
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),

@@ -19,8 +19,8 @@ pub(crate) struct Invocation {
 /// What an invocation did for one message. It may have been given several copies of it.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Copies that it was given.
-    given: usize,
+    /// Deliveries that it was given, by SQS's id.
+    given: Vec<String>,
     /// Calls of the target that it began.
     called: usize,
     /// Of these, calls that came back with an answer.
@@ -44,8 +44,10 @@ impl Ledger {
     pub fn invoked(&mut self, id: u64, environment: u64, records: &[ReceivedMessage], now: DateTime<Utc>) {
         let begun = self.begun(environment, records, now);
         let mut invocation = Invocation { begun, ..Invocation::default() };
-        for n in records.iter().filter_map(|record| number(&record.body)) {
-            invocation.of.entry(n).or_default().given += 1;
+        for record in records {
+            if let Some(n) = number(&record.body) {
+                invocation.of.entry(n).or_default().given.push(record.sqs_message_id.clone());
+            }
         }
         self.invocations.insert(id, invocation);
     }
@@ -67,6 +69,10 @@ impl Ledger {
 }
 
 impl Invocation {
+    pub(super) fn was_given(&self, n: usize, delivery: &str) -> bool {
+        self.of.get(&n).is_some_and(|work| work.was_given_as(delivery))
+    }
+
     /// What its environment knew then; `None` without a breaker.
     pub(super) fn begun(&self) -> Option<Begun> {
         self.begun
@@ -77,12 +83,16 @@ impl Work {
     pub(super) fn called(&mut self, calls_max: usize) -> Result<(), Violation> {
         self.called += 1;
         self.calls_max = calls_max;
-        let most = self.given * calls_max;
+        let most = self.given.len() * calls_max;
         if self.called > most { Err(format!("call {} of at most {most}", self.called)) } else { Ok(()) }
     }
 
+    pub(super) fn was_given_as(&self, delivery: &str) -> bool {
+        self.given.iter().any(|given| given == delivery)
+    }
+
     pub(super) fn was_given(&self) -> bool {
-        self.given > 0
+        !self.given.is_empty()
     }
 
     pub(super) fn returned(&mut self) {
@@ -97,7 +107,7 @@ impl Work {
     pub(super) fn accepted(&mut self) -> Result<(), Violation> {
         self.earned();
         self.accepted += 1;
-        let most = 2 * self.given;
+        let most = 2 * self.given.len();
         if self.accepted > most {
             return Err(format!("accepted send {} of at most {most} in one invocation", self.accepted));
         }
@@ -108,10 +118,11 @@ impl Work {
     pub(super) fn invoked(&mut self) -> Result<(), Violation> {
         self.earned();
         self.invoked += 1;
-        if self.invoked > self.given {
+        if self.invoked > self.given.len() {
             return Err(format!(
                 "accepted event {} of at most {} in one invocation",
-                self.invoked, self.given
+                self.invoked,
+                self.given.len()
             ));
         }
         Ok(())
@@ -124,20 +135,22 @@ impl Work {
 
     /// A hand-off because of the deadline: only of a call that has not come back.
     pub(super) fn cut_off(&mut self, delivery: &str) -> Result<(), Violation> {
-        self.cut_off.insert(delivery.to_owned());
-        if self.cut_off.len() > self.called.saturating_sub(self.returned) {
+        let is_new = !self.cut_off.contains(delivery);
+        if self.cut_off.len() + usize::from(is_new) > self.called.saturating_sub(self.returned) {
             return Err("it says that the call was cut off, but all calls have come back".to_owned());
         }
+        self.cut_off.insert(delivery.to_owned());
         Ok(())
     }
 
     /// A hand-off of what was not called at all.
     pub(super) fn not_called(&mut self, delivery: &str) -> Result<(), Violation> {
-        self.not_called.insert(delivery.to_owned());
+        let is_new = !self.not_called.contains(delivery);
         let started = self.called.div_ceil(self.calls_max.max(1));
-        if self.not_called.len() + started > self.given {
+        if self.not_called.len() + usize::from(is_new) + started > self.given.len() {
             return Err("it says that the message was not called, but it was".to_owned());
         }
+        self.not_called.insert(delivery.to_owned());
         Ok(())
     }
 }

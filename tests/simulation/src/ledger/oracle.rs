@@ -24,6 +24,8 @@ pub(super) struct Case {
     pub(super) retry_after: Option<u64>,
     /// What a long delay is counted from.
     failed_at: DateTime<Utc>,
+    /// A document tells when it failed, to the millisecond.
+    is_told: bool,
     /// When its retry is due, if it has hopped.
     due: Option<DateTime<Utc>>,
 }
@@ -54,6 +56,20 @@ pub(super) enum Unspent {
 }
 
 impl Case {
+    /// Not called, since its target is down.
+    pub(super) fn is_held(&self) -> bool {
+        self.class == Class::Held
+    }
+
+    pub(super) fn held_seconds(&self) -> u64 {
+        self.before.held_seconds
+    }
+
+    /// As it was before it hopped.
+    pub(super) fn before_its_hop(&self) -> Self {
+        Self { due: None, ..self.clone() }
+    }
+
     fn spends(&self) -> bool {
         self.spends == Spends::Attempt
     }
@@ -101,8 +117,34 @@ impl Ledger {
                 .and_then(|failure| failure.time("failed_at"))
                 .or(copy.first_received)
                 .unwrap_or(copy.sent_at),
+            is_told: true,
             due: failure.and_then(|failure| failure.time("due_at")),
         })
+    }
+
+    /// What a copy of the source queue is a case of, after such a failure: its kind, its error, and the target's own delay.
+    pub(super) fn case_of(
+        &self,
+        copy: &Copy,
+        before: Retries,
+        (kind, error_type, retry_after): (&str, &str, Option<u64>),
+        sent_again_at: DateTime<Utc>,
+    ) -> Case {
+        let class = self.knobs.policy.class(kind, error_type);
+        Case {
+            body_hash: copy.body_hash,
+            sent_at: copy.sent_at,
+            class,
+            spends: self.spends(class, &before),
+            before,
+            error_type: error_type.to_owned(),
+            details: String::new(),
+            retry_after,
+            // Nobody tells when: not long before, by a clock that may be ahead.
+            failed_at: sent_again_at + self.skew(),
+            is_told: false,
+            due: None,
+        }
     }
 
     fn spends(&self, class: Class, before: &Retries) -> Spends {
@@ -295,6 +337,7 @@ impl Ledger {
         let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
         // Two processes have two clocks, each of which may be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
+        let ahead = if case.is_told { ahead } else { ahead + self.skew() };
         let (first, last) = (case.failed_at + delay - ahead, case.failed_at + delay);
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
@@ -310,7 +353,7 @@ impl Ledger {
 
     /// How long a retry waits in all, where that can be known exactly.
     pub(super) fn waited(&self, case: &Case, body: &Body, send: Send<'_>) -> Option<u64> {
-        if self.knobs.policy.paced.is_some() {
+        if self.knobs.policy.paced.is_some() || (self.knobs.policy.long_delays && !case.is_told) {
             return None;
         }
         if !self.knobs.policy.long_delays || !case.may_be_long() {
@@ -322,7 +365,16 @@ impl Ledger {
     }
 
     /// The message as it is, to wait for the next hop, with its due time.
-    pub(super) fn hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn hop(&self, send: Send<'_>) -> Result<(), Violation> {
+        self.hops(send, || self.cases(send.n))
+    }
+
+    /// It follows from one of these cases.
+    pub(super) fn hops<'a, C: Iterator<Item = &'a Case>>(
+        &self,
+        send: Send<'_>,
+        cases: impl Fn() -> C,
+    ) -> Result<(), Violation> {
         if self.expected(send.n) != Expected::Handled || !self.knobs.policy.long_delays {
             return Err("it must not wait there".to_owned());
         }
@@ -339,10 +391,10 @@ impl Ledger {
         }
         let hopped = self.case(send.n, &copy).ok_or("its body cannot be read")?;
         let may_hop = |case: &Case| self.may_hop(case, &hopped, due, send);
-        if self.cases(send.n).any(|case| may_hop(case).is_ok()) {
+        if cases().any(|case| may_hop(case).is_ok()) {
             return Ok(());
         }
-        let refusals: Vec<_> = self.cases(send.n).filter_map(|case| may_hop(case).err()).collect();
+        let refusals: Vec<_> = cases().filter_map(|case| may_hop(case).err()).collect();
         Err(format!("a hop that is due at {due} does not follow: {refusals:?}"))
     }
 

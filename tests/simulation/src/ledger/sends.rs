@@ -2,11 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attributes, Content};
+use redeliver_core::strategy::Strategy;
 use serde_json::Value;
 
 use super::arrivals::dead_letter;
 use super::body::{Body, Retries};
 use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
+use super::oracle::{Case, Retry};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
 
@@ -18,6 +20,15 @@ pub(super) struct Send<'a> {
     pub(super) body: Option<&'a Body>,
     pub(super) hash: u64,
     pub(super) at: DateTime<Utc>,
+}
+
+/// What a re-send follows from.
+pub(super) struct Follows {
+    /// The numbers of such cases.
+    pub(super) cases: Vec<usize>,
+    attempt: u32,
+    /// Of all such cases.
+    waits: Vec<(Retry, Option<u64>)>,
 }
 
 impl Ledger {
@@ -40,13 +51,7 @@ impl Ledger {
             (Actor::AsyncRetryHandler, Place::Annotation) => self.record_verdict(send),
             (Actor::Console, Place::Source) => Ok(()),
             (Actor::Redrive, Place::Source) => self.redrive(send),
-            (Actor::MessageProcessor, Place::Intermediate) if !self.knobs.visibility => self.hand_off(send),
-            (Actor::MessageProcessor, Place::Annotation)
-                if self.knobs.visibility && self.expected(n) == Expected::Handled =>
-            {
-                self.own_verdict(send)
-            }
-            (Actor::MessageProcessor, Place::Annotation) => self.refusal(send),
+            (Actor::MessageProcessor, place) => self.check_processor(place, send),
             (Actor::FailedMessageProcessor, Place::Source) => self.resend(send),
             (Actor::FailedMessageProcessor, Place::Intermediate) => self.hop(send),
             (Actor::FailedMessageProcessor, Place::Annotation) => self.verdict(send),
@@ -63,6 +68,19 @@ impl Ledger {
             return Err("the message group or the trace header is not the producer's".to_owned());
         }
         Ok(())
+    }
+
+    fn check_processor(&mut self, place: Place, send: Send<'_>) -> Result<(), Violation> {
+        let is_valid = self.expected(send.n) == Expected::Handled;
+        match (self.knobs.strategy, place) {
+            (Strategy::DelayedResend, Place::Intermediate) => self.hand_off(send),
+            (Strategy::DirectResend, Place::Intermediate) => self.direct_hop(send),
+            (Strategy::DirectResend, Place::Source) => self.direct_resend(send),
+            (Strategy::DirectResend, Place::Annotation) if is_valid => self.direct_verdict(send),
+            (Strategy::Visibility, Place::Annotation) if is_valid => self.own_verdict(send),
+            (_, Place::Annotation) => self.refusal(send),
+            _ => Err("it has no business there".to_owned()),
+        }
     }
 
     /// The message as it was received, with the reason.
@@ -96,8 +114,9 @@ impl Ledger {
         let next = || retries.of_next_generation(origin.told_generation);
         let retries = if origin.came_back { &next() } else { retries };
         let attempt = failure.attempts().unwrap_or(retries.attempt);
-        if failure.attempts().is_some() != self.knobs.visibility
-            || (self.knobs.visibility && attempt >= origin.receives)
+        let is_counted_by_the_queue = self.knobs.strategy == Strategy::Visibility;
+        if failure.attempts().is_some() != is_counted_by_the_queue
+            || (is_counted_by_the_queue && attempt >= origin.receives)
         {
             return Err(format!("attempt {attempt} is not that of the delivery"));
         }
@@ -146,6 +165,16 @@ impl Ledger {
     }
 
     fn resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        let follows = self.resend_follows(send, || self.cases(send.n))?;
+        self.resent(send, &follows)
+    }
+
+    /// Which of these cases a re-send follows from.
+    pub(super) fn resend_follows<'a, C: Iterator<Item = &'a Case>>(
+        &self,
+        send: Send<'_>,
+        cases: impl Fn() -> C,
+    ) -> Result<Follows, Violation> {
         let body = send.body.ok_or("its body cannot be read")?;
         if self.expected(send.n) != Expected::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
@@ -154,29 +183,34 @@ impl Ledger {
             return Err("bytes changed that are the producer's".to_owned());
         }
         self.attributes_are_the_producers(send.n, &send.content.attributes)?;
-        let mut waits: Vec<_> = self
-            .cases(send.n)
-            .filter(|case| self.may_resend(case, body, send).is_ok())
-            .map(|case| {
-                (case.retry(), self.waited(case, body, send).filter(|_| !self.is_short(case, send.n)))
-            })
-            .collect();
-        waits.dedup();
-        let Some((key, waited)) = waits.first().copied() else {
+        let waited = |case: &Case| self.waited(case, body, send).filter(|_| !self.is_short(case, send.n));
+        let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
+            .enumerate()
+            .filter(|(_, case)| self.may_resend(case, body, send).is_ok())
+            .map(|(number, case)| (number, (case.retry(), waited(case))))
+            .unzip();
+        if numbers.is_empty() {
             let refusals: Vec<_> =
-                self.cases(send.n).filter_map(|case| self.may_resend(case, body, send).err()).collect();
+                cases().filter_map(|case| self.may_resend(case, body, send).err()).collect();
             let delay = send.content.delay;
             return Err(format!(
                 "a re-send with {:?} after {delay} does not follow: {refusals:?}",
                 body.retries
             ));
-        };
+        }
+        waits.dedup();
+        Ok(Follows { cases: numbers, attempt: body.retries.attempt, waits })
+    }
+
+    pub(super) fn resent(&mut self, send: Send<'_>, follows: &Follows) -> Result<(), Violation> {
         let subject = &mut self.subjects[send.n];
-        subject.resent.insert(body.retries.attempt);
+        subject.resent.insert(follows.attempt);
         // Where the target never asked for a delay, and it is clear which retry this is, all copies wait as long.
-        let is_clear = waits.len() == 1 && subject.answers.iter().all(|answer| answer.after.is_none());
-        match waited {
-            Some(seconds) if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds => {
+        let never_asked = subject.answers.iter().all(|answer| answer.after.is_none());
+        match follows.waits[..] {
+            [(key, Some(seconds))]
+                if never_asked && *subject.delays.entry(key).or_insert(seconds) != seconds =>
+            {
                 Err(format!("a copy of it waits {seconds} s, another one did not"))
             }
             _ => Ok(()),

@@ -2,6 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use redeliver_core::strategy::Strategy;
+
 use super::calls::Answer;
 use super::copies::Failure;
 use super::oracle::Retry;
@@ -26,7 +28,9 @@ impl Ledger {
         let copy = self.copy(id)?.clone();
         let (n, ..) = self.copies[id];
         let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
-        if (actor, place) != (Actor::MessageProcessor, Place::Source) || !self.knobs.visibility {
+        if (actor, place) != (Actor::MessageProcessor, Place::Source)
+            || self.knobs.strategy != Strategy::Visibility
+        {
             return Err(wrong("it has no business there".to_owned()));
         }
         if self.expected(n) != Expected::Handled {

@@ -1,12 +1,14 @@
 //! How a message may leave a queue: by SQS's redrive, or deleted.
 
+use redeliver_core::strategy::Strategy;
+
 use super::{Ledger, Place, Violation};
 
 impl Ledger {
     /// SQS's redrive: by its count only, and not where a healthy function could have done its work.
     pub(super) fn moved(&mut self, id: &str, from: Place, to: Place) -> Result<(), Violation> {
         let (limit, expected) = match from {
-            Place::Source if self.knobs.visibility || self.knobs.asynchronous => {
+            Place::Source if matches!(self.knobs.strategy, Strategy::Visibility | Strategy::AsyncRetry) => {
                 (self.knobs.receives_max(), Place::Annotation)
             }
             Place::Source => (self.knobs.receives_max(), Place::Intermediate),
@@ -18,7 +20,9 @@ impl Ledger {
         let n = self.take(id)?;
         let subject = &self.subjects[n];
         let healthy = copy.receives - copy.receives_in_faults;
-        let no_place = subject.attributes.len() == 10 || subject.is_oversize();
+        // Who sends a message again itself needs no place for a reason.
+        let no_place = self.knobs.strategy != Strategy::DirectResend
+            && (subject.attributes.len() == 10 || subject.is_oversize());
         copy.redriven = true;
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
         if to == Place::Final {

@@ -6,7 +6,10 @@ use redeliver_core::metadata::rfc3339;
 use super::*;
 
 fn spread(members: &str) -> Setup {
-    Setup { visibility: true, ..Setup::with_policy(&format!(r#"{{"max_attempts":20{members}}}"#)) }
+    Setup {
+        strategy: Strategy::Visibility,
+        ..Setup::with_policy(&format!(r#"{{"max_attempts":20{members}}}"#))
+    }
 }
 
 impl Setup {

@@ -6,9 +6,10 @@ use futures_util::future::{join, join3};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::QueueDepth as _;
+use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy;
-use redeliver_failed_message_processor::{FailedMessageProcessor, Pacer};
+use redeliver_core::strategy::Strategy;
+use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
 
@@ -26,6 +27,8 @@ const BODIES: [&str; 4] = [
 ];
 
 const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
+const LONG: &str =
+    r#"{"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[5,1000],"jitter":"none"}}"#;
 
 struct Target<'a>(&'a Seen);
 
@@ -51,6 +54,9 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let message_processor = MessageProcessor {
         handler: Target(seen),
         on_failure: match &topology.intermediate {
+            Some(intermediate) if topology.strategy == Strategy::DirectResend => {
+                OnFailure::DirectResend(Redelivery::new(slow(&topology.source), slow(intermediate)))
+            }
             Some(intermediate) => OnFailure::DelayedResend { intermediate_dlq: slow(intermediate) },
             None => OnFailure::Visibility {
                 source_queue: slow(&topology.source),
@@ -70,14 +76,12 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     };
     let failed_message_processor =
         topology.intermediate.as_ref().map(|intermediate| FailedMessageProcessor {
-            source_queue: slow(&topology.source),
-            intermediate_dlq: slow(intermediate),
+            redelivery: Redelivery::new(slow(&topology.source), slow(intermediate)),
             annotation_queue: slow(&topology.annotation),
             clock,
             observer: seen,
             schema: MessageSchema::default(),
             policy: policy.clone(),
-            pacer: Pacer::default(),
         });
     let final_dlq_annotator = FinalDlqAnnotator {
         final_dlq: slow(&topology.final_dlq),
@@ -123,7 +127,7 @@ struct Ends {
     died: bool,
 }
 
-fn ends_after_death(strategy: strategy::Strategy, policy: &Policy, polls: u32) -> Ends {
+fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     let world = World::new();
     let topology =
         world.clock.block_on(Topology::create(&world.sqs, "work", strategy, policy.max_attempts)).unwrap();
@@ -168,7 +172,7 @@ fn ends_after_death(strategy: strategy::Strategy, policy: &Policy, polls: u32) -
 }
 
 /// The successes of each run in which a message had more than one, by message: generation and attempt of each.
-fn loses_nothing(strategy: strategy::Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
+fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
     let mut deaths = 0;
@@ -199,13 +203,13 @@ fn loses_nothing(strategy: strategy::Strategy, policy: &str) -> BTreeMap<String,
 
 #[test]
 fn a_process_that_dies_at_any_moment_loses_nothing() {
-    loses_nothing(strategy::Strategy::DelayedResend, FIXED);
+    loses_nothing(Strategy::DelayedResend, FIXED);
 }
 
 /// Nothing but its id tells that it has been done before.
 #[test]
 fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
-    let copies = loses_nothing(strategy::Strategy::DelayedResend, FIXED);
+    let copies = loses_nothing(Strategy::DelayedResend, FIXED);
     let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
     // The target's success was not acknowledged: SQS's redrive spends no attempt.
     assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 0)]])));
@@ -216,13 +220,16 @@ fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
 
 #[test]
 fn nor_does_one_whose_messages_hop() {
-    loses_nothing(
-        strategy::Strategy::DelayedResend,
-        r#"{"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[5,1000],"jitter":"none"}}"#,
-    );
+    loses_nothing(Strategy::DelayedResend, LONG);
+}
+
+#[test]
+fn nor_does_one_that_sends_its_own_failed_messages_again() {
+    loses_nothing(Strategy::DirectResend, FIXED);
+    loses_nothing(Strategy::DirectResend, LONG);
 }
 
 #[test]
 fn nor_does_one_whose_messages_stay_on_their_queue() {
-    loses_nothing(strategy::Strategy::Visibility, FIXED);
+    loses_nothing(Strategy::Visibility, FIXED);
 }

@@ -3,14 +3,14 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::delivery::until;
+use crate::events::{Event, NotCounted};
+use crate::message::Timestamp;
+use crate::pacing::Window;
+use crate::policy::RedeliveryRate;
+use crate::ports::{Clock, Observer, QueueDepth};
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
-use redeliver_core::delivery::until;
-use redeliver_core::events::{Event, NotCounted};
-use redeliver_core::message::Timestamp;
-use redeliver_core::pacing::Window;
-use redeliver_core::policy::RedeliveryRate;
-use redeliver_core::ports::{Clock, Observer, QueueDepth};
 
 /// A count is asked for anew when it is older. SQS's own may be a minute old ("GetQueueAttributes", Amazon SQS API
 /// Reference), so asking more often would say little new.

@@ -1,0 +1,275 @@
+//! The strategy `direct-resend`: the message-processor sends a failed message again itself, as the failed-message
+//! processor would.
+
+use redeliver_core::events::{NotCounted, Paced, RetryScheduled};
+use redeliver_core::failure::FAILURE;
+use redeliver_core::handler::ErrorType;
+use redeliver_core::limits::RetryDelay;
+use redeliver_core::message::OutgoingMessage;
+use redeliver_core::packing::pack;
+use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
+use redeliver_failed_message_processor::FailedMessageProcessor;
+use serde_json::{Value, json};
+
+use super::*;
+
+const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;
+const LONG: &str = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#;
+const PACED: &str =
+    r#"{"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"},"max_redelivery_per_second":10}"#;
+
+fn direct(policy: &str) -> Setup {
+    Setup { strategy: Strategy::DirectResend, ..Setup::with_policy(policy) }
+}
+
+impl Setup {
+    fn send_delayed(&self, count: usize) {
+        let delayed = |n| Content { body: body(n), delay: DelaySeconds::MAX, ..Content::default() };
+        let messages: Vec<_> = (0..count).map(|n| OutgoingMessage::new(delayed(n)).unwrap()).collect();
+        for batch in pack(&messages) {
+            let sent = self.world.clock.block_on(self.source.queue.send_batch(batch));
+            assert!(sent.iter().all(Result::is_ok));
+        }
+    }
+
+    /// What the failed-message-processor makes, at once, of all that was handed off.
+    fn then_failed_message_processor(self) -> Self {
+        let records = self.intermediate.received();
+        let processor = FailedMessageProcessor {
+            redelivery: Redelivery::new(self.source.clone(), self.intermediate.clone()),
+            annotation_queue: self.annotation.clone(),
+            clock: self.world.clock.clone(),
+            observer: self.world.seen.clone(),
+            schema: MessageSchema::default(),
+            policy: self.policy.clone(),
+        };
+        let deadline = self.world.clock.now() + Duration::from_secs(30);
+        let failed = self.world.clock.block_on(processor.process(records, deadline)).failed;
+        assert_eq!(failed, [""; 0]);
+        self
+    }
+}
+
+fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
+    record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, id(n)))
+}
+
+/// Ten records, each of its own kind.
+fn all_kinds() -> Vec<ReceivedMessage> {
+    let attributed = |n, attributes| ReceivedMessage { attributes, ..record(n, body(n)) };
+    vec![
+        record(0, body(0)),
+        attributed(1, producer_attributes()),
+        in_metadata(
+            2,
+            r#""retry_attempt":2,"first_sent_time":"2026-07-25T17:00:00Z","redrive_generation":1"#,
+        ),
+        in_metadata(3, r#""retry_attempt":5"#),
+        in_metadata(4, r#""snooze_count":100"#),
+        in_metadata(5, r#""expires_at":"2026-07-25T17:20:30Z""#),
+        in_metadata(6, r#""max_attempts":2,"retry_attempt":1"#),
+        in_metadata(7, r#""held_since":"2026-07-25T17:00:00Z","held_seconds":700"#),
+        ReceivedMessage {
+            message_group_id: Some("tenant".to_owned()),
+            trace_header: Some("Root=1".to_owned()),
+            ..record(8, body(8))
+        },
+        came_back::came_back(&producer_attributes()),
+    ]
+}
+
+fn sorted(mut contents: Vec<Content>) -> Vec<Content> {
+    contents.sort_by_key(|content| content.body.clone());
+    contents
+}
+
+/// The rule above all of this strategy.
+#[test]
+fn what_it_sends_is_what_the_failed_message_processor_would_send() {
+    let errors = [
+        busy(),
+        HandlerError::permanent("Db.Gone", "for good"),
+        HandlerError::transient("HttpStatus.429", "slowly").retry_after(Duration::from_secs(7)),
+        HandlerError::snooze("Db.Later", "not yet", Duration::from_secs(70)),
+        HandlerError::unavailable("Db.Down", "not now"),
+        HandlerError::transient(ErrorType::FromTarget("Theirs".to_owned()), "come later"),
+    ];
+    let jittered = r#"{"max_attempts":4,"max_age_seconds":4000,"non_retryable":["Theirs"]}"#;
+    for policy in [FIXED, LONG, jittered] {
+        for error in &errors {
+            let failing = |mut setup: Setup| {
+                for n in 0..10 {
+                    setup = setup.failing(n, error.clone());
+                }
+                let failed = setup.process(all_kinds(), 30);
+                assert_eq!(failed, [""; 0]);
+                setup
+            };
+            let delegated = failing(Setup::with_policy(policy)).then_failed_message_processor();
+            let direct = failing(direct(policy));
+            assert_eq!(sorted(direct.source.sent()), sorted(delegated.source.sent()), "{policy} {error:?}");
+            let hops = |setup: &Setup| {
+                let mut hops = setup.intermediate.sent();
+                hops.retain(|content| content.delay == DelaySeconds::MAX);
+                sorted(hops)
+            };
+            assert_eq!(hops(&direct), hops(&delegated), "{policy} {error:?}");
+            assert_eq!(hops(&direct).len(), direct.intermediate.sent().len(), "nothing is handed off");
+            let verdicts = |setup: &Setup| {
+                let verdict = |Content { attributes, body, .. }: Content| {
+                    let mut verdict = document(&attributes, FAILURE);
+                    (verdict.as_object_mut().unwrap().remove("stage"), verdict, body)
+                };
+                sorted(setup.annotation.sent()).into_iter().map(verdict).collect::<Vec<_>>()
+            };
+            let told = verdicts(&direct);
+            assert!(told.iter().all(|(stage, ..)| *stage == Some(json!("message-processor"))));
+            let without_stage = |verdicts: Vec<(_, Value, String)>| {
+                verdicts.into_iter().map(|(_, verdict, body)| (verdict, body)).collect::<Vec<_>>()
+            };
+            assert_eq!(without_stage(told), without_stage(verdicts(&delegated)), "{policy} {error:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failed_message_is_on_its_queue_again_with_its_delay_and_it_is_told() {
+    let setup = direct(FIXED).failing(1, busy());
+    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), [""; 0]);
+    let sent = setup.source.only();
+    assert_eq!(sent.delay.get(), 100);
+    assert_eq!(
+        serde_json::from_str::<Value>(&sent.body).unwrap(),
+        json!({
+            "metadata": {
+                "message_id": id(1),
+                "retry_attempt": 1,
+                "next_retry_time": moment(100),
+                "first_sent_time": moment(-10),
+                "retry_history": [
+                    {"attempt": 0, "failed_at": moment(0), "error_type": "Db.Busy", "error_details": "come later"},
+                ],
+            },
+            "data": {"n": 1},
+        })
+    );
+    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+    let processed = Event::Processed(Processed {
+        message_id: id(2),
+        retry_attempt: 0,
+        age_seconds: 10.0,
+        target_seconds: 0.0,
+    });
+    let scheduled = Event::RetryScheduled(RetryScheduled {
+        message_id: id(1),
+        retry_attempt: 1,
+        spends_attempt: true,
+        delay_seconds: RetryDelay::saturating(100),
+        age_seconds: 10.0,
+        error_type: Some("Db.Busy".to_owned()),
+    });
+    assert_eq!(setup.world.seen.events(), [processed, scheduled]);
+}
+
+#[test]
+fn a_message_with_ten_attributes_keeps_them_and_its_error() {
+    let setup = direct(FIXED).failing(1, busy());
+    let arrived = ReceivedMessage { attributes: ten_attributes(), ..record(1, body(1)) };
+    assert_eq!(setup.process(vec![arrived], 30), [""; 0]);
+    let sent = setup.source.only();
+    assert_eq!(sent.attributes, ten_attributes());
+    assert!(sent.body.contains(r#""error_type":"Db.Busy""#), "{}", sent.body);
+}
+
+#[test]
+fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
+    let policy = r#"{"circuit_breaker":{"minimum_calls":1,"failure_rate":1}}"#;
+    let setup = Setup { max_concurrency: 1, ..direct(policy) };
+    let down = HandlerError::unavailable("Db.Down", "not now");
+    let setup = setup.failing(0, down.clone()).failing(1, down);
+    assert_eq!(setup.process(vec![record(0, body(0)), record(1, body(1))], 30), [""; 0]);
+    assert_eq!(setup.handler.called(), [id(0)]);
+    let counts = |content: &Content| {
+        let metadata = serde_json::from_str::<Value>(&content.body).unwrap()["metadata"].clone();
+        (metadata["retry_attempt"].as_u64(), metadata["held_since"].is_string())
+    };
+    let sent = setup.source.sent();
+    assert_eq!(sent.iter().map(counts).collect::<Vec<_>>(), [(Some(1), false), (Some(0), true)]);
+    assert!(setup.intermediate.sent().is_empty());
+}
+
+#[test]
+fn a_failing_send_reports_exactly_its_record_and_tells_of_no_retry() {
+    for scope in [Scope::Request, Scope::Entry] {
+        let setup = direct(FIXED).failing(1, busy());
+        setup.world.fail_sends(&setup.source, scope, When::Chance(1.0), Injection::Sender);
+        assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), ["sqs-1"]);
+        let told = setup.world.seen.events();
+        assert!(matches!(
+            &told[..],
+            [Event::Processed(_), Event::NotConfirmed(NotConfirmed { send: "re-send", .. })]
+        ));
+    }
+}
+
+#[test]
+fn a_failing_hop_reports_exactly_its_record() {
+    let setup = direct(LONG).failing(1, busy());
+    setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Chance(1.0), Injection::Sender);
+    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), ["sqs-1"]);
+}
+
+#[test]
+fn an_answer_that_is_lost_makes_one_copy_at_most() {
+    let setup = direct(FIXED).failing(1, busy());
+    setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::LostAnswer);
+    assert_eq!(setup.process(vec![record(1, body(1))], 30), ["sqs-1"], "SQS moves it: nothing is lost");
+    let sent = setup.source.sent();
+    assert_eq!(sent.len(), 2);
+    assert_eq!(sent[0], sent[1], "both copies are the same retry");
+}
+
+#[test]
+fn if_many_wait_its_delay_is_stretched_and_the_queue_is_asked_once() {
+    let setup = direct(PACED).failing(1, busy());
+    setup.send_delayed(1200);
+    assert_eq!(setup.process(vec![record(1, body(1)), record(2, body(2))], 30), [""; 0]);
+    let requests = setup.world.sqs.requests();
+    assert_eq!(requests.get("GetQueueAttributes"), Some(&1));
+    let told = setup.world.seen.events();
+    let [Event::Processed(_), Event::RetryScheduled(scheduled), Event::Paced(paced)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(*paced, Paced { waiting: 1200, paced: 1, rate_is_held: true });
+    assert!(scheduled.delay_seconds.get() >= 60);
+}
+
+#[test]
+fn without_a_failure_or_without_a_rate_nobody_asks_how_many_wait() {
+    let asked = |setup: Setup| {
+        setup.send_delayed(1);
+        setup.process(vec![record(1, body(1))], 30);
+        setup.world.sqs.requests().get("GetQueueAttributes").copied()
+    };
+    assert_eq!(asked(direct(PACED)), None);
+    assert_eq!(asked(direct(FIXED).failing(1, busy())), None);
+    assert_eq!(asked(Setup::with_policy(PACED).failing(1, busy())), None, "it is handed off");
+}
+
+#[test]
+fn a_count_that_fails_holds_no_retry_up() {
+    let setup = direct(PACED).failing(1, busy());
+    setup.world.sqs.set_faults(FaultPlan::new(1).with(FaultRule {
+        action: Action::GetQueueAttributes,
+        queue: None,
+        scope: Scope::Request,
+        when: When::Chance(1.0),
+        injection: Injection::Service,
+    }));
+    assert_eq!(setup.process(vec![record(1, body(1))], 30), [""; 0]);
+    assert_eq!(setup.source.only().delay.get(), 60);
+    assert!(matches!(
+        &setup.world.seen.events()[..],
+        [Event::NotCounted(NotCounted { .. }), Event::RetryScheduled(_)]
+    ));
+}

@@ -1,0 +1,135 @@
+//! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the failed-message-processor
+//! would.
+
+use super::copies::{Copy, Failure};
+use super::oracle::Case;
+use super::sends::{Send, no_delay};
+use super::{Ledger, Place, Violation};
+use crate::messages::Expected;
+
+/// A failed message of this invocation.
+struct Failed {
+    case: Case,
+    reason: Reason,
+}
+
+/// Why it failed.
+enum Reason {
+    /// The target said so.
+    Told,
+    /// The call of this delivery was cut off.
+    CutOff(String),
+    /// This delivery was not called: its turn did not come, or the target is down.
+    NotCalled(String),
+}
+
+impl Ledger {
+    /// All that a re-send of this invocation may follow from. A re-send says nothing of the error.
+    fn failed(&self, send: Send<'_>) -> Vec<Failed> {
+        let mut all = Vec::new();
+        // Also those that are gone: the send may come a minute late.
+        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let was_given = |copy: &&Copy| invocation.is_some_and(|work| work.was_given(send.n, &copy.id));
+        let copies = &self.subjects[send.n].copies[Place::Source as usize];
+        for copy in copies.iter().rev().filter(was_given) {
+            let delivery = &copy.id;
+            let Some(retries) = &copy.retries else { continue };
+            let before = if copy.came_back {
+                retries.of_next_generation(copy.told_generation)
+            } else {
+                retries.clone()
+            };
+            let which = (self.turn, before.generation.unwrap_or(0), before.attempt);
+            let answers = self.subjects[send.n].answers.iter();
+            let answers =
+                answers.filter(|answer| (answer.invocation, answer.generation, answer.attempt) == which);
+            let mut add = |kind, error_type, after, reason| {
+                let case = self.case_of(copy, before.clone(), (kind, error_type, after), send.at);
+                all.push(Failed { case, reason });
+            };
+            for answer in answers {
+                match answer.kind {
+                    "" if answer.is_failed_probe => {
+                        add("held", "Timeout", None, Reason::CutOff(delivery.clone()));
+                    }
+                    _ if answer.is_failed_probe => add("held", answer.error_type, None, Reason::Told),
+                    "" => {}
+                    kind => add(kind, answer.error_type, answer.after, Reason::Told),
+                }
+            }
+            add("transient", "Timeout", None, Reason::CutOff(delivery.clone()));
+            add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()));
+            add("held", "CircuitOpen", None, Reason::NotCalled(delivery.clone()));
+        }
+        // What the target said first: the others must be accounted for.
+        all.sort_by_key(|failed| !matches!(failed.reason, Reason::Told));
+        all
+    }
+
+    /// With its delay, by who has called it.
+    pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        let failed = self.failed(send);
+        let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
+        self.resent(send, &follows)?;
+        // A hold says nothing of its reason: any that the invocation has.
+        let mut wrong = Ok(());
+        for case in follows.cases {
+            wrong = self.account_for(&failed[case], send);
+            if wrong.is_ok() {
+                break;
+            }
+        }
+        wrong
+    }
+
+    /// The invocation has such a failure, and each only once.
+    fn account_for(&mut self, failed: &Failed, send: Send<'_>) -> Result<(), Violation> {
+        if failed.case.is_held() {
+            self.check_held(failed.case.held_seconds(), send.at)?;
+        }
+        let work = self.work(send.n).ok_or("outside of an invocation")?;
+        match &failed.reason {
+            Reason::Told => Ok(()),
+            Reason::CutOff(delivery) => work.cut_off(delivery),
+            Reason::NotCalled(delivery) => work.not_called(delivery),
+        }
+    }
+
+    /// The message as it is, to wait for its first hop.
+    pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        let (failure, case) = self.told_case(send)?;
+        if failure.attempts().is_some() || failure.time("due_at").is_none() {
+            return Err("it is handed off, not sent on with its due time".to_owned());
+        }
+        self.tells_of_its_call(send, &failure)?;
+        let before = case.before_its_hop();
+        self.hops(send, || std::iter::once(&before))
+    }
+
+    /// A verdict on a valid message.
+    pub(super) fn direct_verdict(&mut self, send: Send<'_>) -> Result<(), Violation> {
+        no_delay(send)?;
+        self.attributes_kept(send, "Failure")?;
+        if Failure::of(&send.content.attributes).is_none_or(|failure| failure.text("kind").is_empty()) {
+            return self.no_room(send.n);
+        }
+        let (failure, case) = self.told_case(send)?;
+        failure.fits(self.subjects[send.n].is_oversize())?;
+        self.tells_of_its_call(send, &failure)?;
+        if self.may_give_up(&case, failure.text("verdict"), &failure, send) {
+            return Ok(());
+        }
+        Err(format!("the verdict {} does not follow from {case:?}", failure.text("verdict")))
+    }
+
+    /// The failure that comes along, and what it is a case of.
+    fn told_case(&self, send: Send<'_>) -> Result<(Failure, Case), Violation> {
+        if self.expected(send.n) != Expected::Handled {
+            return Err("it is invalid, and must not be retried".to_owned());
+        }
+        let failure = Failure::of(&send.content.attributes).ok_or("without its failure")?;
+        let copy = Copy::new(send.content, send.hash, send.body, send.at);
+        let case = self.case(send.n, &copy).ok_or("its body cannot be read")?;
+        Ok((failure, case))
+    }
+}
