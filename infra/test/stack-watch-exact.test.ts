@@ -151,7 +151,7 @@ describe('what is watched is what the functions write', () => {
         .some((file) => readFileSync(new URL(`${crate}/src/${file}`, crates), 'utf8').includes(`Event::${event}(`)),
     );
 
-  const direct = templateWith(() => ({ ...HTTP, strategy: 'direct-resend' }));
+  const direct = templateWith(() => ({ ...HTTP, strategy: 'direct-resend', longDelays: true, policy: { max_redelivery_per_second: 50 } }));
   for (const [strategy, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct })) {
     test(`each metric, by the function that it is asked of: ${strategy}`, () => assertWritten(of));
   }

@@ -18,7 +18,7 @@ export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
 /** What the dashboard shows of it, except its failures. */
 export function resendGraphs(
   { policy, hasCircuitBreaker }: Plan,
-  { source, messageProcessor, failedMessageProcessor, schedulers }: Resending,
+  { source, messageProcessor, schedulers }: Resending,
 ): Pick<LoopGraphs, 'fromProducers' | 'besideDelays'> {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
@@ -34,7 +34,7 @@ export function resendGraphs(
       },
     }),
     besideDelays: [
-      ...(policy.long_delays ? [own('Hops', failedMessageProcessor, SUM, 'hops (right)')] : []),
+      ...(policy.long_delays ? [ownSum('Hops', schedulers, 'hops (right)')] : []),
       ...(policy.max_redelivery_per_second === undefined ? [] : [ownSum('PacedRetries', schedulers, 'paced retries (right)')]),
     ],
   };
