@@ -71,7 +71,7 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
     problems.push('policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.');
   }
   if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives is for the strategy delayed-resend: remove it.');
+    problems.push('policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.');
   }
   if (policy.max_redelivery_per_second !== undefined) {
     problems.push('policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.');

@@ -4,7 +4,7 @@ import { isIPv4 } from 'node:net';
 import { topicProblems } from './alarm-topic.ts';
 import { existingQueueProblems } from './existing-queue-checks.ts';
 import { nameProblems, takenProblems } from './names.ts';
-import { INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
+import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
 import { maxAttempts, worstCaseSpanSeconds } from './policy.ts';
 import type { HttpTarget, RedeliverProps } from './props.ts';
 import { durationProblems, wholeNumberProblems } from './range.ts';
@@ -82,7 +82,7 @@ function urlProblems({ url, allowHttp }: HttpTarget): string[] {
 function rangeProblems(plan: Plan): string[] {
   const whole = wholeNumberProblems;
   return [
-    ...whole('batchSize', plan.batchSize, 1, 10, 'more would need a batching window, which delays every message'),
+    ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are made for ten'),
     ...whole('maxConcurrentCalls', plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
     ...whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts'),
   ];
@@ -97,6 +97,7 @@ function timeProblems(plan: Plan, named: Named): string[] {
   );
   return [
     ...within('timeout', plan.timeout, 1, 900, ', as a Lambda function can run'),
+    ...within('maxBatchingWindow', plan.maxBatchingWindow, 0, 300, ', as an SQS event source mapping can wait'),
     ...(plan.targetTimeout ? within('target.timeout', plan.targetTimeout, 1, 900) : []),
     ...within(named.visibilityTimeout, plan.sourceVisibilityTimeout, 0, Infinity),
     ...retention,
@@ -107,14 +108,15 @@ function timeProblems(plan: Plan, named: Named): string[] {
 }
 
 function visibilityProblems(plan: Plan, named: Named): string[] {
-  const timeout = plan.timeout.toSeconds();
+  const window = plan.maxBatchingWindow.toSeconds();
   const visibility = plan.sourceVisibilityTimeout.toSeconds();
-  if (visibility >= VISIBILITY_FACTOR * timeout && visibility <= 43_200) {
+  const needed = VISIBILITY_FACTOR * plan.timeout.toSeconds() + window;
+  if (visibility >= needed && visibility <= 43_200) {
     return [];
   }
   return [
-    `${named.visibilityTimeout} is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout = ` +
-      `${VISIBILITY_FACTOR * timeout} s, and at most 43200 s (12 hours).`,
+    `${named.visibilityTimeout} is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout${window > 0 ? ' + maxBatchingWindow' : ''} = ` +
+      `${needed} s, and at most 43200 s (12 hours).`,
   ];
 }
 
@@ -152,10 +154,11 @@ function batchProblems(plan: Plan): string[] {
  * counted are a target's own delay (`Retry-After`), which may be longer than the backoff, and what only an outage adds: holds
  * and redrives. Each of these is a new message with a clock of its own, and the alarm waits for them.
  */
-function spanProblems({ strategy, policy, sourceRetention, timeout }: Plan, named: Named): string[] {
+function spanProblems(plan: Plan, named: Named): string[] {
+  const { strategy, policy, sourceRetention } = plan;
   const attempts = maxAttempts(policy);
   const meant = STRATEGIES[strategy].mayOutlastRetention(policy);
-  const span = worstCaseSpanSeconds(policy, timeout.toSeconds());
+  const span = worstCaseSpanSeconds(policy, deliverySeconds(plan));
   if (meant || attempts === 0 || span <= RETENTION_SHARE * sourceRetention.toSeconds()) {
     return [];
   }

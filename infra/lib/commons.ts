@@ -3,13 +3,16 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { fileURLToPath } from 'node:url';
 
-import type { CommonProps } from './props.ts';
+import type { CommonProps, LogDetail, LogLevel } from './props.ts';
 
 /** What every construct's resources have in common. */
 export interface Commons {
   readonly architecture: lambda.Architecture;
   readonly bundles: string;
   readonly logRetention: RetentionDays;
+  /** `undefined`: the functions' own default. */
+  readonly logDetail: LogDetail | undefined;
+  readonly logLevel: LogLevel | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 
@@ -19,6 +22,8 @@ export function commonsOf(props: CommonProps): Commons {
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
     bundles: props.bundles ?? fileURLToPath(new URL('../../target/lambda', import.meta.url)),
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
+    logDetail: props.logDetail,
+    logLevel: props.logLevel,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY

@@ -1,9 +1,10 @@
 import { Stack } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { isUnconditional } from './alarm.ts';
-import { ofLambda, own, ownBy, PERIOD } from './metrics.ts';
+import { ofLambda, own, ownBy, ownSum, PERIOD } from './metrics.ts';
 import type { Plan } from './plan.ts';
 import type { Loop } from './strategy/definition.ts';
 
@@ -36,7 +37,7 @@ export function createDashboard(
   return dashboard;
 }
 
-function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, scheduler, graphs }: Loop): cloudwatch.IWidget {
+function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, schedulers, graphs }: Loop): cloudwatch.IWidget {
   return new cloudwatch.SingleValueWidget({
     title: 'In the time shown',
     width: 24,
@@ -45,20 +46,20 @@ function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, scheduler, g
     metrics: [
       own('Processed', messageProcessor, SUM, 'processed'),
       ...graphs.failed,
-      own('RetriesScheduled', scheduler, SUM, 'retries'),
+      ownSum('RetriesScheduled', schedulers, 'retries'),
       own('DeadLettered', finalDlqAnnotator, SUM, 'given up'),
       finalDlq.metricApproximateNumberOfMessagesVisible({ label: 'in the final DLQ (most)', statistic: MAXIMUM }),
     ],
   });
 }
 
-function flowIn({ messageProcessor, scheduler, graphs }: Loop): cloudwatch.IWidget {
+function flowIn({ messageProcessor, schedulers, graphs }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Flow in: messages per 5 minutes',
     left: [
       graphs.fromProducers,
-      own('RetriesScheduled', scheduler, SUM, 'retries'),
+      ownSum('RetriesScheduled', schedulers, 'retries'),
       own('Processed', messageProcessor, SUM, 'processed'),
     ],
   });
@@ -78,24 +79,26 @@ function outages({ messageProcessor }: Loop): cloudwatch.IWidget {
   });
 }
 
-function retriesByAttempt({ scheduler }: Loop): cloudwatch.IWidget {
+function retriesByAttempt({ schedulers }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Retries by attempt',
     stacked: true,
-    left: [ownBy('RetryAttempt', 'RetriesScheduled', scheduler)],
+    left: schedulers.map((scheduler) => ownBy('RetryAttempt', 'RetriesScheduled', scheduler)),
   });
 }
 
-function delays({ scheduler, graphs }: Loop): cloudwatch.IWidget {
+function delays({ schedulers, graphs }: Loop): cloudwatch.IWidget {
+  // Percentiles of two functions cannot be brought together: each has lines of its own.
+  const told = (what: string, { node }: lambda.Function): string => (schedulers.length === 1 ? what : `${what}: ${node.id}`);
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Delays before retries, in seconds',
-    left: [
-      own('RetryDelaySeconds', scheduler, AVERAGE, 'average'),
-      own('RetryDelaySeconds', scheduler, percentile(90), '90 % are below'),
-      own('RetryDelaySeconds', scheduler, MAXIMUM, 'longest'),
-    ],
+    left: schedulers.flatMap((scheduler) => [
+      own('RetryDelaySeconds', scheduler, AVERAGE, told('average', scheduler)),
+      own('RetryDelaySeconds', scheduler, percentile(90), told('90 % are below', scheduler)),
+      own('RetryDelaySeconds', scheduler, MAXIMUM, told('longest', scheduler)),
+    ]),
     right: [...graphs.besideDelays],
     leftYAxis: { min: 0 },
   });

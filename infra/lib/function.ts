@@ -2,7 +2,7 @@ import { type Duration, Stack, Validations } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
-import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
+import { SqsEventSource, type SqsEventSourceProps } from 'aws-cdk-lib/aws-lambda-event-sources';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
@@ -75,6 +75,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
       resource: `function:${wanted.functionName}`,
     }));
   }
+  const environment = { ...wanted.environment, ...logEnvironment(plan) };
   const made = new lambda.Function(scope, id, {
     functionName: wanted.functionName,
     description: wanted.description,
@@ -86,7 +87,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     memorySize: MEMORY_MIB,
     timeout: wanted.timeout,
     ...(wanted.reservedConcurrency !== undefined && { reservedConcurrentExecutions: wanted.reservedConcurrency }),
-    environment: wanted.environment,
+    environment,
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
     tracing: lambda.Tracing.ACTIVE,
@@ -99,8 +100,12 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
       ...(wanted.vpc.securityGroups && { securityGroups: wanted.vpc.securityGroups }),
     }),
   });
-  refuseTooLarge(made, wanted);
+  refuseTooLarge(made, { functionName: wanted.functionName, environment });
   return made;
+}
+
+function logEnvironment({ logDetail, logLevel }: Commons): Record<string, string> {
+  return { ...(logDetail && { LOG_DETAIL: logDetail }), ...(logLevel && { LOG_LEVEL: logLevel }) };
 }
 
 /** Not grantSendMessages, which allows more than sending, and key actions by wildcard. */
@@ -116,11 +121,11 @@ export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ..
  * Throttled receives would count as receives, so concurrency is limited here and not by reserving it ("Configuring
  * scaling behavior for SQS event source mappings").
  */
-export function eventSource(queue: sqs.IQueue, batchSize: number, maxConcurrency: number): SqsEventSource {
-  return new SqsEventSource(queue, { batchSize, maxConcurrency, reportBatchItemFailures: true });
+export function eventSource(queue: sqs.IQueue, props: Pick<SqsEventSourceProps, 'batchSize' | 'maxConcurrency' | 'maxBatchingWindow'>): SqsEventSource {
+  return new SqsEventSource(queue, { ...props, reportBatchItemFailures: true });
 }
 
-/** Of a function that only sends on what it gets. */
+/** Of a function that only sends on what it gets. It never waits for more: a retry would be late by that, or an alarm. */
 export function innerEventSource(queue: sqs.IQueue): SqsEventSource {
-  return eventSource(queue, INNER_BATCH, INNER_CONCURRENCY);
+  return eventSource(queue, { batchSize: INNER_BATCH, maxConcurrency: INNER_CONCURRENCY });
 }

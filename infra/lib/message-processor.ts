@@ -46,7 +46,12 @@ export function createMessageProcessor(scope: Construct, props: RedeliverProps, 
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );
   }
-  messageProcessor.addEventSource(eventSource(role.source, plan.batchSize, plan.maxConcurrency));
+  const { batchSize, maxConcurrency } = plan;
+  messageProcessor.addEventSource(eventSource(role.source, {
+    batchSize,
+    maxConcurrency,
+    ...(props.maxBatchingWindow && { maxBatchingWindow: props.maxBatchingWindow }),
+  }));
   return messageProcessor;
 }
 

@@ -45,6 +45,22 @@ export function own(
   });
 }
 
+/** The same of all functions that write it. */
+export function ownSum(metricName: OwnMetric, writers: readonly lambda.Function[], label?: string): cloudwatch.IMetric {
+  const [only, ...others] = writers;
+  if (only !== undefined && others.length === 0) {
+    return own(metricName, only, cloudwatch.Stats.SUM, label);
+  }
+  // In a graph each id is of one metric.
+  const parts = writers.map((writer, index) => [`${metricName.charAt(0).toLowerCase()}${metricName.slice(1)}${index}`, own(metricName, writer)] as const);
+  return new cloudwatch.MathExpression({
+    expression: parts.map(([id]) => `FILL(${id}, 0)`).join(' + '),
+    usingMetrics: Object.fromEntries(parts),
+    period: PERIOD,
+    ...(label !== undefined && { label }),
+  });
+}
+
 /** A metric that a function writes itself, one line for each value of a further dimension. */
 export function ownBy(
   dimension: 'ErrorType' | 'FailureKind' | 'RetryAttempt',

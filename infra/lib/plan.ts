@@ -17,6 +17,8 @@ export interface Plan extends Commons {
   readonly sourceRetention: Duration;
   readonly sourceVisibilityTimeout: Duration;
   readonly batchSize: number;
+  /** For how long Lambda waits for a batch to fill; the messages that are in it already are received. */
+  readonly maxBatchingWindow: Duration;
   readonly maxConcurrentCalls: number;
   readonly maxConcurrency: number;
   readonly reservedConcurrency: number | undefined;
@@ -32,8 +34,13 @@ export interface Place {
   readonly region: string;
 }
 
-/** "Configuring a queue to use with Lambda": the visibility timeout is at least six times the function's. */
+/** "Configuring a queue to use with Lambda": the visibility timeout is at least six times the function's, and the batching window. */
 export const VISIBILITY_FACTOR = 6;
+
+/** How long a message that can be received takes at worst, until its call is over. */
+export function deliverySeconds({ maxBatchingWindow, timeout }: Plan): number {
+  return maxBatchingWindow.toSeconds() + timeout.toSeconds();
+}
 
 /** When a message's age is an alarm, as a share of the retention: time enough to act before SQS deletes it. */
 export const RETENTION_SHARE = 0.8;

@@ -32,6 +32,7 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
   const timeout = props.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
+  const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
   const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
   return {
     names: namesOf(props.prefix, props.stage),
@@ -41,8 +42,12 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
     sourceRetention: props.sourceRetention ?? said.retention ?? Duration.days(7),
     sourceVisibilityTimeout:
-      props.sourceVisibilityTimeout ?? said.visibilityTimeout ?? Duration.millis(VISIBILITY_FACTOR * timeout.toMilliseconds()),
+      props.sourceVisibilityTimeout ??
+      said.visibilityTimeout ??
+      // Whole seconds, so that of a timeout or a window with a fraction nothing more is said than that.
+      Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
     batchSize: props.batchSize ?? 10,
+    maxBatchingWindow,
     maxConcurrentCalls: props.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,
     reservedConcurrency: props.reservedConcurrency,

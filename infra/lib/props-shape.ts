@@ -1,12 +1,15 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import type { AsyncRetryProps, CommonProps, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
+import type { AsyncRetryProps, CommonProps, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
 import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape.ts';
 import { STRATEGIES } from './strategy/index.ts';
 
 /** Each removal policy by its name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
+
+const LOG_DETAILS = { batches: true, messages: true } satisfies Record<LogDetail, true>;
+const LOG_LEVELS = { INFO: true, WARN: true } satisfies Record<LogLevel, true>;
 
 const text = such((value) => typeof value === 'string', 'a string');
 const number = such((value) => typeof value === 'number', 'a number');
@@ -24,6 +27,8 @@ const COMMON = {
   architecture: having('dockerPlatform', 'lambda.Architecture.ARM_64 or lambda.Architecture.X86_64'),
   bundles: text,
   logRetention: such((value) => typeof value === 'number' && value in RetentionDays, 'one of RetentionDays'),
+  logDetail: oneOf(LOG_DETAILS),
+  logLevel: oneOf(LOG_LEVELS),
   alarmTopic: having('topicArn', 'an SNS topic'),
 } satisfies Shape<CommonProps>;
 
@@ -55,6 +60,7 @@ const REDELIVER = {
   sourceRetention: duration,
   sourceVisibilityTimeout: duration,
   batchSize: number,
+  maxBatchingWindow: duration,
   maxConcurrentCalls: number,
   maxConcurrency: number,
   reservedConcurrency: number,

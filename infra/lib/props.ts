@@ -45,10 +45,17 @@ export interface HandlerTarget {
 }
 
 /**
- * What becomes of a message that failed. `delayed-resend`: it is handed off, and sent again with a delay. `visibility`: it
- * stays on the source queue, hidden for the delay; there is no intermediate DLQ and no failed-message-processor.
+ * What becomes of a message that failed.
+ *
+ * - `delayed-resend`: it is handed off to a function that sends it again with a delay.
+ * - `direct-resend`: the message-processor sends it again itself. A retry costs half the requests, and one invocation instead
+ *   of two; all else is the same. Choose it if retries cost you something, and if the message-processor may have the right to
+ *   send to the source queue: a handler of your own has it, too, then. What SQS moved (a crash, a timeout), and a retry that is
+ *   more than 900 s away, still goes by the intermediate DLQ.
+ * - `visibility`: it stays on the source queue, hidden for the delay; there is no intermediate DLQ and no
+ *   failed-message-processor.
  */
-export type Strategy = 'delayed-resend' | 'visibility';
+export type Strategy = 'delayed-resend' | 'direct-resend' | 'visibility';
 
 /**
  * A source queue that exists already: a standard queue of the stack's account and region. Its attributes are set, above all its
@@ -76,6 +83,9 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
+export type LogDetail = 'batches' | 'messages';
+export type LogLevel = 'INFO' | 'WARN';
+
 /** What every construct here can be given. */
 export interface CommonProps {
   /** Second part of all names, so that several can live in one account. Default: `prod`. */
@@ -90,6 +100,14 @@ export interface CommonProps {
   readonly bundles?: string;
   /** How long logs are kept. Default: a month. */
   readonly logRetention?: RetentionDays;
+  /**
+   * What the functions' logs tell of a batch. `batches`: one line with counts. `messages`: a line for each message, too, which
+   * is most of a retry's price. What was given up, and what somebody must act on, has a line of its own with either. Default:
+   * `batches`.
+   */
+  readonly logDetail?: LogDetail;
+  /** The least that a line of the functions' logs must matter to be written. Default: `INFO`. */
+  readonly logLevel?: LogLevel;
   /** Where alarms are sent. Default: they change their colour and tell nobody. */
   readonly alarmTopic?: sns.ITopic;
 }
@@ -122,11 +140,17 @@ export interface RedeliverProps extends CommonProps {
   readonly maxReceiveCount?: number;
   /** How long the source queue keeps a message; an existing one may keep it longer. Default: 7 days. */
   readonly sourceRetention?: Duration;
-  /** An existing queue may have a longer one. Default: six times the function's timeout. */
+  /** An existing queue may have a longer one. Default: six times the function's timeout, and `maxBatchingWindow`. */
   readonly sourceVisibilityTimeout?: Duration;
 
   /** Messages of one invocation of the message-processor, 1 to 10. Default: 10. */
   readonly batchSize?: number;
+  /**
+   * For how long Lambda waits for a batch of the source queue to fill, 0 s to 300 s. If few messages come at a time, that makes
+   * fewer and fuller invocations: fewer to pay for, with fewer lines of logs. Every message, and every retry, may be so much
+   * later. The default of `sourceVisibilityTimeout` grows with it; the other queues' readers never wait. Default: 0 s.
+   */
+  readonly maxBatchingWindow?: Duration;
   /** Calls to the target at the same time within one invocation. Default: 10. */
   readonly maxConcurrentCalls?: number;
   /** Invocations of the message-processor at the same time, 2 to 1000. Default: 10. */

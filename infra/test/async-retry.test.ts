@@ -98,6 +98,8 @@ describe('the retries of asynchronous invocations', () => {
     assert.deepEqual(variables(template), common);
     const policy: RetryPolicy = { max_attempts: 3, long_delays: true };
     assert.deepEqual(variables(Template.fromStack(made(() => ({ policy })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
+    const logged = { LOG_DETAIL: 'messages', LOG_LEVEL: 'WARN' };
+    assert.deepEqual(variables(Template.fromStack(made(() => ({ logDetail: 'messages', logLevel: 'WARN' })).stack)), { ...common, ...logged });
     const { AsyncRetryHandler } = resources(template, 'AWS::Lambda::Function');
     const { FunctionName, Timeout, Runtime, MemorySize } = AsyncRetryHandler?.Properties ?? {};
     assert.deepEqual([FunctionName, Timeout, Runtime, MemorySize], ['redeliver-async-prod-async-retry-handler', 30, 'provided.al2023', 256]);
@@ -286,7 +288,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       () => ({ policy: { circuit_breaker: {} } }),
       'policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.',
     ],
-    ['redrives', () => ({ policy: { max_redrives: 20 } }), 'policy/max_redrives is for the strategy delayed-resend: remove it.'],
+    ['redrives', () => ({ policy: { max_redrives: 20 } }), 'policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
     [
       'short delays without a backoff of its own',
       () => ({ policy: { long_delays: false, max_attempts: 3 } }),

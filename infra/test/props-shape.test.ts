@@ -50,7 +50,10 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       'target.timeout is no prop of a target of kind handler; there are kind, bundle.',
     ],
     ['a misspelt prop of the target', () => ({ target: { ...HTTP.target, timout: Duration.seconds(1) } }), 'target.timout is no prop of a target of kind http; did you mean target.timeout?'],
-    ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend or visibility.'],
+    ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend or visibility.'],
+    ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
+    ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
+    ['seconds to wait for a batch', () => ({ maxBatchingWindow: 20 }), 'maxBatchingWindow is a number; give a Duration.'],
     ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), 'existingSourceQueue is a string; give a queue, or { queueArn }.'],
     ["a queue's URL", () => ({ existingSourceQueue: { queueUrl: 'https://…', queueArn: 'arn:…' } }), 'existingSourceQueue.queueUrl is no prop of existingSourceQueue; did you mean existingSourceQueue.queueArn?'],
     ['a topic for a queue', (stack) => ({ existingSourceQueue: new sns.Topic(stack, 'Topic') }), 'existingSourceQueue is the construct Test/Topic; give a queue, or { queueArn }.'],
@@ -59,8 +62,8 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
-      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, alarmTopic, target, policy, strategy, ' +
-        'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxConcurrentCalls, ' +
+      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, alarmTopic, target, policy, strategy, ' +
+        'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, reservedConcurrency, timeout, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
@@ -94,7 +97,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       'prefx is no prop of Redeliver; did you mean prefix?',
       'target.url is a number; give a string.',
       'target.timeout is a number; give a Duration.',
-      'strategy is "hide"; use delayed-resend or visibility.',
+      'strategy is "hide"; use delayed-resend, direct-resend or visibility.',
     ]);
   });
 
@@ -114,6 +117,7 @@ describe("AsyncRetry's props are looked at alike", () => {
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
     ['a misspelt prop', () => ({ alarmTopc: 1 }), 'alarmTopc is no prop of AsyncRetry; did you mean alarmTopic?'],
     ['a policy that is text', () => ({ policy: '{}' }), 'policy is a string; give an object.'],
+    ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],
   ];
   for (const [name, props, sentence] of cases) {

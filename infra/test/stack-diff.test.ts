@@ -38,6 +38,11 @@ describe('`cargo xtask cdk deploy` finds queues that would go by these words of 
     assert.deepEqual(told, [`[-] AWS::SQS::Queue ${ids.IntermediateDlq} orphan`, '✨  Number of stacks with differences: 1']);
   });
 
+  test('direct re-sends have the queues of delayed ones', () => {
+    const [, ...told] = diff('strategy=direct-resend');
+    assert.deepEqual(told, ['✨  Number of stacks with differences: 1']);
+  });
+
   test('and longer delays do nothing to any', () => {
     const [, ...told] = diff('longDelays=true');
     assert.deepEqual(told, ['✨  Number of stacks with differences: 1']);

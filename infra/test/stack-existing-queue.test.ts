@@ -187,6 +187,9 @@ describe("a queue of the same stack has its attributes in the stack's template",
     assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(359) }), [
       "existingSourceQueue's visibilityTimeout is 359 s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).",
     ]);
+    assert.deepEqual(refused({ visibilityTimeout: Duration.seconds(360) }, { maxBatchingWindow: Duration.seconds(20) }), [
+      "existingSourceQueue's visibilityTimeout is 360 s; use at least 6 × timeout + maxBatchingWindow = 380 s, and at most 43200 s (12 hours).",
+    ]);
     assert.deepEqual(refused({ retentionPeriod: Duration.days(14) }), [
       "existingSourceQueue's retentionPeriod is 1209600 s; use 60 s to 1209599 s, in whole seconds: less than the 14 days of the intermediate DLQ, where a message keeps the age it came with.",
     ]);

@@ -151,6 +151,34 @@ describe('functions', () => {
     ]);
   });
 
+  test('only the source queue waits for its batches to fill, and hides messages for so much longer', () => {
+    const windows = (of: Template): unknown[] =>
+      Object.values(of.findResources('AWS::Lambda::EventSourceMapping'))
+        .map((mapping) => [mapping['Properties'].FunctionName.Ref.replace(/[0-9A-F]{8}$/, ''), mapping['Properties'].MaximumBatchingWindowInSeconds])
+        .sort();
+    const waiting = templateWith(() => ({ ...HTTP, maxBatchingWindow: Duration.seconds(20) }));
+    assert.deepEqual(windows(waiting), [
+      ['RetriesFailedMessageProcessor', undefined],
+      ['RetriesFinalDlqAnnotator', undefined],
+      ['RetriesMessageProcessor', 20],
+    ]);
+    waiting.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 380 });
+    waiting.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-intermediate-dlq', VisibilityTimeout: 180 });
+    const existing = { existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' } };
+    templateWith(() => ({ ...HTTP, ...existing, maxBatchingWindow: Duration.seconds(20) }))
+      .hasResourceProperties('Custom::RedeliverSourceQueue', { VisibilityTimeout: '380' });
+  });
+
+  test('every function is told what to log, and only if somebody has said it', () => {
+    const logs = (props: object): unknown[] => {
+      const template = templateWith(() => ({ ...HTTP, ...props }));
+      return NAMES.map((name) => variables(template, name)).map(({ LOG_DETAIL, LOG_LEVEL }) => [LOG_DETAIL, LOG_LEVEL]);
+    };
+    assert.deepEqual(logs({}), [[undefined, undefined], [undefined, undefined], [undefined, undefined]]);
+    assert.deepEqual(logs({ logDetail: 'messages', logLevel: 'WARN' }), [['messages', 'WARN'], ['messages', 'WARN'], ['messages', 'WARN']]);
+    assert.deepEqual(logs({ logDetail: 'batches' }), [['batches', undefined], ['batches', undefined], ['batches', undefined]]);
+  });
+
   test('concurrency is reserved for the message-processor alone, and only where that is asked for', () => {
     const reserved = (of: Template): unknown[] => NAMES.map((name) => functionNamed(of, name).Properties['ReservedConcurrentExecutions']);
     assert.deepEqual(reserved(template), [undefined, undefined, undefined]);

@@ -38,13 +38,14 @@ describe('the last right value is accepted, and the first wrong one is not', () 
   const range = (name: string, value: number, least: number, most: number, why: string): string =>
     `${name} is ${value}; use a whole number from ${least} to ${most} (${why}).`;
   const receives = 'each receive may call the target, and the policy does not count it';
-  const batches = 'more would need a batching window, which delays every message';
+  const batches = 'also with a batching window: the functions are made for ten';
   const mapping = 'what an SQS event source mapping accepts';
   const reserved = (value: number, max: number): string =>
     `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would refuse the other invocations, ` +
     'and each refused message spends one of max_redrives.';
-  const visibility = (value: number): string =>
-    `sourceVisibilityTimeout is ${value} s; use at least 6 × timeout = 360 s, and at most 43200 s (12 hours).`;
+  const visibility = (value: number, least = '6 × timeout = 360 s'): string =>
+    `sourceVisibilityTimeout is ${value} s; use at least ${least}, and at most 43200 s (12 hours).`;
+  const window = (value: number): string => `maxBatchingWindow is ${value} s; use 0 s to 300 s, in whole seconds, as an SQS event source mapping can wait.`;
   const name = 'must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.';
   const cases: [string, Partial<RedeliverProps>[], [Partial<RedeliverProps>, string][]][] = [
     ['maxReceiveCount', [{ maxReceiveCount: 1 }, { maxReceiveCount: 10 }], [[{ maxReceiveCount: 11 }, range('maxReceiveCount', 11, 1, 10, receives)]]],
@@ -73,6 +74,23 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       [{ sourceVisibilityTimeout: seconds(359) }, visibility(359)],
       [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
       [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: { queueArn: EXISTING } }, visibility(359)],
+    ]],
+    ['the batching window', [
+      { maxBatchingWindow: seconds(0) },
+      { maxBatchingWindow: seconds(300) },
+      { maxBatchingWindow: seconds(300), sourceVisibilityTimeout: seconds(660) },
+      { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_200), policy: { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } } },
+    ], [
+      [{ maxBatchingWindow: seconds(301) }, window(301)],
+      [{ maxBatchingWindow: Duration.millis(1500) }, window(1.5)],
+      [{ maxBatchingWindow: seconds(300), sourceVisibilityTimeout: seconds(659) }, visibility(659, '6 × timeout + maxBatchingWindow = 660 s')],
+      [{ maxBatchingWindow: seconds(1), batchSize: 11 }, range('batchSize', 11, 1, 10, batches)],
+      // Each of ten retries may wait for its batch, too: 9000 s of delays, 11 calls of 60 s and 11 windows of 300 s.
+      [
+        { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_199), policy: { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } } },
+        'policy allows 10 retries over 0.1 days at worst, more than 80 % of the time that the source queue keeps a message (0.2 days); ' +
+          'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.',
+      ],
     ]],
     ['retention', [
       { sourceRetention: seconds(1_209_599) },

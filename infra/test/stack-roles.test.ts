@@ -133,6 +133,29 @@ const CASES: Case[] = [
       FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
     },
   },
+  {
+    name: 'direct re-sends',
+    props: () => ({ ...HTTP, strategy: 'direct-resend' }),
+    expected: { ...innerRoles, MessageProcessor: usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}') },
+  },
+  {
+    name: 'direct re-sends to an existing source queue with a key of its own, at a rate',
+    props: (stack) => ({
+      ...HTTP,
+      strategy: 'direct-resend',
+      policy: { max_redelivery_per_second: 50 },
+      existingSourceQueue: new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
+    }),
+    expected: {
+      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],
+      FailedMessageProcessor: [
+        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
+        ...allow(useKey, QUEUE_KEY),
+        ...allow(['sqs:GetQueueAttributes'], '{Orders.Arn}'),
+      ],
+      FinalDlqAnnotator: innerRoles.FinalDlqAnnotator,
+    },
+  },
 ];
 
 /** Its short ids come without `Retries`, whatever the construct is called. */

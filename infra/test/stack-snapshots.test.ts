@@ -19,6 +19,7 @@ function app(context: Record<string, string>): () => App {
 
 const SNAPSHOTS: Record<string, () => App> = {
   'redeliver': app({}),
+  'redeliver-direct-resend': app({ strategy: 'direct-resend' }),
   'redeliver-visibility': app({ strategy: 'visibility' }),
   'async-retry': () => variant('async-retry', fakeBundles()).app,
 };

@@ -1,4 +1,4 @@
-import { App, Stack, Validations } from 'aws-cdk-lib';
+import { App, Duration, Stack, Validations } from 'aws-cdk-lib';
 import * as ec2 from 'aws-cdk-lib/aws-ec2';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -49,6 +49,20 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
       enforceSSL: true,
       masterKey: new kms.Key(stack, 'TopicKey', { enableKeyRotation: true }),
     }),
+  }),
+  'direct-resend': (stack) => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    strategy: 'direct-resend',
+    policy: { max_redelivery_per_second: 50 },
+    encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+    maxBatchingWindow: Duration.seconds(20),
+    logDetail: 'messages',
+    logLevel: 'WARN',
+  }),
+  'direct-resend-existing-queue': () => ({
+    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    strategy: 'direct-resend',
+    existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
   }),
   visibility: (stack) => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },

@@ -1,3 +1,4 @@
+import type { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
@@ -29,8 +30,14 @@ function line([namespace, name, ...rest]: any[]): string {
   return `${options.id === undefined ? '' : `${options.id} = `}${what}${options.visible === false ? ', hidden' : ''}`;
 }
 
-const { Dashboard } = resources(template, 'AWS::CloudWatch::Dashboard');
-const { widgets } = JSON.parse(plain(Dashboard?.Properties['DashboardBody'])) as { widgets: { properties: any }[] };
+type Widgets = readonly { readonly properties: any }[];
+
+function widgetsOf(of: Template): Widgets {
+  const { Dashboard } = resources(of, 'AWS::CloudWatch::Dashboard');
+  return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets;
+}
+
+const widgets = widgetsOf(template);
 
 function graph(title: string): string[] {
   const found = widgets.filter(({ properties }) => properties.title === title);
@@ -144,13 +151,18 @@ describe('what is watched is what the functions write', () => {
         .some((file) => readFileSync(new URL(`${crate}/src/${file}`, crates), 'utf8').includes(`Event::${event}(`)),
     );
 
-  test('each metric, by the function that it is asked of', () => {
+  const direct = templateWith(() => ({ ...HTTP, strategy: 'direct-resend', longDelays: true, policy: { max_redelivery_per_second: 50 } }));
+  for (const [strategy, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct })) {
+    test(`each metric, by the function that it is asked of: ${strategy}`, () => assertWritten(of));
+  }
+
+  function assertWritten(of: Template): void {
     const asked = new Set(
-      Object.values(resources(template, 'AWS::CloudWatch::Alarm'))
+      Object.values(resources(of, 'AWS::CloudWatch::Alarm'))
         .map(({ Properties }) => Properties)
         .filter(({ Namespace }) => Namespace === 'Redeliver')
         .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions[0].Value)}`)
-        .concat(widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => told.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
+        .concat(widgetsOf(of).flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => told.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
     );
     assert.ok(asked.size >= 12, [...asked].join(', '));
     const crateOf: Record<string, string> = {
@@ -163,7 +175,7 @@ describe('what is watched is what the functions write', () => {
       const writers = shapes.filter(({ metrics }) => metrics.includes(metric)).flatMap(({ event }) => makers(event));
       assert.ok(writers.includes(crateOf[id] ?? id) || writers.includes('core'), `${one} is written by ${writers.join(', ') || 'none'}`);
     }
-  });
+  }
 
   test('each further dimension, with its metric', () => {
     const searched = widgets.flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((told) => {

@@ -84,7 +84,7 @@ describe('a wrong prop fails the synth with one sentence', () => {
         'DLQ, where a message keeps the age it came with.',
     ],
     ['concurrency that SQS does not know', { maxConcurrency: 1 }, 'maxConcurrency is 1; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).'],
-    ['a batch that needs a window', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (more would need a batching window, which delays every message).'],
+    ['a batch of more than ten', { batchSize: 11 }, 'batchSize is 11; use a whole number from 1 to 10 (also with a batching window: the functions are made for ten).'],
     ['a wrong redrive count', { maxReceiveCount: 0 }, 'maxReceiveCount is 0; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).'],
     ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
     [

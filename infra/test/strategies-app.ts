@@ -1,5 +1,5 @@
-// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, long delays, and a function that fails as often as it
-// is told to, with its retries.
+// An app that the end-to-end tests deploy: the strategy visibility on a queue of its own, direct re-sends, long delays, and a function that fails
+// as often as it is told to, with its retries.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -23,6 +23,7 @@ const hidden = new sqs.Queue(stack, 'Hidden', { removalPolicy: RemovalPolicy.DES
 const hides = new Redeliver(stack, 'Hides', {
   ...common, target, prefix: 'hides', strategy: 'visibility', policy: quick, existingSourceQueue: hidden,
 });
+const directs = new Redeliver(stack, 'Directs', { ...common, target, prefix: 'directs', strategy: 'direct-resend', policy: quick });
 const hops = new Redeliver(stack, 'Hops', { ...common, target, prefix: 'hops', longDelays: true, policy: slow });
 
 const done = new sqs.Queue(stack, 'Done', { removalPolicy: RemovalPolicy.DESTROY });
@@ -50,6 +51,9 @@ const invokes = new AsyncRetry(stack, 'Invokes', { ...common, prefix: 'invokes',
 const outputs: Record<string, sqs.IQueue | undefined> = {
   HidesSource: hides.sourceQueue,
   HidesFinalDlq: hides.finalDlq,
+  DirectsSource: directs.sourceQueue,
+  DirectsIntermediateDlq: directs.intermediateDlq,
+  DirectsFinalDlq: directs.finalDlq,
   HopsSource: hops.sourceQueue,
   HopsIntermediateDlq: hops.intermediateDlq,
   Done: done,

@@ -302,6 +302,8 @@ describe('the circuit breaker', () => {
     assert.equal(down({}).Statistic, 'Maximum');
     assert.equal(down({ policy: { circuit_breaker: { minimum_calls: 5 } } }).Statistic, 'Maximum');
     assert.equal(down({ policy: off }), undefined);
+    assert.equal(down({ strategy: 'direct-resend' }).Statistic, 'Maximum');
+    assert.equal(down({ strategy: 'direct-resend', policy: off }), undefined);
     assert.equal(down({ strategy: 'visibility' }), undefined);
     assert.equal(down({ strategy: 'visibility', policy: off }), undefined);
     assert.equal(down({ strategy: 'visibility', policy: { circuit_breaker: {} } }).Statistic, 'Maximum');
@@ -369,6 +371,7 @@ describe('a wrong combination is one sentence', () => {
     }
   }
   const hiding = { strategy: 'visibility' } as const;
+  const direct = { strategy: 'direct-resend' } as const;
   const fixed = (delay_seconds: number, max_attempts = 1): RetryPolicy => ({ long_delays: true, max_attempts, backoff: { kind: 'fixed', delay_seconds } });
   const spans = (attempts: number, days: string): string =>
     `policy allows ${attempts} retries over ${days} days at worst, more than 80 % of the time that the source queue keeps a message (7.0 days); ` +
@@ -377,21 +380,27 @@ describe('a wrong combination is one sentence', () => {
     [
       'a rate where nothing is sent again',
       { strategy: 'visibility', policy: { max_redelivery_per_second: 5 } },
-      ['policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.'],
+      ['policy/max_redelivery_per_second is for the strategies delayed-resend and direct-resend; remove it: with visibility nothing is sent again.'],
     ],
     [
       'redrives where nothing comes back that SQS moved',
       { strategy: 'visibility', policy: { max_redrives: 20 } },
-      ['policy/max_redrives is for the strategy delayed-resend: remove it.'],
+      ['policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
     ],
     ['a breaker where each receive is an attempt', { strategy: 'visibility', policy: { circuit_breaker: { minimum_calls: 5 } } }, []],
     ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
     ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
+    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: { max_redelivery_per_second: 5, max_redrives: 3 } }, []],
+    ['more receives than a direct re-send may have', { ...direct, maxReceiveCount: 11 }, [
+      'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).',
+    ]],
+    ['a week of hops, sent directly', { ...direct, policy: fixed(42_840, 14) }, []],
+    ['short delays for longer than the retention, sent directly', { ...direct, policy: { max_attempts: 1000 } }, [spans(1000, '11.1')]],
     ['both the same', { longDelays: true, policy: { long_delays: true } }, []],
     [
       'maxReceiveCount with visibility',
       { ...hiding, maxReceiveCount: 3 },
-      ['maxReceiveCount is for strategy delayed-resend; remove it: with visibility each retry is a receive, and SQS moves a message after max_attempts + 10 of them.'],
+      ['maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after max_attempts + 10 of them.'],
     ],
     ['980 receives and twice ten', { ...hiding, policy: { max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } } }, []],
     [
@@ -447,11 +456,13 @@ describe('a wrong combination is one sentence', () => {
       { maxConcurrency: 1 },
       { timeout: Duration.seconds(901) },
       { sourceVisibilityTimeout: Duration.seconds(359) },
+      { maxBatchingWindow: Duration.seconds(301) },
     ];
     for (const props of wrong) {
       const usual = refused(props);
       assert.equal(usual.length, 1, JSON.stringify(props));
       assert.deepEqual(refused({ ...props, ...hiding }), usual);
+      assert.deepEqual(refused({ ...props, ...direct }), usual);
     }
   });
 
@@ -459,5 +470,6 @@ describe('a wrong combination is one sentence', () => {
     const [usual = ''] = refused({ reservedConcurrency: 9 });
     assert.match(usual, /and each refused message spends one of max_redrives\.$/);
     assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of max_redrives', 'an attempt')]);
+    assert.deepEqual(refused({ reservedConcurrency: 9, ...direct }), [usual]);
   });
 });

@@ -24,7 +24,7 @@ export interface BackoffVector {
 
 export interface QueuesVector {
   readonly name: string;
-  readonly strategy: 'delayed-resend' | 'visibility' | 'async-retry';
+  readonly strategy: 'delayed-resend' | 'direct-resend' | 'visibility' | 'async-retry';
   readonly policy: RetryPolicy;
   readonly queues: Readonly<Record<string, { readonly retention_seconds: number; readonly max_receive_count?: number; readonly dead_letter_queue?: string }>>;
 }

@@ -54,8 +54,8 @@ export interface Loop extends DeadLetterQueues {
   readonly stages: readonly Stage[];
   readonly messageProcessor: lambda.Function;
   readonly finalDlqAnnotator: lambda.Function;
-  /** The function that decides when a message comes back, and tells of it. */
-  readonly scheduler: lambda.Function;
+  /** The functions that decide when a message comes back, and tell of it. */
+  readonly schedulers: readonly lambda.Function[];
   /** Members of the construct that not every strategy has. */
   readonly intermediateDlq?: sqs.Queue;
   readonly failedMessageProcessor?: lambda.Function;

@@ -51,7 +51,7 @@ function propProblems({ maxReceiveCount }: RedeliverProps): string[] {
     return [];
   }
   return [
-    'maxReceiveCount is for strategy delayed-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
+    'maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a ' +
       `message after max_attempts + ${SPARE_RECEIVES} of them.`,
   ];
 }
@@ -67,10 +67,10 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
     );
   }
   if (policy.max_redelivery_per_second !== undefined) {
-    problems.push('policy/max_redelivery_per_second is for strategy delayed-resend; remove it: with visibility nothing is sent again.');
+    problems.push('policy/max_redelivery_per_second is for the strategies delayed-resend and direct-resend; remove it: with visibility nothing is sent again.');
   }
   if (policy.max_redrives !== undefined) {
-    problems.push('policy/max_redrives is for the strategy delayed-resend: remove it.');
+    problems.push('policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.');
   }
   const visibility = sourceVisibilityTimeout.toSeconds();
   const longest = longestDelaySeconds(policy);
@@ -114,7 +114,7 @@ function create(scope: Construct, props: RedeliverProps, plan: Plan): Loop {
     stages: [],
     messageProcessor,
     finalDlqAnnotator,
-    scheduler: messageProcessor,
+    schedulers: [messageProcessor],
     alarms: [
       // Its first retries are part of the age that SQS tells.
       waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),

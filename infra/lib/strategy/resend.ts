@@ -1,0 +1,123 @@
+import * as iam from 'aws-cdk-lib/aws-iam';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+
+import { dataSchemaEnvironment } from '../bundles.ts';
+import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function.ts';
+import { createMessageProcessor } from '../message-processor.ts';
+import type { Plan } from '../plan.ts';
+import type { RedeliverProps } from '../props.ts';
+import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues.ts';
+import { allowSource, createSourceQueue } from '../source-queue.ts';
+import type { Loop, LoopGraphs } from './definition.ts';
+import { resendAlarms, resendGraphs } from './resend-watch.ts';
+
+/** What is special about a strategy that sends failed messages to the source queue again. */
+export interface Resend {
+  /** Of the message-processor. */
+  readonly description: string;
+  /** Its settings, except those of every such strategy. */
+  environment(source: sqs.IQueue): Readonly<Record<string, string>>;
+  /** The functions that send to the source queue: they tell when a message comes back. */
+  senders(made: Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>): readonly lambda.Function[];
+  /** What of its dashboard is its own. */
+  graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
+}
+
+/** The queues and functions that it has. */
+export interface Resending {
+  readonly source: sqs.IQueue;
+  readonly intermediateDlq: sqs.Queue;
+  readonly annotation: sqs.Queue;
+  readonly messageProcessor: lambda.Function;
+  readonly failedMessageProcessor: lambda.Function;
+  readonly schedulers: readonly lambda.Function[];
+}
+
+/** Creates four queues and three functions. */
+export function createResending(scope: Construct, props: RedeliverProps, plan: Plan, resend: Resend): Loop {
+  const { encryptionKey: key } = props;
+  const { names, policy } = plan;
+  const allow = allowSource(scope, props, plan);
+  const dead = createDeadLetterQueues(scope, plan, names, key, innerDlq(scope, names.intermediateDlq));
+  const intermediateDlq = new sqs.Queue(scope, 'IntermediateDlq', {
+    ...innerQueue(plan, key),
+    queueName: names.intermediateDlq,
+    deadLetterQueue: { queue: dead.annotation, maxReceiveCount: INNER_MAX_RECEIVE_COUNT },
+    redriveAllowPolicy: allow,
+  });
+  const source = createSourceQueue(scope, props, plan, intermediateDlq);
+
+  const messageProcessor = createMessageProcessor(scope, props, plan, {
+    description: resend.description,
+    source,
+    sendsTo: [intermediateDlq, dead.annotation],
+    rights: [],
+    environment: {
+      ...resend.environment(source),
+      INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
+      // All of it: its lists say what is a blip and what is an outage.
+      RETRY_POLICY: JSON.stringify(policy),
+      ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
+    },
+  });
+  const queues = { source, intermediateDlq, annotation: dead.annotation };
+  const failedMessageProcessor = createFailedMessageProcessor(scope, props, plan, queues);
+  const finalDlqAnnotator = createAnnotator(scope, plan, names.finalDlqAnnotator, key, dead);
+  const processors = [messageProcessor, failedMessageProcessor];
+  const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
+  schedulers.forEach((sender) => allowResend(sender, source, plan));
+  denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
+  denyOtherSenders(dead.annotation, processors);
+  denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
+
+  const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers };
+  return {
+    ...made,
+    ...dead,
+    sourceDlq: intermediateDlq,
+    stages: [
+      { queue: intermediateDlq, title: 'intermediate DLQ', reader: failedMessageProcessor, readerName: 'failed-message-processor' },
+    ],
+    finalDlqAnnotator,
+    alarms: resendAlarms(plan, made),
+    graphs: { ...resendGraphs(plan, made), ...resend.graphs(made) },
+  };
+}
+
+function createFailedMessageProcessor(
+  scope: Construct,
+  { dataSchema, encryptionKey: key }: RedeliverProps,
+  plan: Plan,
+  { source, intermediateDlq, annotation }: Pick<Resending, 'source' | 'intermediateDlq' | 'annotation'>,
+): lambda.Function {
+  const { policy } = plan;
+  const failedMessageProcessor = createFunction(scope, 'FailedMessageProcessor', plan, {
+    functionName: plan.names.failedMessageProcessor,
+    description: 'Sends failed messages again after a delay, or gives them up.',
+    program: 'failed-message-processor',
+    dataSchema,
+    timeout: INNER_TIMEOUT,
+    environment: {
+      SOURCE_QUEUE_URL: source.queueUrl,
+      INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
+      ANNOTATION_QUEUE_URL: annotation.queueUrl,
+      RETRY_POLICY: JSON.stringify(policy),
+      ...dataSchemaEnvironment(dataSchema),
+    },
+  });
+  // To its own queue: a message with a long delay hops there.
+  allowSend(failedMessageProcessor, key, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
+  failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
+  return failedMessageProcessor;
+}
+
+/** To the source queue, which may have a key of its own. */
+function allowResend(sender: lambda.Function, source: sqs.IQueue, { policy }: Plan): void {
+  allowSend(sender, source.encryptionMasterKey, source);
+  if (policy.max_redelivery_per_second !== undefined) {
+    // How many messages wait.
+    sender.addToRolePolicy(new iam.PolicyStatement({ actions: ['sqs:GetQueueAttributes'], resources: [source.queueArn] }));
+  }
+}
