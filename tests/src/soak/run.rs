@@ -24,6 +24,11 @@ use crate::runtime_api::Function;
 use crate::settings::functions;
 use crate::topology::Topology;
 
+/// Half of the message-processors send failed messages again themselves: as while a deployment changes its strategy.
+fn is_direct(number: usize) -> bool {
+    number % 2 == 1
+}
+
 /// What a soak is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
@@ -145,6 +150,10 @@ impl World {
             Stage::Annotation | Stage::Final => (annotation, vec![("FINAL_DLQ_URL", final_dlq.url.clone())]),
         };
         variables.push(("AWS_ENDPOINT_URL", self.proxy.endpoint_url().to_owned()));
+        if from == Stage::Source && is_direct(number) {
+            variables.push(("STRATEGY", "direct-resend".to_owned()));
+            variables.push(("SOURCE_QUEUE_URL", source.url.clone()));
+        }
         let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
         Poller {
             number,

@@ -20,6 +20,7 @@ async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
     let outputs = cloud.deploy_of(APP, &context).await.unwrap();
 
     hidden_messages_come_back_or_are_explained(&cloud, &outputs, &target).await;
+    failed_messages_are_sent_again_by_who_called(&cloud, &outputs, &target).await;
     a_message_with_a_long_delay_hops(&cloud, &outputs, &target).await;
     failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
 
@@ -45,6 +46,41 @@ async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Out
     assert!(records[0].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
     // What is done is deleted, and not hidden until later.
     boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
+    let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
+    assert_eq!(calls, [3, 1, 2], "how often the target was called");
+}
+
+async fn failed_messages_are_sent_again_by_who_called(
+    cloud: &Cloud,
+    outputs: &Outputs,
+    target: &HttpTarget,
+) {
+    let (exhausted, permanent, recovers) = (id(6), id(7), id(8));
+    target.script(&exhausted, [Reply::Status(503); 10]);
+    target.script(&permanent, [Reply::Status(422)]);
+    target.script(&recovers, [Reply::Status(503), Reply::Status(200)]);
+    let sent = [6, 7, 8].map(|n| message(n, &json!({ "sku": n })));
+    boto3(cloud, &["send", queue(outputs, "DirectsSourceUrl")], &sent).await;
+
+    let records = boto3(cloud, &["receive", queue(outputs, "DirectsFinalDlqUrl"), "2"], &[]).await;
+    let mut ends: Vec<_> = records
+        .iter()
+        .map(|record| {
+            let (id, error_type, _, retries) = told(record);
+            let record: Value = serde_json::from_str(record).unwrap();
+            let dead_letter = record["MessageAttributes"]["DeadLetter"]["StringValue"].as_str().unwrap();
+            let dead_letter: Value = serde_json::from_str(dead_letter).unwrap();
+            (id, error_type, retries, dead_letter["stage"].clone())
+        })
+        .collect();
+    ends.sort_by_key(|(id, ..)| id.clone());
+    // Nobody else had a say.
+    let stage = json!("message-processor");
+    let expected = [
+        (exhausted.clone(), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2), stage.clone()),
+        (permanent.clone(), "NON_RETRYABLE_ERROR".to_owned(), Value::Null, stage),
+    ];
+    assert_eq!(ends, expected);
     let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests(id).len());
     assert_eq!(calls, [3, 1, 2], "how often the target was called");
 }
