@@ -13,6 +13,7 @@ export interface Commons {
   /** `undefined`: the functions' own default. */
   readonly logDetail: LogDetail | undefined;
   readonly logLevel: LogLevel | undefined;
+  readonly tracing: boolean;
   readonly removalPolicy: RemovalPolicy;
 }
 
@@ -24,6 +25,7 @@ export function commonsOf(props: CommonProps): Commons {
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logDetail: props.logDetail,
     logLevel: props.logLevel,
+    tracing: props.tracing ?? true,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY

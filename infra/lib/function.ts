@@ -63,12 +63,16 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     description: `Of the function ${wanted.functionName}.`,
   });
   logGroup.grantWrite(role);
-  Validations.of(role).acknowledge({
-    id: 'AwsSolutions-IAM5[Resource::*]',
-    reason: wanted.vpc
-      ? "X-Ray's actions and those that attach a function to a VPC know no narrower resource; the function itself is denied the latter."
-      : "X-Ray's actions know no narrower resource.",
-  });
+  const wide = [
+    ...(plan.tracing ? ["X-Ray's actions"] : []),
+    ...(wanted.vpc ? ['those that attach a function to a VPC, which the function itself is denied,'] : []),
+  ];
+  if (wide.length > 0) {
+    Validations.of(role).acknowledge({
+      id: 'AwsSolutions-IAM5[Resource::*]',
+      reason: `No narrower resource is known to ${wide.join(' and ')}.`,
+    });
+  }
   if (wanted.vpc) {
     allowNetworkInterfaces(role, Stack.of(scope).formatArn({
       service: 'lambda',
@@ -90,7 +94,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     environment,
     loggingFormat: lambda.LoggingFormat.JSON,
     logGroup,
-    tracing: lambda.Tracing.ACTIVE,
+    tracing: plan.tracing ? lambda.Tracing.ACTIVE : lambda.Tracing.DISABLED,
     // Lambda takes a message that comes through the same function about 16 times for a loop by mistake, and drops it.
     // This loop is meant, and it ends: attempts are counted, and stop at the policy's limit.
     recursiveLoop: lambda.RecursiveLoop.ALLOW,

@@ -29,6 +29,7 @@ const COMMON = {
   logRetention: such((value) => typeof value === 'number' && value in RetentionDays, 'one of RetentionDays'),
   logDetail: oneOf(LOG_DETAILS),
   logLevel: oneOf(LOG_LEVELS),
+  tracing: flag,
   alarmTopic: having('topicArn', 'an SNS topic'),
 } satisfies Shape<CommonProps>;
 

@@ -108,6 +108,11 @@ export interface CommonProps {
   readonly logDetail?: LogDetail;
   /** The least that a line of the functions' logs must matter to be written. Default: `INFO`. */
   readonly logLevel?: LogLevel;
+  /**
+   * Whether the functions send traces to X-Ray: a sample of one invocation a second, and 5 % of the rest. With much traffic
+   * traces are paid for more than the requests of retries. Default: true.
+   */
+  readonly tracing?: boolean;
   /** Where alarms are sent. Default: they change their colour and tell nobody. */
   readonly alarmTopic?: sns.ITopic;
 }

@@ -62,7 +62,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
-      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, alarmTopic, target, policy, strategy, ' +
+      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, alarmTopic, target, policy, strategy, ' +
         'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, reservedConcurrency, timeout, vpc.',
     ],

@@ -169,6 +169,15 @@ describe('functions', () => {
       .hasResourceProperties('Custom::RedeliverSourceQueue', { VisibilityTimeout: '380' });
   });
 
+  test('without traces no function may send any', () => {
+    const template = templateWith(() => ({ ...HTTP, tracing: false }));
+    assert.equal(JSON.stringify(template.toJSON()).includes('xray:'), false);
+    for (const { Properties } of Object.values(template.findResources('AWS::Lambda::Function'))) {
+      assert.equal(Properties['TracingConfig'], undefined);
+    }
+    assert.equal(JSON.stringify(templateWith(() => HTTP).toJSON()).includes('xray:'), true);
+  });
+
   test('every function is told what to log, and only if somebody has said it', () => {
     const logs = (props: object): unknown[] => {
       const template = templateWith(() => ({ ...HTTP, ...props }));

@@ -58,6 +58,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     maxBatchingWindow: Duration.seconds(20),
     logDetail: 'messages',
     logLevel: 'WARN',
+    tracing: false,
   }),
   'direct-resend-existing-queue': () => ({
     target: { kind: 'http', url: 'https://orders.example.com/hook' },

@@ -74,7 +74,8 @@ impl Setup {
             processor: functions(),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
-            variables: Vec::new(),
+            // Tests read what became of each message, and search it for what must not be there.
+            variables: vec![("LOG_DETAIL", "messages".to_owned())],
             timeout: FUNCTION_TIMEOUT,
             endpoint_url: None,
         }

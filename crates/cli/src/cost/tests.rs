@@ -25,44 +25,72 @@ struct LogBytes {
     hopped: f64,
 }
 
-/// As the functions write them, with values of usual lengths.
-fn log_bytes_of_ten() -> LogBytes {
-    let message_id = || "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned();
+const CALLS: &str = "orders-prod-message-processor";
+const DECIDES: &str = "orders-prod-failed-message-processor";
+
+fn bytes(function: &str, events: &[Event]) -> f64 {
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
-    let bytes = |function: &str, event: Event, times: usize| {
-        f64::from(u32::try_from(log_bytes(function, &clock, &vec![event; times])).unwrap())
-    };
-    let (calls, decides) = ("orders-prod-message-processor", "orders-prod-failed-message-processor");
-    let processed = Processed {
+    f64::from(u32::try_from(log_bytes(function, &clock, events)).unwrap())
+}
+
+fn message_id() -> String {
+    "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned()
+}
+
+/// With values of usual lengths, as all of these.
+fn processed() -> Event {
+    Event::Processed(Processed {
         message_id: message_id(),
         retry_attempt: 0,
         age_seconds: 1.234,
         target_seconds: 0.123_456,
-    };
-    let handed_off = HandedOff {
+    })
+}
+
+fn handed_off() -> Event {
+    Event::HandedOff(HandedOff {
         message_id: message_id(),
         retry_attempt: 1,
         error_type: "HttpStatus.503".to_owned(),
         kind: "transient",
         age_seconds: 123.456,
-    };
-    let scheduled = |error_type: Option<&str>| {
-        Event::RetryScheduled(RetryScheduled {
-            message_id: message_id(),
-            retry_attempt: 1,
-            spends_attempt: true,
-            delay_seconds: RetryDelay::SHORT_MAX,
-            age_seconds: 123.456,
-            error_type: error_type.map(str::to_owned),
-        })
-    };
+    })
+}
+
+fn scheduled(error_type: Option<&str>) -> Event {
+    Event::RetryScheduled(RetryScheduled {
+        message_id: message_id(),
+        retry_attempt: 1,
+        spends_attempt: true,
+        delay_seconds: RetryDelay::SHORT_MAX,
+        age_seconds: 123.456,
+        error_type: error_type.map(str::to_owned),
+    })
+}
+
+/// As the functions write them.
+fn log_bytes_of_ten() -> LogBytes {
     LogBytes {
-        processed: bytes(calls, Event::Processed(processed), 10),
-        handed_off: bytes(calls, Event::HandedOff(handed_off), 10),
-        scheduled: bytes(decides, scheduled(None), 10),
-        sent_again: bytes(calls, scheduled(Some("HttpStatus.503")), 10),
-        hopped: bytes(decides, Event::Hopped(Hopped { messages: 10 }), 1),
+        processed: bytes(CALLS, &vec![processed(); 10]),
+        handed_off: bytes(CALLS, &vec![handed_off(); 10]),
+        scheduled: bytes(DECIDES, &vec![scheduled(None); 10]),
+        sent_again: bytes(CALLS, &vec![scheduled(Some("HttpStatus.503")); 10]),
+        hopped: bytes(DECIDES, &[Event::Hopped(Hopped { messages: 10 })]),
     }
+}
+
+/// The message-processor's line of so many messages that are done, and one that fails.
+fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
+    let failing = failing.map(|strategy| match strategy {
+        Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
+        _ => handed_off(),
+    });
+    let events: Vec<_> = std::iter::repeat_n(processed(), done.into()).chain(failing).collect();
+    bytes(CALLS, &events)
+}
+
+fn log_bytes_of_one_scheduled() -> f64 {
+    bytes(DECIDES, &[scheduled(None)])
 }
 
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
@@ -264,6 +292,79 @@ fn a_retry_is_as_cheap_as_the_docs_say() {
         let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
         assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());
     }
+}
+
+/// What is chosen when it is deployed.
+#[derive(Clone, Copy)]
+struct Deployed {
+    strategy: Strategy,
+    /// Messages of a batch on the source queue.
+    batch: u32,
+    traced: bool,
+}
+
+/// Messages a day; of a hundred, so many fail, once each.
+const FAILING: f64 = 0.02;
+/// Mappings poll with so many long polls at once, of 20 s each.
+const POLLERS: f64 = 5.0;
+/// Of all invocations above one a second, X-Ray takes so many.
+const SAMPLED: f64 = 0.05;
+
+/// A month's bill: SQS, Lambda, logs, traces. A failing message fails alone in its batch, and on an inner queue it is
+/// alone, too.
+fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
+    let Deployed { strategy, batch, traced } = deployed;
+    let prices = Prices::list().prices;
+    let sent = 30.0 * messages_a_day;
+    let batches = sent * (1.0 + FAILING) / f64::from(batch);
+    let with_a_failure = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
+    let deciding = if strategy == Strategy::DirectResend { 0.0 } else { with_a_failure };
+    let well = log_bytes_of(u16::try_from(batch).unwrap(), None);
+    let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
+    let usage = Usage {
+        // Sends; a receive and a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
+        sqs_requests: sent + 2.0 * batches + with_a_failure + 3.0 * deciding,
+        invocations: Invocations { calling: batches, deciding },
+        log_bytes: (batches - with_a_failure) * well
+            + with_a_failure * failing
+            + deciding * log_bytes_of_one_scheduled(),
+    };
+    let bill = usage.bill(&prices, Architecture::Arm64);
+    let invocations = usage.invocations.total();
+    let at_once = invocations.min(MONTH_SECONDS);
+    let traces = at_once + (invocations - at_once) * SAMPLED;
+    let traces = if traced { traces / 1e6 * prices.traces_million.dollars } else { 0.0 };
+    [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
+}
+
+/// How full batches are if each of five pollers waits so long for them.
+fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
+    let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
+    (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
+}
+
+#[test]
+fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
+    let default = Deployed { strategy: Strategy::DelayedResend, batch: 1, traced: true };
+    let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
+    let rows = loads.map(|(name, load)| {
+        // At more than a thousand a second batches are full by themselves.
+        let batch = if load > 5e7 { 10 } else { 1 };
+        let cheapest = Deployed {
+            strategy: Strategy::DirectResend,
+            batch: batch.max(batch_of(load, 20.0)),
+            traced: false,
+        };
+        let default = month(load, Deployed { batch, ..default });
+        let cheapest = month(load, cheapest);
+        let lines = ["SQS", "Lambda", "logs", "traces"].into_iter().zip(default.into_iter().zip(cheapest));
+        let lines = lines.map(|(line, (default, cheapest))| {
+            format!("| {name} | {line} | {} | {} |\n", dollars(default), dollars(cheapest))
+        });
+        let total = [default, cheapest].map(|bill| dollars(bill.into_iter().sum()));
+        lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
+    });
+    is_in("deploy.md", &rows.concat());
 }
 
 #[test]

@@ -38,6 +38,7 @@ impl Setup {
         let function = |name, variables: Vec<(&str, String)>| {
             // As loud as it can be made: the log is searched for the payload and for the function's text.
             let loud = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"].map(|name| (name, "TRACE".to_owned()));
+            let loud = loud.into_iter().chain([("LOG_DETAIL", "messages".to_owned())]);
             let variables = variables.into_iter().chain(loud);
             let variables = variables.map(|(name, value)| (name.to_owned(), value));
             Function::new(name, functions(), variables)

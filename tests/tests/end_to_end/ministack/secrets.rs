@@ -112,9 +112,10 @@ fn loud(mut setup: Setup, tap: &Tap) -> Setup {
     setup
 }
 
-fn loud_variables() -> [(&'static str, String); 7] {
+fn loud_variables() -> [(&'static str, String); 8] {
     [
         ("RUST_LOG", "trace"),
+        ("LOG_DETAIL", "messages"),
         ("AWS_LAMBDA_LOG_LEVEL", "TRACE"),
         ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
         ("RUST_BACKTRACE", "full"),

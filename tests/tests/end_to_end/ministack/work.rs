@@ -34,7 +34,7 @@ fn command_by_environment(topology: &Topology, target: &str, arguments: &[&str])
     command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
     command.env("ANNOTATION_QUEUE_URL", &topology.annotation.url);
     command.env("FINAL_DLQ_URL", &topology.final_dlq.url);
-    command.env("RETRY_POLICY", QUICK_POLICY).env("TARGET", target);
+    command.env("RETRY_POLICY", QUICK_POLICY).env("TARGET", target).env("LOG_DETAIL", "messages");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     command
 }
