@@ -62,6 +62,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
         );
         // Only after the invocations: what Lambda will never take is not known before.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
+        self.observer.flush();
         BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
     }
 }

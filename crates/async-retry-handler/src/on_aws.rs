@@ -20,7 +20,8 @@ pub const NAME: &str = "async-retry-handler";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = AsyncRetryHandlerSettings::from_env()?;
-        Ok(AsyncRetryHandler::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+        let lines = JsonLines::stdout(NAME, settings.logging);
+        Ok(AsyncRetryHandler::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
 }

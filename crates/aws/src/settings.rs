@@ -1,5 +1,6 @@
 //! The functions' settings: environment variables, read here and nowhere else, all checked before the function starts.
 
+mod logging;
 mod reader;
 
 use std::num::NonZeroUsize;
@@ -14,6 +15,7 @@ use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::{Role, Strategy};
 
 use crate::targets::TargetAddress;
+pub use logging::{LogDetail, LogLevel, Logging};
 use reader::Reader;
 pub use reader::SettingsError;
 
@@ -91,6 +93,7 @@ pub struct MessageProcessorSettings {
     pub max_concurrency: NonZeroUsize,
     /// The message schema, with that of `DATA_SCHEMA_PATH`.
     pub schema: MessageSchema,
+    pub logging: Logging,
 }
 
 /// `STRATEGY`: what becomes of a message that failed, and the settings that this takes.
@@ -128,11 +131,13 @@ pub struct FailedMessageProcessorSettings {
     pub policy: Policy,
     /// The message schema, with that of `DATA_SCHEMA_PATH`.
     pub schema: MessageSchema,
+    pub logging: Logging,
 }
 
 #[derive(Debug)]
 pub struct FinalDlqAnnotatorSettings {
     pub final_dlq_url: String,
+    pub logging: Logging,
 }
 
 #[derive(Debug)]
@@ -143,6 +148,7 @@ pub struct AsyncRetryHandlerSettings {
     pub functions: FunctionArns,
     /// `RETRY_POLICY`; what is absent there is as in the default policy of [`Strategy::AsyncRetry`].
     pub policy: Policy,
+    pub logging: Logging,
 }
 
 impl MessageProcessorSettings {
@@ -173,12 +179,14 @@ impl MessageProcessorSettings {
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
+        let logging = Logging::read(reader);
         Some(Self {
             strategy: strategy?,
             policy: policy?,
             annotation_queue_url: annotation_queue_url?,
             max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
             schema: schema?,
+            logging: logging?,
         })
     }
 }
@@ -277,12 +285,14 @@ impl FailedMessageProcessorSettings {
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let policy = policy(reader, Some(Strategy::DelayedResend));
         let schema = schema(reader);
+        let logging = Logging::read(reader);
         Some(Self {
             source_queue_url: source_queue_url?,
             intermediate_dlq_url: intermediate_dlq_url?,
             annotation_queue_url: annotation_queue_url?,
             policy: policy?,
             schema: schema?,
+            logging: logging?,
         })
     }
 }
@@ -294,7 +304,9 @@ impl FinalDlqAnnotatorSettings {
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
         Reader::of_environment().read(|reader| {
-            reader.queue_url(Role::FinalDlq.setting()).map(|final_dlq_url| Self { final_dlq_url })
+            let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
+            let logging = Logging::read(reader)?;
+            final_dlq_url.map(|final_dlq_url| Self { final_dlq_url, logging })
         })
     }
 }
@@ -319,11 +331,13 @@ impl AsyncRetryHandlerSettings {
             )
             .and_then(|text| reader.check(FUNCTIONS, FunctionArns::parse(&text)));
         let policy = policy(reader, Some(Strategy::AsyncRetry));
+        let logging = Logging::read(reader);
         Some(Self {
             retry_queue_url: retry_queue_url?,
             annotation_queue_url: annotation_queue_url?,
             functions: functions?,
             policy: policy?,
+            logging: logging?,
         })
     }
 }

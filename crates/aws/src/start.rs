@@ -9,7 +9,7 @@ use redeliver_core::ports::{Function, Observer};
 use crate::SystemClock;
 pub use crate::environment::sdk_config;
 use crate::lambda::run_function;
-use crate::settings::{TargetSettings, started_by_lambda};
+use crate::settings::{Logging, TargetSettings, started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::targets::{
     DEFAULT_TIMEOUT, HeaderSource, Headers, HttpTarget, LambdaTarget, SecretHeaders, Target, TargetAddress,
@@ -66,7 +66,8 @@ pub async fn run<F: Function>(
     let outcome = async {
         let function = prepare.await?;
         started_by_lambda()?;
-        run_function(function, JsonLines::stdout(name)).await
+        // What it tells is told at once, whatever the settings.
+        run_function(function, JsonLines::stdout(name, Logging::default())).await
     };
     match outcome.await {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 pub use arguments::Arguments;
 use arguments::names_of;
 #[cfg(test)]
-pub(crate) use events::line_bytes;
+pub(crate) use events::log_bytes;
 pub use report::Report;
 pub use run::{Concurrency, Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};

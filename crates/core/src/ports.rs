@@ -27,6 +27,8 @@ pub trait Observer: Send + Sync {
     fn observe_all(&self, events: &[Event]) {
         events.iter().for_each(|event| self.observe(event));
     }
+    /// The batch is over: what was gathered is told now.
+    fn flush(&self) {}
 }
 
 /// What became of one entry of a batch request.
@@ -281,6 +283,10 @@ impl<T: Observer> Observer for &T {
     fn observe_all(&self, events: &[Event]) {
         (**self).observe_all(events);
     }
+
+    fn flush(&self) {
+        (**self).flush();
+    }
 }
 
 impl<T: Observer + ?Sized> Observer for Arc<T> {
@@ -290,5 +296,9 @@ impl<T: Observer + ?Sized> Observer for Arc<T> {
 
     fn observe_all(&self, events: &[Event]) {
         (**self).observe_all(events);
+    }
+
+    fn flush(&self) {
+        (**self).flush();
     }
 }

@@ -48,6 +48,7 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
             self.redelivery.send(&outbox, routes),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
+        self.observer.flush();
         BatchResponse { failed: [sent_again, verdicts].concat() }
     }
 }

@@ -20,7 +20,8 @@ pub const NAME: &str = "failed-message-processor";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FailedMessageProcessorSettings::from_env()?;
-        Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+        let lines = JsonLines::stdout(NAME, settings.logging);
+        Ok(FailedMessageProcessor::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
 }

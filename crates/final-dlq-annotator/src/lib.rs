@@ -37,7 +37,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C,
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
-        BatchResponse { failed: outbox.send(&self.final_dlq, "final record", outgoing).await }
+        let failed = outbox.send(&self.final_dlq, "final record", outgoing).await;
+        self.observer.flush();
+        BatchResponse { failed }
     }
 }
 

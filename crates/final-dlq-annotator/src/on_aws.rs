@@ -20,7 +20,8 @@ pub const NAME: &str = "final-dlq-annotator";
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
         let settings = FinalDlqAnnotatorSettings::from_env()?;
-        Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+        let lines = JsonLines::stdout(NAME, settings.logging);
+        Ok(FinalDlqAnnotator::on_aws(settings, &start::sdk_config().await, lines))
     })
     .await
 }

@@ -149,6 +149,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         };
         let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
         failed.extend(kept.into_iter().chain(verdicts));
+        self.observer.flush();
         BatchResponse { failed }
     }
 }

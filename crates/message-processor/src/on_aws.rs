@@ -24,7 +24,8 @@ pub const NAME: &str = "message-processor";
 pub async fn run(handler: impl Handler) -> ExitCode {
     start::run(NAME, async {
         let settings = MessageProcessorSettings::from_env()?;
-        Ok(MessageProcessor::on_aws(handler, settings, &start::sdk_config().await, JsonLines::stdout(NAME)))
+        let lines = JsonLines::stdout(NAME, settings.logging);
+        Ok(MessageProcessor::on_aws(handler, settings, &start::sdk_config().await, lines))
     })
     .await
 }
@@ -34,8 +35,10 @@ pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
         let config = start::sdk_config().await;
-        let target = start::target(&config, target, Arc::new(JsonLines::stdout(NAME))).await?;
-        Ok(MessageProcessor::on_aws(target, settings, &config, JsonLines::stdout(NAME)))
+        let lines = Arc::new(JsonLines::stdout(NAME, settings.logging));
+        let observer: Arc<dyn Observer> = lines;
+        let target = start::target(&config, target, Arc::clone(&observer)).await?;
+        Ok(MessageProcessor::on_aws(target, settings, &config, observer))
     })
     .await
 }

@@ -1,11 +1,16 @@
-//! One event, one line: the log's fields and, under `_aws`, which of them are metrics ("Specification: Embedded metric
-//! format", Amazon CloudWatch User Guide).
+//! The lines: a log's fields and, under `_aws`, which of them are metrics ("Specification: Embedded metric format", Amazon
+//! CloudWatch User Guide).
 
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
+use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
+use super::gathered::BatchLine;
 use super::metrics::{FUNCTION, Measure, Measured, Metric, NAMESPACE, Observed};
+
+/// Values of a metric in one line.
+pub(super) const VALUES_MAX: usize = 100;
 
 /// What all lines of one moment have in common.
 pub(super) struct Lines<'a> {
@@ -17,99 +22,145 @@ pub(super) struct Lines<'a> {
     pub(super) text: Vec<u8>,
 }
 
-/// A further dimension of the first metric, with its value.
-type By = Option<(&'static str, &'static str)>;
-
 impl<'a> Lines<'a> {
     pub(super) fn new(function: &'a str, now: Timestamp) -> Self {
         let timestamp = redeliver_core::metadata::rfc3339(now);
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 
-    /// The counter, which comes first, is also counted by its dimension.
-    pub(super) fn push(&mut self, event: &Event) {
-        let Observed { level, event: name, by, metrics } = Observed::of(event);
-        let dimension = metrics.first().and_then(|counter| counter.metric.dimension());
-        let by: By = dimension.zip(by).map(|(dimension, value)| (dimension.name, value));
-        let plain = [FUNCTION];
-        let further = by.map(|(dimension, _)| [FUNCTION, dimension]);
+    /// An event with its metrics.
+    pub(super) fn push(&mut self, event: &Event, observed: &Observed) {
+        let (counter, others) = observed.metrics.split_at(usize::from(observed.by.is_some()));
+        let names = |metrics: &[Measured]| metrics.iter().map(|measured| measured.metric).collect();
+        let dimension = counter.first().and_then(|counter| counter.metric.dimension());
+        let by = dimension.zip(observed.by).map(|(dimension, value)| (dimension.name, value));
         // CloudWatch counts each set of dimensions as a metric that is paid for, so only the counter has the further
         // one.
-        let (counter, others) = metrics.split_at(usize::from(by.is_some()));
-        let directive = |dimensions, metrics| Directive { namespace: NAMESPACE, dimensions, metrics };
-        let by_two = further.as_ref().map(|further| directive(vec![&plain[..], &further[..]], counter));
-        let by_one = (!others.is_empty()).then(|| directive(vec![&plain[..]], others));
-        let line = Line {
-            timestamp: &self.timestamp,
-            level,
-            event: name,
-            function: self.function,
-            fields: event,
-            by,
-            metrics: &metrics,
-            aws: Metadata {
-                timestamp: self.timestamp_millis,
-                cloud_watch_metrics: by_two.into_iter().chain(by_one).collect(),
-            },
-        };
+        let by_two = by.map(|(dimension, _)| Directive::of(Some(dimension), names(counter)));
+        let by_one = (!others.is_empty()).then(|| Directive::of(None, names(others)));
+        self.write(
+            observed.level,
+            observed.event,
+            &EventFields { event, by, metrics: &observed.metrics },
+            [by_two, by_one].into_iter().flatten().collect(),
+        );
+    }
+
+    /// An event whose metrics are in the line of its batch.
+    pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &Observed) {
+        let fields = EventFields { event, by: None, metrics: &[] };
+        self.write(observed.level, observed.event, &fields, Vec::new());
+    }
+
+    pub(super) fn push_batch(&mut self, line: &BatchLine<'_>) {
+        self.write("INFO", "batch", line, line.directives());
+    }
+
+    fn write(&mut self, level: &str, event: &str, fields: &impl Serialize, directives: Vec<Directive>) {
+        let (timestamp, function) = (&self.timestamp, self.function);
+        let aws = (!directives.is_empty())
+            .then_some(Metadata { timestamp: self.timestamp_millis, cloud_watch_metrics: directives });
+        let line = Line { timestamp, level, event, function, fields, aws };
         serde_json::to_writer(&mut self.text, &line).expect("an event has only text and finite numbers");
         self.text.push(b'\n');
     }
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct Line<'a, F> {
     timestamp: &'a str,
-    level: &'static str,
-    event: &'static str,
+    level: &'a str,
+    event: &'a str,
     #[serde(rename = "Function")]
     function: &'a str,
     #[serde(flatten)]
-    fields: &'a Event,
+    fields: &'a F,
+    #[serde(rename = "_aws", skip_serializing_if = "Option::is_none")]
+    aws: Option<Metadata>,
+}
+
+#[derive(Serialize)]
+struct EventFields<'a> {
+    #[serde(flatten)]
+    event: &'a Event,
+    /// A further dimension of the first metric, with its value.
     #[serde(flatten, serialize_with = "value_of_dimension")]
-    by: By,
+    by: Option<(&'static str, &'static str)>,
     #[serde(flatten, serialize_with = "values_of_metrics")]
     metrics: &'a [Measured],
-    #[serde(rename = "_aws")]
-    aws: Metadata<'a>,
+}
+
+impl Serialize for BatchLine<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        for (metric, count) in &self.counts {
+            fields.serialize_entry(metric, count)?;
+        }
+        for (_, dimension, value) in &self.by {
+            fields.serialize_entry(dimension, value)?;
+        }
+        if let Some((error_type, failures)) = self.failure {
+            fields.serialize_entry("error_type", error_type)?;
+            fields.serialize_entry("failures", &failures)?;
+        }
+        for (metric, values) in &self.values {
+            match values {
+                [value] => fields.serialize_entry(metric, value)?,
+                values => fields.serialize_entry(metric, values)?,
+            }
+        }
+        fields.end()
+    }
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Metadata<'a> {
+struct Metadata {
     timestamp: i64,
-    cloud_watch_metrics: Vec<Directive<'a>>,
+    cloud_watch_metrics: Vec<Directive>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
-struct Directive<'a> {
+pub(super) struct Directive {
     namespace: &'static str,
-    dimensions: Vec<&'a [&'static str]>,
-    #[serde(serialize_with = "definitions_of_metrics")]
-    metrics: &'a [Measured],
+    dimensions: Vec<Vec<&'static str>>,
+    metrics: Vec<Definition>,
 }
 
-fn value_of_dimension<S: Serializer>(by: &By, serializer: S) -> Result<S::Ok, S::Error> {
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Definition {
+    name: Metric,
+    unit: &'static str,
+}
+
+impl Directive {
+    /// These metrics by the function, and by this further dimension of it.
+    pub(super) fn of(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
+        let further = dimension.map(|dimension| vec![FUNCTION, dimension]);
+        let definition = |metric: Metric| Definition {
+            name: metric,
+            unit: match metric.measure() {
+                Measure::Count | Measure::Receives => "Count",
+                Measure::Seconds => "Seconds",
+            },
+        };
+        Self {
+            namespace: NAMESPACE,
+            dimensions: std::iter::once(vec![FUNCTION]).chain(further).collect(),
+            metrics: metrics.into_iter().map(definition).collect(),
+        }
+    }
+}
+
+fn value_of_dimension<S: Serializer>(
+    by: &Option<(&'static str, &'static str)>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_map(*by)
 }
 
 fn values_of_metrics<S: Serializer>(metrics: &&[Measured], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(metrics.iter().map(|measured| (measured.metric, measured.value)))
-}
-
-fn definitions_of_metrics<S: Serializer>(metrics: &&[Measured], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "PascalCase")]
-    struct Definition {
-        name: Metric,
-        unit: &'static str,
-    }
-    serializer.collect_seq(metrics.iter().map(|Measured { metric, .. }| Definition {
-        name: *metric,
-        unit: match metric.measure() {
-            Measure::Count | Measure::Receives => "Count",
-            Measure::Seconds => "Seconds",
-        },
-    }))
 }

@@ -166,11 +166,24 @@ impl Serialize for Number {
     }
 }
 
+/// Which events have a line of their own, whatever the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Somebody must act on it, or it is a dead letter.
+    AtOnce,
+    /// It is rare, and nobody must act on it: with `LOG_LEVEL=WARN` it is in the line of its batch.
+    AtOnceUnlessQuiet,
+    /// It is in the line of its batch.
+    WithItsBatch,
+}
+
 /// An event as logs and metrics have it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observed {
     /// `INFO` or `WARN`.
     pub level: &'static str,
+    /// Whether it has a line of its own.
+    pub told: Told,
     /// Its name in logs.
     pub event: &'static str,
     /// The value of the first metric's dimension, if that has one.
@@ -209,8 +222,8 @@ impl Observed {
             Event::NotCounted(_) => warn("not_counted", None, &[once(M::NotCounted)]),
             Event::RetriedImmediately(_) => info("retried_immediately", None, &[once(M::ImmediateRetries)]),
             Event::CircuitOpened(_) => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
-            Event::ProbeFailed(_) => info("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
-            Event::CircuitClosed(_) => info("circuit_closed", None, &[once(M::Probes)]),
+            Event::ProbeFailed(_) => rare("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
+            Event::CircuitClosed(_) => rare("circuit_closed", None, &[once(M::Probes)]),
             Event::Held(event) => info("held", None, &[whole(M::Held, event.messages), once(M::CircuitOpen)]),
             Event::GivenUp(_) => warn("given_up", None, &[once(M::GivenUp)]),
             Event::DeadLettered(event) => {
@@ -236,11 +249,15 @@ impl Observed {
 }
 
 fn info(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "INFO", event, by, metrics: metrics.to_vec() }
+    Observed { level: "INFO", told: Told::WithItsBatch, event, by, metrics: metrics.to_vec() }
+}
+
+fn rare(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
+    Observed { told: Told::AtOnceUnlessQuiet, ..info(event, by, metrics) }
 }
 
 fn warn(event: &'static str, by: Option<&'static str>, metrics: &[Measured]) -> Observed {
-    Observed { level: "WARN", event, by, metrics: metrics.to_vec() }
+    Observed { level: "WARN", told: Told::AtOnce, event, by, metrics: metrics.to_vec() }
 }
 
 fn once(metric: Metric) -> Measured {

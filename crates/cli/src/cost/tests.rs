@@ -1,30 +1,37 @@
 //! The docs' figures, computed: each page must have these words and numbers.
 
+use std::time::Duration;
+
 use redeliver_core::events::{Event, HandedOff, Hopped, Processed, RetryScheduled};
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
+use redeliver_core::policy::Policy;
+use redeliver_core::strategy::Strategy;
 use redeliver_embedded::VirtualClock;
 
 use super::usage::{DECISION_SECONDS, MEMORY_GB};
 use super::*;
 use crate::people::grouped;
-use crate::simulate::line_bytes;
+use crate::simulate::{Concurrency, Scenario, Trouble, log_bytes, run};
 
-/// Log lines of the functions, in bytes.
-struct LogLines {
+/// Bytes that the functions log of ten messages: the line of a batch.
+struct LogBytes {
     processed: f64,
     handed_off: f64,
+    /// By the failed-message-processor.
     scheduled: f64,
-    /// One for ten messages.
+    /// By the message-processor itself.
+    sent_again: f64,
     hopped: f64,
 }
 
 /// As the functions write them, with values of usual lengths.
-fn log_lines() -> LogLines {
+fn log_bytes_of_ten() -> LogBytes {
     let message_id = || "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned();
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
-    let bytes =
-        |function: &str, event| f64::from(u32::try_from(line_bytes(function, &clock, &event)).unwrap());
+    let bytes = |function: &str, event: Event, times: usize| {
+        f64::from(u32::try_from(log_bytes(function, &clock, &vec![event; times])).unwrap())
+    };
     let (calls, decides) = ("orders-prod-message-processor", "orders-prod-failed-message-processor");
     let processed = Processed {
         message_id: message_id(),
@@ -39,19 +46,22 @@ fn log_lines() -> LogLines {
         kind: "transient",
         age_seconds: 123.456,
     };
-    let scheduled = RetryScheduled {
-        message_id: message_id(),
-        retry_attempt: 1,
-        spends_attempt: true,
-        delay_seconds: RetryDelay::SHORT_MAX,
-        age_seconds: 123.456,
-        error_type: None,
+    let scheduled = |error_type: Option<&str>| {
+        Event::RetryScheduled(RetryScheduled {
+            message_id: message_id(),
+            retry_attempt: 1,
+            spends_attempt: true,
+            delay_seconds: RetryDelay::SHORT_MAX,
+            age_seconds: 123.456,
+            error_type: error_type.map(str::to_owned),
+        })
     };
-    LogLines {
-        processed: bytes(calls, Event::Processed(processed)),
-        handed_off: bytes(calls, Event::HandedOff(handed_off)),
-        scheduled: bytes(decides, Event::RetryScheduled(scheduled)),
-        hopped: bytes(decides, Event::Hopped(Hopped { messages: 10 })),
+    LogBytes {
+        processed: bytes(calls, Event::Processed(processed), 10),
+        handed_off: bytes(calls, Event::HandedOff(handed_off), 10),
+        scheduled: bytes(decides, scheduled(None), 10),
+        sent_again: bytes(calls, scheduled(Some("HttpStatus.503")), 10),
+        hopped: bytes(decides, Event::Hopped(Hopped { messages: 10 }), 1),
     }
 }
 
@@ -107,7 +117,7 @@ fn at_once() -> Usage {
     Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
-        log_bytes: 1e6 * log_lines().processed,
+        log_bytes: 1e5 * log_bytes_of_ten().processed,
     }
 }
 
@@ -115,7 +125,7 @@ fn retries() -> Usage {
     Usage {
         sqs_requests: 6.0 * 100_000.0,
         invocations: Invocations { calling: 100_000.0, deciding: 100_000.0 },
-        log_bytes: 1e6 * (log_lines().handed_off + log_lines().scheduled),
+        log_bytes: 1e5 * (log_bytes_of_ten().handed_off + log_bytes_of_ten().scheduled),
     }
 }
 
@@ -139,8 +149,8 @@ fn a_million_messages_that_succeed_at_once() {
             prices.lambda_gb_second_arm64.dollars
         ),
         format!(
-            "1,000,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
-            log_lines().processed,
+            "100,000 × {} bytes + {} × 2 × 400 bytes of Lambda's own = {:.2} GB, at {}",
+            log_bytes_of_ten().processed,
             whole(usage.invocations.total()),
             usage.log_gb(),
             dollars(prices.logs_gb.dollars)
@@ -169,14 +179,91 @@ fn a_million_retries() {
             whole(usage.invocations.gb_seconds())
         ),
         format!(
-            "1,000,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
-            log_lines().handed_off,
-            log_lines().scheduled,
+            "100,000 × ({} + {}) bytes + {} × 2 × 400 bytes = {:.2} GB",
+            log_bytes_of_ten().handed_off,
+            log_bytes_of_ten().scheduled,
             whole(usage.invocations.total()),
             usage.log_gb()
         ),
     ];
     is_in("deploy.md", &table("a million retries", usage, how));
+}
+
+fn direct_retries() -> Usage {
+    Usage {
+        sqs_requests: 3.0 * 100_000.0,
+        invocations: Invocations { calling: 100_000.0, deciding: 0.0 },
+        log_bytes: 1e5 * log_bytes_of_ten().sent_again,
+    }
+}
+
+#[test]
+fn a_million_direct_retries() {
+    let usage = direct_retries();
+    let Invocations { calling, .. } = usage.invocations;
+    let how = [
+        format!("100,000 each: re-send; receive, delete = {}", whole(usage.sqs_requests)),
+        format!("{} of the message-processor", whole(calling)),
+        format!(
+            "{} × {CALL_SECONDS} s × {MEMORY_GB} GB = {} GB-s",
+            whole(calling),
+            whole(usage.invocations.gb_seconds())
+        ),
+        format!(
+            "100,000 × {} bytes + {} × 2 × 400 bytes = {:.2} GB",
+            log_bytes_of_ten().sent_again,
+            whole(usage.invocations.total()),
+            usage.log_gb()
+        ),
+    ];
+    is_in("deploy.md", &table("a million retries with `direct-resend`", usage, how));
+}
+
+/// What a retry asks for, measured: the simulation with it less the one without.
+fn of_a_million_retries(strategy: Strategy) -> Usage {
+    // All at once, so that batches are full; each fails once, and comes back a minute later.
+    let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+    let policy = Policy::from_json(policy).unwrap();
+    let messages = 2000;
+    let measured = |outage: u64| {
+        let scenario = Scenario {
+            strategy,
+            messages,
+            trouble: Trouble::Outage(Duration::from_secs(outage)),
+            capacity: None,
+            over: Duration::from_secs(1),
+            invocations: Concurrency::Unlimited { environments: 10 },
+            batching_window: Duration::ZERO,
+            seed: 0,
+        };
+        run(&policy, &scenario, &|_| {}).unwrap()
+    };
+    // The second before the first message is sent is over when it is.
+    let (without, with) = (measured(0), measured(30));
+    assert_eq!((without.retries, with.retries), (0, messages));
+    let million = |with: f64, without: f64| (with - without) * 1e6 / 2000.0;
+    let (Invocations { calling, deciding }, before) = (with.usage.invocations, without.usage.invocations);
+    Usage {
+        sqs_requests: million(with.usage.sqs_requests, without.usage.sqs_requests),
+        invocations: Invocations {
+            calling: million(calling, before.calling),
+            deciding: million(deciding, before.deciding),
+        },
+        log_bytes: million(with.usage.log_bytes, without.usage.log_bytes),
+    }
+}
+
+/// The gate: what a retry may cost.
+#[test]
+fn a_retry_is_as_cheap_as_the_docs_say() {
+    for (strategy, requests, most) in
+        [(Strategy::DelayedResend, 0.6, 0.70), (Strategy::DirectResend, 0.3, 0.40)]
+    {
+        let usage = of_a_million_retries(strategy);
+        assert!((usage.sqs_requests / 1e6 - requests).abs() < 0.001, "{strategy}: {usage:?}");
+        let bill = usage.bill(&Prices::list().prices, Architecture::Arm64);
+        assert!(bill.total() <= most, "{strategy}: ${:.3} {bill:?}", bill.total());
+    }
 }
 
 #[test]
@@ -237,10 +324,10 @@ fn an_hour_of_hops() {
     let usage = Usage {
         sqs_requests: 0.3 * hops,
         invocations: Invocations { calling: 0.0, deciding: hops / 10.0 },
-        log_bytes: hops / 10.0 * log_lines().hopped,
+        log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
     };
     let bill = usage.bill(&prices, Architecture::Arm64);
-    let lines = hops / 10.0 * log_lines().hopped / 1e9;
+    let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     is_in(
         "strategies.md",
@@ -255,7 +342,7 @@ fn an_hour_of_hops() {
             dollars(prices.sqs_million_requests.dollars),
             short(usage.invocations.total() / 1e6),
             dollars(bill.lambda_requests),
-            log_lines().hopped,
+            log_bytes_of_ten().hopped,
             lines,
             dollars(logs),
             dollars(prices.logs_gb.dollars),

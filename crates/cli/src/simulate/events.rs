@@ -1,11 +1,9 @@
 //! Counts the functions' events and the bytes of their log lines.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::mem::{Discriminant, discriminant};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use redeliver_aws::settings::Logging;
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::events::Event;
 use redeliver_core::ports::Observer;
@@ -14,54 +12,69 @@ use redeliver_loop::Tally;
 
 /// A name as long as functions have them.
 const FUNCTION: &str = "orders-prod-failed-message-processor";
-/// So many lines of each kind of event are written out; the others are taken to be as long as those are on average.
-const WRITTEN: u64 = 200;
 
 /// What the functions reported.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) tally: Tally,
     clock: VirtualClock,
-    lines: Mutex<HashMap<Discriminant<Event>, Lines>>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Lines {
-    count: u64,
-    written_bytes: u64,
+    log_bytes: AtomicU64,
 }
 
 impl Events {
     pub(super) fn new(clock: VirtualClock) -> Self {
-        Self { tally: Tally::default(), clock, lines: Mutex::default() }
+        Self { tally: Tally::default(), clock, log_bytes: AtomicU64::new(0) }
     }
 
     /// Bytes of all log lines.
     pub(super) fn log_bytes(&self) -> u64 {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.values().map(|lines| lines.written_bytes * lines.count / lines.count.clamp(1, WRITTEN)).sum()
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The observer of one environment.
+    pub(super) fn of_environment(&self) -> Told<'_> {
+        Told { tally: &self.tally, lines: lines(FUNCTION, &self.clock, &self.log_bytes) }
     }
 }
 
-/// Bytes of an event's log line.
-pub(crate) fn line_bytes(function: &str, clock: &VirtualClock, event: &Event) -> u64 {
+/// Bytes of the log lines of a batch.
+#[cfg(test)]
+pub(crate) fn log_bytes(function: &str, clock: &VirtualClock, events: &[Event]) -> u64 {
     let length = AtomicU64::new(0);
-    JsonLines::new(function, clock.clone(), Length(&length)).observe(event);
+    let lines = lines(function, clock, &length);
+    lines.observe_all(events);
+    lines.flush();
+    drop(lines);
     length.into_inner()
 }
 
-impl Observer for Events {
+fn lines<'a>(
+    function: &str,
+    clock: &VirtualClock,
+    length: &'a AtomicU64,
+) -> JsonLines<VirtualClock, Length<'a>> {
+    JsonLines::new(function, Logging::default(), clock.clone(), Length(length))
+}
+
+/// What one environment reports.
+#[derive(Debug)]
+pub(super) struct Told<'a> {
+    tally: &'a Tally,
+    lines: JsonLines<VirtualClock, Length<'a>>,
+}
+
+impl Observer for Told<'_> {
     fn observe(&self, event: &Event) {
         self.tally.observe(event);
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = lines.entry(discriminant(event)).or_default();
-        lines.count += 1;
-        if lines.count <= WRITTEN {
-            lines.written_bytes += line_bytes(FUNCTION, &self.clock, event);
-        }
+        self.lines.observe(event);
+    }
+
+    fn flush(&self) {
+        self.lines.flush();
     }
 }
 
+#[derive(Debug)]
 struct Length<'a>(&'a AtomicU64);
 
 impl Write for Length<'_> {

@@ -225,18 +225,22 @@ async fn measure(
     let polled_queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &others });
     let source = Watched { queue: topology.source.clone(), counts: &polled };
     let polled_queues = Topology { source, ..polled_queues };
-    let retrying = failed_message_processor(&queues, clock, &events, schema(), policy.clone());
+    let retrying =
+        failed_message_processor(&queues, clock, events.of_environment(), schema(), policy.clone());
     let taken = match scenario.invocations {
         Concurrency::Limited(_) => Taken::MostRecent,
         Concurrency::Unlimited { environments } => Taken::InTurn(environments.into()),
     };
     let environments = Environments::new(taken, clock, || {
-        message_processor(&queues, target, clock, &events, schema(), policy.clone())
+        message_processor(&queues, target, clock, events.of_environment(), schema(), policy.clone())
     });
     let functions = Functions {
         on_source: Counted::new(environments, &asked),
         failed_message_processor: retrying.map(|function| Counted::new(function, &asked)),
-        final_dlq_annotator: Counted::new(final_dlq_annotator(&queues, clock, &events, schema()), &asked),
+        final_dlq_annotator: Counted::new(
+            final_dlq_annotator(&queues, clock, events.of_environment(), schema()),
+            &asked,
+        ),
     };
     let engine = Engine {
         topology: &polled_queues,

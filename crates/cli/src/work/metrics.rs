@@ -138,6 +138,10 @@ impl<O: Observer> Observer for Counted<O> {
         events.iter().for_each(|event| self.metrics.count(&self.function, event));
         self.observer.observe_all(events);
     }
+
+    fn flush(&self) {
+        self.observer.flush();
+    }
 }
 
 fn labels(metric: Metric, function: &str, by: Option<&'static str>) -> Labels {

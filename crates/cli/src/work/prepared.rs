@@ -48,26 +48,26 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
 
     let config = arguments.connection.sdk_config(None).await?;
     let metrics = Arc::new(Metrics::new(arguments.functions().iter().map(|name| arguments.name(*name))));
-    let observer = |function| {
+    let observer = |function, logging| {
         let name = arguments.name(function);
-        let lines = JsonLines::stdout(&name);
+        let lines = JsonLines::stdout(&name, logging);
         Arc::new(Counted::new(lines, name, Arc::clone(&metrics))) as Arc<dyn Observer>
     };
     let health = Health { workers: Vec::new(), stop: stop.clone() };
     let mut prepared = Prepared { workers: Vec::new(), health, metrics: Arc::clone(&metrics), queues };
     if let Some((settings, target, _)) = settings.message_processor {
-        let observer = observer(FunctionName::MessageProcessor);
+        let observer = observer(FunctionName::MessageProcessor, settings.logging);
         let target = start::target(&config, target, Arc::clone(&observer)).await?;
         let function = MessageProcessor::on_aws(target, settings, &config, Arc::clone(&observer));
         prepared.add(FunctionName::MessageProcessor, function, observer, arguments);
     }
     if let Some(settings) = settings.failed_message_processor {
-        let observer = observer(FunctionName::FailedMessageProcessor);
+        let observer = observer(FunctionName::FailedMessageProcessor, settings.logging);
         let function = FailedMessageProcessor::on_aws(settings, &config, Arc::clone(&observer));
         prepared.add(FunctionName::FailedMessageProcessor, function, observer, arguments);
     }
     if let Some((settings, _)) = settings.final_dlq_annotator {
-        let observer = observer(FunctionName::FinalDlqAnnotator);
+        let observer = observer(FunctionName::FinalDlqAnnotator, settings.logging);
         let function = FinalDlqAnnotator::on_aws(settings, &config, Arc::clone(&observer));
         prepared.add(FunctionName::FinalDlqAnnotator, function, observer, arguments);
     }

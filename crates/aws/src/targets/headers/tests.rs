@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::SystemClock;
+use crate::settings::Logging;
 use crate::telemetry::JsonLines;
 use crate::tests::loopback::{Answer, Loopback};
 
@@ -70,7 +71,7 @@ fn a_header_given_twice_is_refused_not_chosen_from() {
 async fn secret(answer: Answer) -> Result<Headers, HeadersError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
-    let observer = Arc::new(JsonLines::new("test", SystemClock, std::io::sink()));
+    let observer = Arc::new(JsonLines::new("test", Logging::default(), SystemClock, std::io::sink()));
     let secret = SecretHeaders::read(&server.sdk_config(), arn, SystemClock, observer).await?;
     assert!(!format!("{secret:?}").contains("key"), "{secret:?}");
     Ok(secret.current())

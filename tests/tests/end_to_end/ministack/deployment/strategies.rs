@@ -50,11 +50,7 @@ async fn hidden_messages_come_back_or_are_explained(cloud: &Cloud, outputs: &Out
     assert_eq!(calls, [3, 1, 2], "how often the target was called");
 }
 
-async fn failed_messages_are_sent_again_by_who_called(
-    cloud: &Cloud,
-    outputs: &Outputs,
-    target: &HttpTarget,
-) {
+async fn failed_messages_are_sent_again_by_who_called(cloud: &Cloud, outputs: &Outputs, target: &HttpTarget) {
     let (exhausted, permanent, recovers) = (id(6), id(7), id(8));
     target.script(&exhausted, [Reply::Status(503); 10]);
     target.script(&permanent, [Reply::Status(422)]);

@@ -1,0 +1,125 @@
+//! What a batch has counted and measured, as few lines as CloudWatch can read it from.
+
+use redeliver_core::events::Event;
+
+use super::line::{Directive, Lines, VALUES_MAX};
+use super::metrics::{Measure, Measured, Metric, Number, Observed};
+
+/// Counts and measures since the last line of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// By the value of the counter's dimension.
+    counts: Vec<Count>,
+    values: Vec<(Metric, Vec<Number>)>,
+    /// By error, how many messages failed.
+    failures: Vec<(String, u32)>,
+}
+
+#[derive(Debug)]
+struct Count {
+    metric: Metric,
+    by: Option<&'static str>,
+    count: u32,
+}
+
+impl Gathered {
+    pub(super) fn add(&mut self, event: &Event, observed: &Observed) {
+        for (place, Measured { metric, value }) in observed.metrics.iter().enumerate() {
+            match (metric.measure(), value) {
+                (Measure::Count, Number::Whole(count)) => {
+                    // The counter comes first, and it alone has the dimension.
+                    let by = observed.by.filter(|_| place == 0);
+                    self.count(*metric, by, *count);
+                }
+                _ => self.measured(*metric, *value),
+            }
+        }
+        if let Some(error_type) = failure(event) {
+            match self.failures.iter_mut().find(|(name, _)| name == error_type) {
+                Some((_, count)) => *count = count.saturating_add(1),
+                None => self.failures.push((error_type.to_owned(), 1)),
+            }
+        }
+    }
+
+    fn count(&mut self, metric: Metric, by: Option<&'static str>, count: u32) {
+        match self.counts.iter_mut().find(|known| (known.metric, known.by) == (metric, by)) {
+            Some(known) => known.count = known.count.saturating_add(count),
+            None => self.counts.push(Count { metric, by, count }),
+        }
+    }
+
+    fn measured(&mut self, metric: Metric, value: Number) {
+        match self.values.iter_mut().find(|(known, _)| *known == metric) {
+            Some((_, values)) => values.push(value),
+            None => self.values.push((metric, vec![value])),
+        }
+    }
+
+    /// A line has one value of each dimension, one error, and so many values of each measure: what is more is in
+    /// further lines.
+    pub(super) fn write(self, lines: &mut Lines<'_>) {
+        let Self { counts, values, failures } = self;
+        for number in 0.. {
+            let mut line = BatchLine::default();
+            for metric in Metric::ALL {
+                let mut of_metric = counts.iter().filter(|count| count.metric == metric);
+                if let Some(count) = of_metric.nth(number) {
+                    line.count(count);
+                }
+            }
+            for (metric, values) in &values {
+                if let Some(some) = values.chunks(VALUES_MAX).nth(number) {
+                    line.values.push((*metric, some));
+                }
+            }
+            line.failure = failures.get(number).map(|(name, count)| (name.as_str(), *count));
+            if line.is_empty() {
+                return;
+            }
+            lines.push_batch(&line);
+        }
+    }
+}
+
+/// One line of a batch.
+#[derive(Debug, Default)]
+pub(super) struct BatchLine<'a> {
+    pub(super) counts: Vec<(Metric, u32)>,
+    pub(super) values: Vec<(Metric, &'a [Number])>,
+    /// Dimensions of counters, with their values.
+    pub(super) by: Vec<(Metric, &'static str, &'static str)>,
+    pub(super) failure: Option<(&'a str, u32)>,
+}
+
+impl BatchLine<'_> {
+    fn count(&mut self, Count { metric, by, count }: &Count) {
+        self.counts.push((*metric, *count));
+        if let Some((dimension, value)) = metric.dimension().zip(*by) {
+            self.by.push((*metric, dimension.name, value));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.counts.is_empty() && self.values.is_empty() && self.failure.is_none()
+    }
+
+    /// What is counted by the function alone, and then each counter with a dimension of its own.
+    pub(super) fn directives(&self) -> Vec<Directive> {
+        let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
+        let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));
+        let plain: Vec<_> = counters.chain(self.values.iter().map(|(metric, _)| *metric)).collect();
+        let plain = (!plain.is_empty()).then(|| Directive::of(None, plain));
+        let by = self.by.iter().map(|(metric, dimension, _)| Directive::of(Some(dimension), vec![*metric]));
+        plain.into_iter().chain(by).collect()
+    }
+}
+
+/// The error of a message that failed.
+fn failure(event: &Event) -> Option<&str> {
+    match event {
+        Event::HandedOff(event) => Some(&event.error_type),
+        Event::RetryScheduled(event) => event.error_type.as_deref(),
+        _ => None,
+    }
+}

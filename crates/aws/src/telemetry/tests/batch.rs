@@ -1,0 +1,158 @@
+//! The line of a batch: all that CloudWatch reads from it is what the events say.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::telemetry::metrics::{Measure, Measured, Metric, Number};
+
+/// Values by metric and dimensions, as CloudWatch extracts them: counts added up, measures sorted.
+type Extracted = BTreeMap<(String, Vec<String>), Vec<f64>>;
+
+fn enter(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
+    let known = extracted.entry((format!("{metric:?}"), dimensions)).or_default();
+    known.extend(values);
+    if metric.measure() == Measure::Count {
+        *known = vec![known.iter().sum()];
+    }
+    known.sort_by(f64::total_cmp);
+}
+
+fn extracted(text: &str) -> Extracted {
+    let mut all = Extracted::new();
+    for line in lines_of(text) {
+        for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
+            for (set, metric) in directive["Dimensions"].as_array().unwrap().iter().flat_map(|set| {
+                directive["Metrics"].as_array().unwrap().iter().map(move |metric| (set, metric))
+            }) {
+                let name = metric["Name"].as_str().unwrap();
+                let metric = Metric::ALL.into_iter().find(|metric| format!("{metric:?}") == name).unwrap();
+                let value = |name: &Value| line[name.as_str().unwrap()].as_str().unwrap().to_owned();
+                let dimensions = set.as_array().unwrap().iter().map(value).collect();
+                let values = match &line[name] {
+                    Value::Array(values) => values.iter().map(|value| value.as_f64().unwrap()).collect(),
+                    value => vec![value.as_f64().unwrap()],
+                };
+                enter(&mut all, metric, dimensions, &values);
+            }
+        }
+    }
+    all
+}
+
+fn said(events: &[Event]) -> Extracted {
+    let mut all = Extracted::new();
+    for event in events {
+        let Observed { by, metrics, .. } = Observed::of(event);
+        for (place, Measured { metric, value }) in metrics.into_iter().enumerate() {
+            let value = match value {
+                Number::Whole(value) => value.into(),
+                Number::Real(value) => value,
+            };
+            let function = || "message-processor".to_owned();
+            enter(&mut all, metric, vec![function()], &[value]);
+            if let Some(by) = by.filter(|_| place == 0) {
+                enter(&mut all, metric, vec![function(), by.to_owned()], &[value]);
+            }
+        }
+    }
+    all
+}
+
+/// All levels of detail.
+fn settings() -> impl Iterator<Item = Logging> {
+    let details = [LogDetail::Batches, LogDetail::Messages];
+    let levels = [LogLevel::Info, LogLevel::Warn];
+    details.into_iter().flat_map(move |detail| levels.map(|level| Logging { detail, level }))
+}
+
+#[test]
+fn a_batch_is_one_line() {
+    let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
+    let events = [processed(), processed(), failed(503), processed(), failed(503)];
+    let fields = json!({
+        "Processed": 3, "HandedOff": 2, "FailureKind": "transient",
+        "error_type": "HttpStatus.503", "failures": 2,
+        "MessageAgeSeconds": [61.5, 61.5, 61.5, 61.5, 61.5], "TargetSeconds": [0.25, 0.25, 0.25],
+    });
+    let plain = json!([count("Processed"), seconds("MessageAgeSeconds"), seconds("TargetSeconds")]);
+    let by_kind = json!([["Function"], ["Function", "FailureKind"]]);
+    let directives =
+        json!(
+            [directive(&json!([["Function"]]), &plain), directive(&by_kind, &json!([count("HandedOff")])),]
+        );
+    assert_eq!(lines_of(&written(&events)), [expected_with("INFO", "batch", fields, &directives)]);
+}
+
+#[test]
+fn a_further_value_of_a_dimension_a_further_error_and_more_values_are_in_further_lines() {
+    let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
+    let scheduled = [1, 1, 2, 3].map(retry_scheduled);
+    let events: Vec<_> = [failed(503), failed(429)].into_iter().chain(scheduled).collect();
+    let lines = lines_of(&written(&events));
+    let shown = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
+    assert_eq!(shown("RetryAttempt"), [json!("1"), json!("2"), json!("3")]);
+    assert_eq!(shown("RetriesScheduled"), [json!(2), json!(1), json!(1)]);
+    assert_eq!(shown("error_type"), [json!("HttpStatus.503"), json!("HttpStatus.429"), Value::Null]);
+    assert_eq!(shown("HandedOff"), [json!(2), Value::Null, Value::Null]);
+
+    let lines = lines_of(&written(&vec![processed(); 201]));
+    let values = lines.iter().map(|line| line["TargetSeconds"].as_array().map(Vec::len));
+    assert_eq!(values.collect::<Vec<_>>(), [Some(100), Some(100), None], "a single value is a number");
+    assert_eq!(lines[2]["TargetSeconds"], json!(0.25));
+    assert_eq!(lines[0]["Processed"], json!(201));
+}
+
+/// Whatever is written in lines of their own: no metric is lost, and none counts twice.
+#[test]
+fn metrics_are_the_same_whatever_is_logged() {
+    let all = all();
+    let attempts: Vec<_> = (0..30).map(retry_scheduled).collect();
+    let many: Vec<_> = all.iter().cycle().take(7 * all.len()).cloned().collect();
+    let batches = all.iter().map(std::slice::from_ref).chain([&all[..], &attempts, &many]);
+    for events in batches {
+        for logging in settings() {
+            assert_eq!(extracted(&written_with(logging, events)), said(events), "{logging:?} {events:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_gathered_is_told_once() {
+    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    lines.observe(&processed());
+    lines.flush();
+    lines.flush();
+    lines.observe(&processed());
+    lines.flush();
+    let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
+    let counts: Vec<_> = lines_of(&text).into_iter().map(|line| line["Processed"].clone()).collect();
+    assert_eq!(counts, [json!(1), json!(1)]);
+}
+
+#[test]
+fn each_event_has_the_lines_that_the_settings_ask_for() {
+    let own = |logging: Logging| -> Vec<String> {
+        let lines = lines_of(&written_with(logging, &all()));
+        let names = lines.into_iter().map(|line| line["event"].as_str().unwrap().to_owned());
+        names.filter(|name| name != "batch").collect()
+    };
+    let at_once: Vec<_> = all()
+        .iter()
+        .map(Observed::of)
+        .filter(|observed| observed.level == "WARN")
+        .map(|observed| observed.event.to_owned())
+        .collect();
+    let everything: Vec<_> = all().iter().map(|event| Observed::of(event).event.to_owned()).collect();
+    for logging in settings() {
+        let found = own(logging);
+        match logging {
+            Logging { level: LogLevel::Warn, .. } => assert_eq!(found, at_once),
+            Logging { detail: LogDetail::Messages, .. } => assert_eq!(found, everything),
+            Logging { detail: LogDetail::Batches, .. } => {
+                let rare = ["probe_failed", "circuit_closed"];
+                let is_own = |name: &&String| at_once.contains(name) || rare.contains(&name.as_str());
+                assert_eq!(found, everything.iter().filter(is_own).cloned().collect::<Vec<_>>());
+            }
+        }
+    }
+}
