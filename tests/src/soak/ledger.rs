@@ -246,8 +246,9 @@ impl Episode<'_> {
         });
         // Of an answer that came when the function had stopped waiting it says so itself; that so much time had passed was seen.
         let too_late = self.sends.iter().filter(|send| {
+            // An oversize message that is sent again has no room for its history.
             send.after >= target::TIMEOUT
-                && ["Http.Timeout", "Timeout"].contains(&failure_type(&send.content).as_str())
+                && ["Http.Timeout", "Timeout", ""].contains(&failure_type(&send.content).as_str())
         });
         let too_late = too_late.take(self.successes()).map(|_| "target's answer too late".to_owned());
         unconfirmed.chain(not_deleted).chain(too_late).collect()

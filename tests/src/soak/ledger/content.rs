@@ -72,9 +72,13 @@ pub(super) fn document(attributes: &Attributes, name: &str) -> Value {
     serde_json::from_str(text).unwrap_or_default()
 }
 
-/// `type` of the `Failure` that a message carries.
+/// `type` of the `Failure` that a message carries, or the newest of its history.
 pub(in crate::soak) fn failure_type(content: &Content) -> String {
-    document(&content.attributes, "Failure")["type"].as_str().unwrap_or_default().to_owned()
+    let failure = document(&content.attributes, "Failure");
+    let body: Value = serde_json::from_str(&content.body).unwrap_or_default();
+    let newest = body["metadata"]["retry_history"].as_array().and_then(|history| history.last());
+    let newest = newest.and_then(|newest| newest["error_type"].as_str());
+    failure["type"].as_str().or(newest).unwrap_or_default().to_owned()
 }
 
 /// The attributes without ours and with what is folded into ours.
@@ -99,6 +103,11 @@ fn producers(stage: Stage, attributes: &Attributes) -> Attributes {
     producers
 }
 
+/// The message-processor has decided itself on a message that its target answered.
+fn gives_up(content: &Content) -> bool {
+    document(&content.attributes, "Failure")["verdict"].is_string()
+}
+
 /// Checks what a function sent against what it had received.
 pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> Result<(), Fault> {
     let Some(from) = deliveries.first().map(|delivery| delivery.from) else {
@@ -106,8 +115,10 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
     };
     let way = format!("from the {} to the {}", from.name(), send.to.name());
     let known = match (from, send.to) {
-        (Stage::Source, Stage::Annotation) => sent.frame.is_none(),
-        (Stage::Source, Stage::Intermediate) | (Stage::Intermediate, Stage::Source) => sent.frame.is_some(),
+        (Stage::Source, Stage::Annotation) => sent.frame.is_none() || gives_up(&send.content),
+        (Stage::Source, Stage::Intermediate | Stage::Source) | (Stage::Intermediate, Stage::Source) => {
+            sent.frame.is_some()
+        }
         (Stage::Intermediate, Stage::Annotation) | (Stage::Annotation, Stage::Final) => true,
         _ => false,
     };
@@ -115,7 +126,7 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
         return Err((Kind::Misled, format!("it was sent {way}")));
     }
     let new = check_content(sent, send.to, &send.content)?;
-    if (from, send.to) != (Stage::Intermediate, Stage::Source) {
+    if send.to != Stage::Source {
         let same = deliveries.iter().any(|delivery| delivery.content.body == send.content.body);
         return if same { Ok(()) } else { Err((Kind::Changed, format!("another body was sent {way}"))) };
     }
@@ -124,6 +135,9 @@ pub(super) fn check_send(sent: &Sent, send: &Send, deliveries: &[&Delivery]) -> 
         let counted = [more("retry_attempt"), more("snooze_count"), more("redrive_count")];
         // What SQS moved spends no attempt, and nothing else is counted as moved.
         let was_moved = counted[2] == Some(1);
+        if was_moved && from == Stage::Source {
+            return None;
+        }
         (counted.iter().copied().sum::<Option<u64>>() == Some(1)).then_some(was_moved)
     };
     let olds = deliveries.iter().filter_map(|delivery| metadata(sent, &delivery.content.body).ok());
