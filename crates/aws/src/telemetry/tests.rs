@@ -1,5 +1,6 @@
 mod batch;
 mod metrics;
+mod queries;
 
 use redeliver_core::events::{
     ArrivedByRedrive, BatchBrokenOff, CircuitClosed, CircuitOpened, DeadLettered, GivenUp, HandedOff,

@@ -1,0 +1,92 @@
+//! The queries for CloudWatch Logs Insights of docs/operate.md, against the lines as they are written.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+const RUNBOOK: &str = include_str!("../../../../../docs/operate.md");
+/// Of the query language ("CloudWatch Logs Insights language query syntax").
+const WORDS: [&str; 18] = [
+    "filter",
+    "stats",
+    "sort",
+    "fields",
+    "and",
+    "or",
+    "in",
+    "by",
+    "as",
+    "desc",
+    "ispresent",
+    "bin",
+    "sum",
+    "count",
+    "avg",
+    "pct",
+    "@timestamp",
+    "ID",
+];
+
+fn queries() -> Vec<&'static str> {
+    let fenced = RUNBOOK.split("```sql\n").skip(1);
+    fenced.map(|rest| rest.split_once("\n```").unwrap().0).collect()
+}
+
+/// Texts in quotes, and all other words.
+fn words(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
+    let parts: Vec<_> = query.split('"').collect();
+    let quoted = parts.iter().skip(1).step_by(2).copied().filter(|text| *text != "ID").collect();
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '@';
+    let words = parts.iter().step_by(2).flat_map(|part| part.split(|c| !is_word(c)));
+    (quoted, words.filter(|word| word.starts_with(|c: char| !c.is_ascii_digit())).collect())
+}
+
+/// All lines that there can be.
+fn all_lines() -> Vec<Value> {
+    let details = [LogDetail::Batches, LogDetail::Messages];
+    let written = details.map(|detail| written_with(Logging { detail, level: LogLevel::Info }, &all()));
+    written.iter().flat_map(|text| lines_of(text)).collect()
+}
+
+#[test]
+fn each_query_of_the_runbook_asks_for_what_is_in_the_lines() {
+    let lines = all_lines();
+    let queries = queries();
+    assert_eq!(queries.len(), 9);
+    for query in queries {
+        let (events, words) = words(query);
+        let is_asked_for =
+            |line: &&Value| events.is_empty() || events.contains(line["event"].as_str().unwrap());
+        let asked: Vec<_> = lines.iter().filter(is_asked_for).collect();
+        for event in &events {
+            assert!(asked.iter().any(|line| line["event"] == **event), "{event}: {query}");
+        }
+        let aliases: BTreeSet<_> =
+            words.windows(2).filter(|pair| pair[0] == "as").map(|pair| pair[1]).collect();
+        for word in words.iter().filter(|word| !WORDS.contains(word) && !aliases.contains(*word)) {
+            let found: Vec<_> = asked.iter().filter_map(|line| line.get(word)).collect();
+            assert!(!found.is_empty(), "no line has {word}: {query}");
+            let is_summed = query.contains(&format!("sum({word})")) || query.contains(&format!("{word} > "));
+            assert!(!is_summed || found.iter().all(|value| value.is_number()), "{word}: {query}");
+            let is_grouped = query.contains(&format!("by {word}"));
+            assert!(!is_grouped || found.iter().all(|value| value.is_string()), "{word}: {query}");
+        }
+    }
+}
+
+/// The sums that the queries make are those of the events.
+#[test]
+fn failures_and_retries_by_their_names_add_up() {
+    let failed = [503, 503, 429].map(|status| handed_off(&ErrorType::HttpStatus(status)));
+    let events: Vec<_> = failed.into_iter().chain([1, 1, 1, 2].map(retry_scheduled)).collect();
+    let lines = lines_of(&written(&events));
+    let sum = |by: &str, value: &str, name: &str| -> u64 {
+        lines.iter().filter(|line| line[by] == value).filter_map(|line| line[name].as_u64()).sum()
+    };
+    assert_eq!(sum("error_type", "HttpStatus.503", "failures"), 2);
+    assert_eq!(sum("error_type", "HttpStatus.429", "failures"), 1);
+    assert_eq!(
+        [sum("RetryAttempt", "1", "RetriesScheduled"), sum("RetryAttempt", "2", "RetriesScheduled")],
+        [3, 1]
+    );
+}
