@@ -66,7 +66,9 @@ impl<F: Function> Function for Counted<'_, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         self.invocations.fetch_add(1, Ordering::Relaxed);
         let held = records.iter().filter(|record| is_or_was_held(record));
-        self.counts.held().extend(held.filter_map(|record| Some(record.body.split_once(',')?.0.to_owned())));
+        self.counts.held().extend(
+            held.filter_map(|record| Some(record.body.split_once(',')?.0.trim_end_matches('}').to_owned())),
+        );
         self.function.process(records, deadline).await
     }
 }
