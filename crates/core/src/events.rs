@@ -107,8 +107,8 @@ pub struct RetryScheduled {
     /// From the first send to now.
     #[serde(serialize_with = "milliseconds")]
     pub age_seconds: f64,
-    /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategy `visibility`,
-    /// asynchronous invocations).
+    /// Our name of the error, or `FromTarget`, if the message was not handed off before (strategies `direct-resend` and
+    /// `visibility`, asynchronous invocations).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_type: Option<String>,
 }

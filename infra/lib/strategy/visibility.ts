@@ -142,7 +142,7 @@ function inFlight(source: sqs.IQueue): Alarm {
     description:
       `Of the ${IN_FLIGHT_MAX} messages that SQS hides for a queue at most, ${IN_FLIGHT_SHARE * 100} % are hidden: those that wait for their ` +
       'retry are among them. At the limit no message is given out, new ones neither. Look at the target; shorten the ' +
-      'delays, or use strategy delayed-resend.',
+      'delays, or use strategy delayed-resend or direct-resend.',
     metric: source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD }),
     threshold: IN_FLIGHT_SHARE * IN_FLIGHT_MAX,
   };
