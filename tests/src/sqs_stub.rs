@@ -96,6 +96,12 @@ async fn answer(State(requests): State<Requests>, headers: HeaderMap, body: Byte
             let batch: Batch = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
             json!({ "Successful": batch.entries.iter().map(taken).collect::<Vec<_>>(), "Failed": [] })
         }
+        "ChangeMessageVisibilityBatch" => {
+            let batch: Value = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
+            let entries = batch["Entries"].as_array().into_iter().flatten();
+            let changed: Vec<_> = entries.map(|entry| json!({ "Id": entry["Id"] })).collect();
+            json!({ "Successful": changed, "Failed": [] })
+        }
         "SendMessage" => taken(&serde_json::from_slice(&body).expect("a message is as SQS takes it")),
         other => panic!("nobody here sends, but asks for {other:?}"),
     };

@@ -13,6 +13,10 @@ use serde_json::{Value, json};
 
 /// What the function asks of SQS for an event that it does all of: actions and how often.
 async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
+    requests_with(name, event, "delayed-resend").await
+}
+
+async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String, u64)> {
     let stub = SqsStub::start().await;
     let unavailable = Router::new().fallback(|| async { StatusCode::SERVICE_UNAVAILABLE });
     let (target, target_server) = serve(unavailable).await;
@@ -23,6 +27,7 @@ async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
         ("INTERMEDIATE_DLQ_URL", stub.queue_url("intermediate-dlq")),
         ("ANNOTATION_QUEUE_URL", stub.queue_url("annotation")),
         ("FINAL_DLQ_URL", stub.queue_url("final-dlq")),
+        ("STRATEGY", strategy.to_owned()),
     ];
     let variables = variables.map(|(name, value)| (name.to_owned(), value));
     let function = Function::new(name, functions(), variables);
@@ -40,6 +45,12 @@ fn batches(count: u64) -> Vec<(String, u64)> {
 #[tokio::test]
 async fn ten_hand_offs_are_one_request() {
     assert_eq!(requests("message-processor", &first_deliveries()).await, batches(1));
+}
+
+#[tokio::test]
+async fn ten_messages_that_are_sent_again_directly_are_one_request() {
+    let asked = requests_with("message-processor", &first_deliveries(), "direct-resend").await;
+    assert_eq!(asked, batches(1));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts
 use redeliver_tests::runtime_api::{Function, Outcome};
 use redeliver_tests::settings::{bundle, functions, root, target_dir, venv_file};
 use redeliver_tests::sqs_stub::SqsStub;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Of an invocation; nothing here comes near.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,6 +27,8 @@ pub(crate) struct Subject {
     event: Value,
     /// Of a round.
     batches: u32,
+    /// Records that it leaves on their queue.
+    left: usize,
 }
 
 /// A program at work.
@@ -56,13 +58,14 @@ pub(crate) struct Costs {
 }
 
 /// Ours, the least that a function can be, and Python.
-pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 5] {
+pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 7] {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let sqs = variable("AWS_ENDPOINT_URL", stub.endpoint_url());
     let queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "FINAL_DLQ_URL"];
     let queues = queues.map(|name| variable(name, &stub.queue_url(name)));
-    // As the stack sets it: with a policy, whatever it says.
-    let policy = variable("RETRY_POLICY", r#"{"max_attempts":5,"backoff":{"kind":"uniform"}}"#);
+    // As the stack sets it: with a policy. Without a circuit breaker, which would hold all but the first calls.
+    let policy = r#"{"circuit_breaker":false,"max_attempts":5,"backoff":{"kind":"uniform"}}"#;
+    let policy = variable("RETRY_POLICY", policy);
     let variables: Vec<_> = queues.into_iter().chain([sqs, policy, variable("TARGET", target)]).collect();
     let python = [
         ("LAMBDA_TASK_ROOT", root().join("tests/support").display().to_string()),
@@ -75,14 +78,29 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 5] {
         variables: variables.iter().cloned().chain([variable("_HANDLER", name)]).collect(),
         event,
         batches,
+        left: 0,
+    };
+    let calling = |name, more: &[(&str, &str)]| {
+        let subject = of("message-processor", functions(), first_deliveries(), 300);
+        let more = more.iter().map(|(name, value)| variable(name, value));
+        Subject { name, variables: subject.variables.into_iter().chain(more).collect(), ..subject }
     };
     [
         of("floor", bundle("floor"), hand_offs(), 1000),
         of("failed-message-processor", functions(), hand_offs(), 1000),
         of("final-dlq-annotator", functions(), verdicts(), 1000),
+        calling("message-processor, 503", &[]),
+        calling("message-processor, 503, direct-resend", &[("STRATEGY", "direct-resend")]),
         Subject {
-            name: "message-processor, 503",
-            ..of("message-processor", functions(), first_deliveries(), 300)
+            left: RECORDS as usize,
+            ..calling(
+                "message-processor, 503, visibility",
+                &[
+                    ("STRATEGY", "visibility"),
+                    ("VISIBILITY_TIMEOUT_SECONDS", "180"),
+                    ("RETENTION_SECONDS", "604800"),
+                ],
+            )
         },
         Subject {
             variables: variables.iter().cloned().chain(python).collect(),
@@ -149,8 +167,18 @@ impl<'a> Running<'a> {
 
     async fn invoke(&self) {
         let outcome = self.function.invoke(&self.subject.event, TIMEOUT).await;
-        let done = [json!({ "batchItemFailures": [] }), Value::Null].map(Outcome::Response);
-        assert!(done.contains(&outcome), "{}: {outcome:?} {:?}", self.subject.name, self.function.output());
+        let left = match &outcome {
+            Outcome::Response(Value::Null) => Some(0),
+            Outcome::Response(response) => response["batchItemFailures"].as_array().map(Vec::len),
+            _ => None,
+        };
+        assert_eq!(
+            left,
+            Some(self.subject.left),
+            "{}: {outcome:?} {:?}",
+            self.subject.name,
+            self.function.output()
+        );
     }
 
     async fn cpu_time(&self) -> Duration {

@@ -5,11 +5,11 @@ use crate::subject::Costs;
 /// Prints what each costs, and the ratios to the floor, which comes first, and of Python, which comes last.
 pub(crate) fn print(costs: &[Costs]) {
     println!(
-        "{:<26}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
+        "{:<40}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
         "", "start, ms", "CPU, ms", "wall, ms", "peak,", "requests", "MB", "MB"
     );
     println!(
-        "{:<26}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
+        "{:<40}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
         "", "", "per batch", "per batch", "MiB", "per message", "", "gzipped"
     );
     for costs in costs {
@@ -18,7 +18,7 @@ pub(crate) fn print(costs: &[Costs]) {
             .bytes
             .map_or_else(Default::default, |(plain, compressed)| (megabytes(plain), megabytes(compressed)));
         println!(
-            "{:<26}{:>10.2}{:>12.3}{:>13.3}{:>9.1}{:>12.2}{:>8}{:>9}",
+            "{:<40}{:>10.2}{:>12.3}{:>13.3}{:>9.1}{:>12.2}{:>8}{:>9}",
             costs.name,
             costs.start,
             costs.cpu,
@@ -30,15 +30,15 @@ pub(crate) fn print(costs: &[Costs]) {
         );
     }
     let [floor, ours @ .., python] = costs else { return };
-    println!("\ntimes the floor's{:>19}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
+    println!("\ntimes the floor's{:>33}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
         let [start, cpu, wall, peak] = ratios(costs, floor);
-        println!("{:<26}{start:>10.2}{cpu:>12.2}{wall:>13.2}{peak:>9.2}", costs.name);
+        println!("{:<40}{start:>10.2}{cpu:>12.2}{wall:>13.2}{peak:>9.2}", costs.name);
     }
-    println!("\nPython's is so many times{:>11}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
+    println!("\nPython's is so many times{:>25}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
         let [start, cpu, wall, peak] = ratios(python, costs);
-        println!("{:<26}{start:>10.1}{cpu:>12.1}{wall:>13.1}{peak:>9.1}", costs.name);
+        println!("{:<40}{start:>10.1}{cpu:>12.1}{wall:>13.1}{peak:>9.1}", costs.name);
     }
 }
 
