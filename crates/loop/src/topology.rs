@@ -50,9 +50,26 @@ impl<Q: Queue + Clone> Topology<Q> {
         strategy: Strategy,
         max_attempts: u32,
     ) -> Result<Self, EntryError> {
+        Self::create_for(service, prefix, strategy, max_attempts, Duration::ZERO).await
+    }
+
+    /// The same for batches that wait so long for more messages on the source queue, which hides them for as much longer.
+    ///
+    /// # Errors
+    /// What the service answered.
+    pub async fn create_for<S: QueueService<Queue = Q>>(
+        service: &S,
+        prefix: &str,
+        strategy: Strategy,
+        max_attempts: u32,
+        batching_window: Duration,
+    ) -> Result<Self, EntryError> {
         let mut created = BTreeMap::new();
         for needed in strategy.queues(max_attempts) {
-            let settings = settings(&needed, &created);
+            let mut settings = settings(&needed, &created);
+            if needed.role == Role::Source {
+                settings.visibility = hidden_for(batching_window);
+            }
             match service.create_queue(&format!("{prefix}-{}", needed.name), &settings).await {
                 Ok(queue) => created.insert(needed.role, queue),
                 Err(error) => {
@@ -107,7 +124,13 @@ impl<Q: Queue + Clone> Topology<Q> {
 
 /// "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
 pub(super) fn visibility_timeout() -> VisibilitySeconds {
-    VisibilitySeconds::new(6 * INVOCATION_TIMEOUT.as_secs()).unwrap_or(VisibilitySeconds::MAX)
+    hidden_for(Duration::ZERO)
+}
+
+/// A batch's window is a part of the time in which nobody else may see its messages.
+fn hidden_for(batching_window: Duration) -> VisibilitySeconds {
+    let seconds = 6 * INVOCATION_TIMEOUT.as_secs() + batching_window.as_secs();
+    VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
 /// A queue's settings, on top of the queues that were created before it.

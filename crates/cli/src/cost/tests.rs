@@ -298,7 +298,9 @@ fn a_retry_is_as_cheap_as_the_docs_say() {
 #[derive(Clone, Copy)]
 struct Deployed {
     strategy: Strategy,
-    /// Messages of a batch on the source queue.
+    /// Messages that a receive on the source queue brings.
+    received: u32,
+    /// Messages of a batch there: with a window, of several receives.
     batch: u32,
     traced: bool,
 }
@@ -313,17 +315,18 @@ const SAMPLED: f64 = 0.05;
 /// A month's bill: SQS, Lambda, logs, traces. A failing message fails alone in its batch, and on an inner queue it is
 /// alone, too.
 fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
-    let Deployed { strategy, batch, traced } = deployed;
+    let Deployed { strategy, received, batch, traced } = deployed;
     let prices = Prices::list().prices;
     let sent = 30.0 * messages_a_day;
-    let batches = sent * (1.0 + FAILING) / f64::from(batch);
+    let deliveries = sent * (1.0 + FAILING);
+    let batches = deliveries / f64::from(batch);
     let with_a_failure = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
     let deciding = if strategy == Strategy::DirectResend { 0.0 } else { with_a_failure };
     let well = log_bytes_of(u16::try_from(batch).unwrap(), None);
     let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
     let usage = Usage {
-        // Sends; a receive and a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
-        sqs_requests: sent + 2.0 * batches + with_a_failure + 3.0 * deciding,
+        // Sends; receives; a delete a batch; hand-offs or re-sends, and the failed-message-processor's three.
+        sqs_requests: sent + deliveries / f64::from(received) + batches + with_a_failure + 3.0 * deciding,
         invocations: Invocations { calling: batches, deciding },
         log_bytes: (batches - with_a_failure) * well
             + with_a_failure * failing
@@ -345,23 +348,25 @@ fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
 
 #[test]
 fn a_month_of_three_loads_as_it_is_by_default_and_as_cheap_as_it_can_be() {
-    let default = Deployed { strategy: Strategy::DelayedResend, batch: 1, traced: true };
     let loads = [("1,000", 1e3), ("1 million", 1e6), ("100 million", 1e8)];
     let rows = loads.map(|(name, load)| {
         // At more than a thousand a second batches are full by themselves.
-        let batch = if load > 5e7 { 10 } else { 1 };
+        let received = if load > 5e7 { 10 } else { 1 };
         let cheapest = Deployed {
             strategy: Strategy::DirectResend,
-            batch: batch.max(batch_of(load, 20.0)),
+            received,
+            batch: received.max(batch_of(load, 20.0)),
             traced: false,
         };
-        let default = month(load, Deployed { batch, ..default });
-        let cheapest = month(load, cheapest);
+        let default = Deployed { strategy: Strategy::DelayedResend, received, batch: received, traced: true };
+        let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
         let lines = ["SQS", "Lambda", "logs", "traces"].into_iter().zip(default.into_iter().zip(cheapest));
         let lines = lines.map(|(line, (default, cheapest))| {
             format!("| {name} | {line} | {} | {} |\n", dollars(default), dollars(cheapest))
         });
-        let total = [default, cheapest].map(|bill| dollars(bill.into_iter().sum()));
+        // The sum of what is shown.
+        let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
+        let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
         lines.collect::<String>() + &format!("| | **together** | **{}** | **{}** |\n", total[0], total[1])
     });
     is_in("deploy.md", &rows.concat());

@@ -205,7 +205,8 @@ async fn measure(
 ) -> Result<Measured, LoopError> {
     let clock = sqs.clock();
     let start = clock.now();
-    let topology = Topology::create(sqs, "simulated", scenario.strategy, policy.max_attempts)
+    let (strategy, attempts) = (scenario.strategy, policy.max_attempts);
+    let topology = Topology::create_for(sqs, "simulated", strategy, attempts, scenario.batching_window)
         .await
         .map_err(LoopError::sqs("creating the queues"))?;
     let mut expected = Ledger::default();

@@ -4,6 +4,9 @@ mod changes;
 
 use std::collections::BTreeSet;
 use std::iter::once;
+use std::time::Duration;
+
+use redeliver_core::strategy::Strategy;
 
 use super::report::{PolicyReport, Report};
 use super::run::CircuitBreaker;
@@ -81,6 +84,12 @@ pub(super) fn scenario(report: &Report) -> String {
     }
     if let Some(most) = given.invocations.limit() {
         sentence += &format!("; at most {most} invocations at once");
+    }
+    if given.batching_window > Duration::ZERO {
+        sentence += &format!("; a batch waits {} for more", span(given.batching_window.as_secs()));
+    }
+    if given.strategy != Strategy::default() {
+        sentence += &format!("; strategy {}", given.strategy);
     }
     sentence + "."
 }

@@ -3,9 +3,10 @@ mod our_own_outage;
 use std::future::{pending, ready};
 use std::io::BufWriter;
 
+use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
-use redeliver_core::ports::QueueSender as _;
+use redeliver_core::ports::{BatchResponse, QueueSender as _};
 use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
@@ -70,4 +71,55 @@ fn feeding_ends_with_what_stops_it() {
     let (outcome, sent) = on_queues(async |engine| engine.feed(messages(), pending()).await);
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(sent, 2);
+}
+
+/// One message every ten seconds, and how many batches they are.
+fn batches_of_thirty(window: u64) -> (usize, Vec<usize>) {
+    struct Sizes(Mutex<Vec<usize>>);
+    impl Function for Sizes {
+        async fn process(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> BatchResponse {
+            self.0.lock().unwrap().push(records.len());
+            BatchResponse::default()
+        }
+    }
+    let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
+    let sqs = EmbeddedSqs::new(clock.clone(), 1);
+    clock.block_on(async {
+        let window = Duration::from_secs(window);
+        let topology =
+            Topology::create_for(&sqs, "engine", Strategy::DelayedResend, 5, window).await.unwrap();
+        let engine = Engine {
+            topology: &topology,
+            clock: &clock,
+            ledger: &Mutex::default(),
+            progress: &|_| {},
+            wait: Duration::from_secs(20),
+            batching_window: window,
+            pollers: 1,
+            what_went_in: |body| body,
+        };
+        let (sizes, over) = (Sizes(Mutex::default()), Cell::new(false));
+        let pump = engine.pump(&topology.source, &sizes, window, &over);
+        let send = async {
+            for _ in 0..30 {
+                engine.feed(vec![message("{}")], pending()).await.unwrap();
+                clock.sleep(Duration::from_secs(10)).await;
+            }
+            clock.sleep(Duration::from_secs(600)).await;
+            over.set(true);
+        };
+        let (pumped, ()) = join!(pump, send);
+        pumped.unwrap();
+        let sizes = sizes.0.into_inner().unwrap();
+        (sizes.iter().sum(), sizes)
+    })
+}
+
+#[test]
+fn a_batch_waits_for_more_until_it_is_full_or_its_window_is_over_and_none_comes_twice() {
+    assert_eq!(batches_of_thirty(0), (30, vec![1; 30]));
+    // Seconds 0, 10, 20 and 30; the one of the window's last moment is among them.
+    assert_eq!(batches_of_thirty(35).0, 30);
+    assert_eq!(batches_of_thirty(35).1[0], 4);
+    assert_eq!(batches_of_thirty(300), (30, vec![10; 3]));
 }
