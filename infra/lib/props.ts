@@ -106,7 +106,10 @@ export interface CommonProps {
    * `batches`.
    */
   readonly logDetail?: LogDetail;
-  /** The least that a line of the functions' logs must matter to be written. Default: `INFO`. */
+  /**
+   * `WARN`: only what somebody must act on, dead letters, and the line of each batch, which holds the metrics; `logDetail` has no
+   * effect then. Default: `INFO`.
+   */
   readonly logLevel?: LogLevel;
   /**
    * Whether the functions send traces to X-Ray: a sample of one invocation a second, and 5 % of the rest. With much traffic

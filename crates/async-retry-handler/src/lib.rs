@@ -15,7 +15,9 @@ use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{AsyncInvoker, BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::ports::{
+    AsyncInvoker, BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender,
+};
 use redeliver_core::reason::DeadLetterReason;
 
 use invocations::{Outcomes, Reinvocation};
@@ -42,6 +44,7 @@ pub struct AsyncRetryHandler<I, Q, C, O> {
 
 impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncRetryHandler<I, Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let _told_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut reinvocations = Vec::new();
@@ -62,7 +65,6 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
         );
         // Only after the invocations: what Lambda will never take is not known before.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
-        self.observer.flush();
         BatchResponse { failed: [not_done, hops, verdicts, refused].concat() }
     }
 }

@@ -101,7 +101,7 @@ pub struct MessageProcessorSettings {
 pub enum StrategySettings {
     /// `delayed-resend`, the default: it is handed off, and sent again with a delay.
     DelayedResend { intermediate_dlq_url: String },
-    /// `direct-resend`: it is sent again with a delay by who has called it.
+    /// `direct-resend`: it is sent again with a delay by the function that called the target.
     DirectResend { source_queue_url: String, intermediate_dlq_url: String },
     /// `visibility`: it stays on its queue, hidden for the delay.
     Visibility {
@@ -303,11 +303,13 @@ impl FinalDlqAnnotatorSettings {
     /// # Errors
     /// All that is missing or wrong.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Reader::of_environment().read(|reader| {
-            let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
-            let logging = Logging::read(reader)?;
-            final_dlq_url.map(|final_dlq_url| Self { final_dlq_url, logging })
-        })
+        Reader::of_environment().read(Self::read)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Self> {
+        let final_dlq_url = reader.queue_url(Role::FinalDlq.setting());
+        let logging = Logging::read(reader);
+        Some(Self { final_dlq_url: final_dlq_url?, logging: logging? })
     }
 }
 

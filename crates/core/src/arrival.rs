@@ -61,7 +61,7 @@ impl Arrival {
             hand_off.delivery.came_back = hand_off.delivery.came_back.max(came_back);
             return (hand_off, due_at);
         };
-        let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not hand it off";
+        let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
         // All copies and all receives of it must say the same, since delays are counted from it.
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery =

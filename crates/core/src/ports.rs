@@ -31,6 +31,16 @@ pub trait Observer: Send + Sync {
     fn flush(&self) {}
 }
 
+/// Ends a batch: what was gathered is told when this is dropped, also if the function panics or is broken off.
+#[derive(Debug)]
+pub struct FlushOnDrop<'a, O: Observer>(pub &'a O);
+
+impl<O: Observer> Drop for FlushOnDrop<'_, O> {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
+}
+
 /// What became of one entry of a batch request.
 pub type EntryOutcome<T> = Result<T, EntryError>;
 

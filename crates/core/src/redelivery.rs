@@ -40,11 +40,19 @@ impl<Q> Redelivery<Q> {
 
 impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
     /// The routes of a batch: none yet. If the policy has a rate, this asks how many messages wait, which may take
-    /// two seconds: delays are counted from later.
-    pub async fn begin(&self, policy: &Policy, clock: &impl Clock, observer: &impl Observer) -> Routes {
+    /// two seconds, and a quarter of what is left until `deadline`: delays are counted from later.
+    pub async fn begin(
+        &self,
+        policy: &Policy,
+        clock: &impl Clock,
+        observer: &impl Observer,
+        deadline: Timestamp,
+    ) -> Routes {
         let pace = match policy.max_redelivery_per_second {
             // Boxed: the request's future is large, and most policies have no rate.
-            Some(rate) => Box::pin(self.pacer.window(rate, &self.source_queue, clock, observer)).await,
+            Some(rate) => {
+                Box::pin(self.pacer.window(rate, &self.source_queue, clock, observer, deadline)).await
+            }
             None => None,
         };
         Routes { pace, ..Routes::default() }
@@ -57,7 +65,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
         outbox: &Outbox<'_, C, O>,
         routes: Routes,
     ) -> Vec<String> {
-        let Routes { pace, resends, hops, paced, rate_is_not_held, .. } = routes;
+        let Routes { pace, resends, hops, paced, exceeds_rate, .. } = routes;
         let (resends, hops) = join!(
             outbox.send(&self.source_queue, "re-send", resends),
             outbox.hop(&self.intermediate_dlq, hops),
@@ -67,7 +75,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
             let paced = paced.iter().filter(|record| !resends.contains(record)).count();
             if paced > 0 {
                 let paced = u32::try_from(paced).unwrap_or(u32::MAX);
-                outbox.report(&Event::Paced(Paced { waiting, paced, rate_is_held: !rate_is_not_held }));
+                outbox.report(&Event::Paced(Paced { waiting, paced, rate_is_held: !exceeds_rate }));
             }
         }
         [resends, hops].concat()
@@ -84,7 +92,7 @@ pub struct Routes {
     pub verdicts: Vec<Outgoing>,
     /// Records of the re-sends that are stretched.
     paced: Vec<String>,
-    rate_is_not_held: bool,
+    exceeds_rate: bool,
 }
 
 /// A message that failed: what is decided on, and what its events say.
@@ -147,7 +155,7 @@ impl Routes {
         if retry.pace != Pace::Own {
             self.paced.push(arrival.record.sqs_message_id.clone());
         }
-        self.rate_is_not_held |= retry.pace == Pace::NotHeld;
+        self.exceeds_rate |= retry.pace == Pace::NotHeld;
         self.resends.push(arrival.with_body(retry.body).pass_on(retry.delay, scheduled));
     }
 

@@ -10,7 +10,7 @@ use redeliver_core::events::{ArrivedByRedrive, Event, ReceivedAgain};
 use redeliver_core::failure::Stage;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender};
+use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender};
 use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
 use redeliver_core::schema::MessageSchema;
 
@@ -37,8 +37,9 @@ pub struct FailedMessageProcessor<Q, C, O> {
 
 impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let _told_at_the_end = FlushOnDrop(&self.observer);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
-        let mut routes = self.redelivery.begin(&self.policy, &self.clock, &self.observer).await;
+        let mut routes = self.redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await;
         let now = self.clock.now();
         for record in records {
             self.route(record, &mut routes, now);
@@ -48,7 +49,6 @@ impl<Q: QueueSender + QueueDepth, C: Clock, O: Observer> Function for FailedMess
             self.redelivery.send(&outbox, routes),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        self.observer.flush();
         BatchResponse { failed: [sent_again, verdicts].concat() }
     }
 }
@@ -60,7 +60,7 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let (hand_off, due_at) = arrival.take_hand_off(now);
         let hops_on = hops_on(&self.policy, &hand_off, due_at, now);
         let stage = Stage::FailedMessageProcessor;
-        // The message-processor has told of the error.
+        // Of what SQS moved nobody knows the error; of all else the message-processor knew it.
         let failed = FailedMessage { arrival, hand_off, due_at, stage, error_type: None };
         match hops_on {
             // Before the body is looked at: it was valid when it hopped first, and a message hops up to 48 times.

@@ -10,7 +10,7 @@ use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::{Metadata, rfc3339};
-use redeliver_core::ports::{BatchResponse, Clock, Function, Observer, QueueSender};
+use redeliver_core::ports::{BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueSender};
 use redeliver_core::reason::{Code, DeadLetterReason};
 use redeliver_core::schema::MessageSchema;
 
@@ -34,12 +34,11 @@ pub struct FinalDlqAnnotator<Q, C, O> {
 
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FinalDlqAnnotator<Q, C, O> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let _told_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let outgoing = records.into_iter().map(|record| self.final_record(record, now)).collect();
-        let failed = outbox.send(&self.final_dlq, "final record", outgoing).await;
-        self.observer.flush();
-        BatchResponse { failed }
+        BatchResponse { failed: outbox.send(&self.final_dlq, "final record", outgoing).await }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The message processor as a library: write a [`Handler`] and hand it to [`run`], and failed messages are retried by the
-//! policy of the failed-message-processor and explained in the final DLQ.
+//! The message processor as a library: write a [`Handler`] and hand it to [`run`], and failed messages are retried by your
+//! policy and explained in the final DLQ.
 //!
 //! ```no_run
 //! use redeliver_message_processor::{Handler, HandlerError, Message, run};
@@ -39,7 +39,7 @@ use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
-    BatchResponse, Clock, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
+    BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
 };
 use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
 use redeliver_core::schema::MessageSchema;
@@ -51,8 +51,8 @@ pub use breaker::SharedBreaker;
 pub use on_aws::{NAME, run, run_with_target};
 pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
 
-/// Kept free at the end of an invocation, for the hand-offs and the answer.
-const HAND_OFF_RESERVE: Duration = Duration::from_secs(5);
+/// Kept free at the end of an invocation, for the sends and the answer.
+const SEND_RESERVE: Duration = Duration::from_secs(5);
 
 /// With [`OnFailure::Visibility`]: what is known if the receive before this one was not answered for.
 const GIVEN_ONCE_MORE: &str = "SQS gave the message once more: the function crashed, timed out, ran out of memory or was throttled, and nobody knows what became of the call";
@@ -89,7 +89,7 @@ pub enum OnFailure<Q> {
         /// Where it is handed off.
         intermediate_dlq: Q,
     },
-    /// It is sent again with a delay, here and now. What SQS moves still comes to the failed-message processor.
+    /// It is sent again with a delay by this function. What SQS moves still comes to the failed-message processor.
     DirectResend(Redelivery<Q>),
     /// It stays on its queue, hidden for the policy's delay. The queue counts its retries.
     Visibility {
@@ -104,6 +104,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
     for MessageProcessor<H, Q, C, O>
 {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
+        let _told_at_the_end = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let mut accepted = Vec::with_capacity(records.len());
         let mut verdicts = Vec::new();
@@ -113,8 +114,8 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
                 Err(verdict) => verdicts.push(*verdict),
             }
         }
-        // Fixed before the calls begin: a target that hangs must leave the time in which its messages are handed off.
-        let calls_end = keep_free(HAND_OFF_RESERVE, now, deadline);
+        // Fixed before the calls begin: a target that hangs must leave the time in which its messages are sent on.
+        let calls_end = keep_free(SEND_RESERVE, now, deadline);
         self.learn(&accepted, now);
         let calls = self.call_all(calls_end, &accepted).await;
 
@@ -135,7 +136,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         }
         // Before the sends: these are done whatever becomes of the others.
         self.observer.observe_all(&done);
-        let mut routes = self.routes(again).await;
+        let mut routes = self.routes(again, deadline).await;
         verdicts.append(&mut routes.verdicts);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let kept = async {
@@ -149,17 +150,16 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         };
         let (kept, verdicts) = join!(kept, outbox.send(&self.annotation_queue, "verdict", verdicts));
         failed.extend(kept.into_iter().chain(verdicts));
-        self.observer.flush();
         BatchResponse { failed }
     }
 }
 
 impl<H, Q: QueueSender + QueueDepth, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     /// Where these go that are sent again from here.
-    async fn routes(&self, again: Vec<FailedMessage>) -> Routes {
+    async fn routes(&self, again: Vec<FailedMessage>, deadline: Timestamp) -> Routes {
         let mut routes = match &self.on_failure {
             OnFailure::DirectResend(redelivery) if !again.is_empty() => {
-                redelivery.begin(&self.policy, &self.clock, &self.observer).await
+                redelivery.begin(&self.policy, &self.clock, &self.observer, deadline).await
             }
             _ => Routes::default(),
         };

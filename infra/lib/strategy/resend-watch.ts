@@ -50,7 +50,7 @@ function waiting({ source, intermediateDlq, annotation }: Resending): Alarm[] {
       name: 'intermediate-dlq-backlog',
       description:
         `More than ${BACKLOG_MAX} failed messages wait for their retry to be scheduled, for a quarter of an hour. ` +
-        'Look at the target first, then at the failed-message-processor.',
+        'Look at the target first (with direct-resend at crashes and throttles of the message-processor), then at the failed-message-processor.',
       metric: intermediateDlq.metricApproximateNumberOfMessagesVisible({ period: PERIOD }),
       threshold: BACKLOG_MAX,
       periods: 3,
@@ -64,7 +64,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       name: 'moved-by-redrive',
       description:
         'SQS moved messages to the intermediate DLQ, not the message-processor: it crashed, timed out, was throttled, ' +
-        'or could not send. Each spent one of max_redrives, and no attempt. Look at its errors and duration.',
+        'or could not send. Each spent one of max_redrives, and no attempt (one with ten attributes: an attempt). Look at its errors and duration.',
       metric: own('ArrivedByRedrive', failedMessageProcessor),
       threshold: 0,
     },

@@ -24,7 +24,7 @@ pub enum LogDetail {
 pub enum LogLevel {
     #[default]
     Info,
-    /// Only what somebody must act on, and the batches' lines, which hold the metrics.
+    /// Only what somebody must act on, dead letters, and the batches' lines, which hold the metrics.
     Warn,
 }
 
@@ -38,7 +38,7 @@ impl Logging {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             None | Some("INFO") => Ok(LogLevel::Info),
             Some("WARN") => Ok(LogLevel::Warn),
-            Some(_) => Err("is neither INFO nor WARN; set it to one of them"),
+            Some(_) => Err("is neither INFO nor WARN (in capitals); set it to one of them"),
         };
         let detail = reader.check("LOG_DETAIL", detail);
         let level = reader.check("LOG_LEVEL", level);

@@ -225,6 +225,27 @@ fn each_strategy_has_settings_of_its_own() {
 }
 
 #[test]
+fn what_is_logged_is_said_by_two_settings_and_a_wrong_one_is_refused() {
+    let url = queue("final-dlq");
+    let with = |detail: &str, level: &str| {
+        let variables = [("FINAL_DLQ_URL", url.as_str()), ("LOG_DETAIL", detail), ("LOG_LEVEL", level)];
+        reader(&variables).read(FinalDlqAnnotatorSettings::read).map(|settings| settings.logging)
+    };
+    assert_eq!(with("", ""), Ok(Logging::default()));
+    assert_eq!(with("batches", "INFO"), Ok(Logging::default()));
+    let quiet = Logging { detail: LogDetail::Messages, level: LogLevel::Warn };
+    assert_eq!(with("messages", "WARN"), Ok(quiet));
+    let error = with("all", "warn").unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "\n- LOG_DETAIL is neither batches nor messages; set it to one of them\
+             \n- LOG_LEVEL is neither INFO nor WARN (in capitals); set it to one of them"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
 fn who_sends_again_itself_needs_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {

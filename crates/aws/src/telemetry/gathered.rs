@@ -24,11 +24,10 @@ struct Count {
 
 impl Gathered {
     pub(super) fn add(&mut self, event: &Event, observed: &Observed) {
-        for (place, Measured { metric, value }) in observed.metrics.iter().enumerate() {
+        for Measured { metric, value } in &observed.metrics {
             match (metric.measure(), value) {
                 (Measure::Count, Number::Whole(count)) => {
-                    // The counter comes first, and it alone has the dimension.
-                    let by = observed.by.filter(|_| place == 0);
+                    let by = observed.by.filter(|_| metric.dimension().is_some());
                     self.count(*metric, by, *count);
                 }
                 _ => self.measured(*metric, *value),

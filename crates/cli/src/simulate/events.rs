@@ -32,8 +32,8 @@ impl Events {
     }
 
     /// The observer of one environment.
-    pub(super) fn of_environment(&self) -> Told<'_> {
-        Told { tally: &self.tally, lines: lines(FUNCTION, &self.clock, &self.log_bytes) }
+    pub(super) fn of_environment(&self) -> EnvironmentObserver<'_> {
+        EnvironmentObserver { tally: &self.tally, lines: lines(FUNCTION, &self.clock, &self.log_bytes) }
     }
 }
 
@@ -58,12 +58,12 @@ fn lines<'a>(
 
 /// What one environment reports.
 #[derive(Debug)]
-pub(super) struct Told<'a> {
+pub(super) struct EnvironmentObserver<'a> {
     tally: &'a Tally,
     lines: JsonLines<VirtualClock, Length<'a>>,
 }
 
-impl Observer for Told<'_> {
+impl Observer for EnvironmentObserver<'_> {
     fn observe(&self, event: &Event) {
         self.tally.observe(event);
         self.lines.observe(event);

@@ -17,7 +17,7 @@ use futures_util::pin_mut;
 const FRESH: Duration = Duration::from_secs(5);
 /// A count older than this says nothing: all that waited then has come back (900 s at most).
 const STALE: Duration = Duration::from_secs(900);
-/// Longest wait for a count: the batch must not wait for what it can do without.
+/// Longest wait for a count: the batch must not wait for what it can do without. Of a short time a quarter.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The last count of the waiting messages, kept from batch to batch.
@@ -40,6 +40,7 @@ impl Pacer {
         queue: &impl QueueDepth,
         clock: &impl Clock,
         observer: &impl Observer,
+        deadline: Timestamp,
     ) -> Option<(Window, u64)> {
         let now = clock.now();
         // Copied, since no lock may be held while SQS answers. Two batches at once may both ask: that costs a request,
@@ -48,7 +49,7 @@ impl Pacer {
         let counted = match last {
             Some(counted) if until(counted.asked_at, now) < FRESH => counted,
             _ => {
-                let waiting = match count(queue, clock).await {
+                let waiting = match count(queue, clock, PATIENCE.min(until(now, deadline) / 4)).await {
                     Ok(waiting) => Some((now, waiting)),
                     Err(code) => {
                         observer.observe(&Event::NotCounted(NotCounted { code }));
@@ -69,8 +70,8 @@ impl Pacer {
 }
 
 /// `ApproximateNumberOfMessagesDelayed`, or SQS's code.
-async fn count(queue: &impl QueueDepth, clock: &impl Clock) -> Result<u64, String> {
-    let (answer, patience) = (queue.depth(), clock.sleep(PATIENCE));
+async fn count(queue: &impl QueueDepth, clock: &impl Clock, patience: Duration) -> Result<u64, String> {
+    let (answer, patience) = (queue.depth(), clock.sleep(patience));
     pin_mut!(answer, patience);
     match select(answer, patience).await {
         Either::Left((answer, _)) => answer.map(|depth| depth.delayed).map_err(|error| error.code),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use redeliver_core::ports::FlushOnDrop;
+
 use super::*;
 use crate::telemetry::metrics::{Measure, Measured, Metric, Number};
 
@@ -108,12 +110,26 @@ fn metrics_are_the_same_whatever_is_logged() {
     let all = all();
     let attempts: Vec<_> = (0..30).map(retry_scheduled).collect();
     let many: Vec<_> = all.iter().cycle().take(7 * all.len()).cloned().collect();
-    let batches = all.iter().map(std::slice::from_ref).chain([&all[..], &attempts, &many]);
+    let full = vec![processed(); 201];
+    let batches = all.iter().map(std::slice::from_ref).chain([&all[..], &attempts, &many, &full]);
     for events in batches {
         for logging in settings() {
             assert_eq!(extracted(&written_with(logging, events)), said(events), "{logging:?} {events:?}");
         }
     }
+}
+
+#[test]
+fn what_a_batch_has_counted_before_it_panics_is_told() {
+    let lines = JsonLines::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _told_at_the_end = FlushOnDrop(&lines);
+        lines.observe(&processed());
+        panic!("planned");
+    }));
+    assert!(panicked.is_err());
+    let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
+    assert_eq!(extracted(&text), said(&[processed()]));
 }
 
 #[test]

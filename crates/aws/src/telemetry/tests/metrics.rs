@@ -27,4 +27,8 @@ fn every_metric_and_every_value_of_a_dimension_is_listed() {
             assert!(Metric::ALL.contains(&metric), "{event:?}");
         }
     }
+    let written: Vec<_> = all().iter().flat_map(|event| Observed::of(event).metrics).collect();
+    for metric in Metric::ALL {
+        assert!(written.iter().any(|measured| measured.metric == metric), "no event writes {metric:?}");
+    }
 }
