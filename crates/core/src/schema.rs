@@ -162,15 +162,22 @@ impl MessageSchema {
         }
     }
 
-    /// Reads a message of which nobody says whether it may be plain: it is if it has a `Redeliver`.
+    /// [`MessageSchema::read`] for who may not know that plain messages are taken: what has a `Redeliver` that can be
+    /// read is one all the same.
     ///
     /// # Errors
-    /// What is wrong with it, as of an envelope.
-    pub fn read_either<'a>(&self, body: &'a str, attributes: &Attributes) -> Result<Parsed<'a>, Invalid> {
-        let is_plain = attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
-        match is_plain.then(|| PlainMessages::default().read(body, attributes, "")) {
+    /// What is wrong with it.
+    pub fn read_either<'a>(
+        &self,
+        body: &'a str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<Parsed<'a>, Invalid> {
+        let is_named =
+            self.plain.is_none() && attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
+        match is_named.then(|| PlainMessages::default().read(body, attributes, first_id)) {
             Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
-            _ => self.parse(body).map(Parsed::Envelope),
+            _ => self.read(body, attributes, first_id),
         }
     }
 
