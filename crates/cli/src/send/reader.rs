@@ -70,7 +70,8 @@ impl Form {
         match self {
             Self::Body(schema) => {
                 let message = line.message().map_err(|reason| vec![reason])?;
-                match schema.parse(&message.content().body) {
+                // SQS has not given it an id yet.
+                match schema.read(&message.content().body, &message.content().attributes, "") {
                     Ok(_) => Ok(message),
                     Err(invalid) => Err(described(&invalid)),
                 }
