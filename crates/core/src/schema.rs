@@ -209,7 +209,8 @@ impl MessageSchema {
 /// Whether a body means to be an envelope: an object with `data`, and with a `metadata` that has a `message_id`. What is
 /// wrong with it then is no reason to take it for a plain one.
 fn looks_like_envelope(body: &str) -> bool {
-    let top = unchecked_members(body).unwrap_or_default();
+    // Names that are read as bytes may hold control characters, and then it is no JSON.
+    let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
         let members = unchecked_members(metadata.get()).unwrap_or_default();

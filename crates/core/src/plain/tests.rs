@@ -79,6 +79,7 @@ fn what_is_no_envelope_is_plain() {
         r#"{"a":1,"a":2}"#,
         r#"{"metadata":{"message_id":"x"}}"#,
         r#"{"data":{}}"#,
+        "{\"metadata\":{\"message_id\":\"x\"},\"data\":{},\"a\tb\":1}",
         r#"{"metadata":{"id":"x"},"data":{}}"#,
         r#"{"metadata":"message_id","data":{}}"#,
         r#"{"metadata":["message_id"],"data":{}}"#,
