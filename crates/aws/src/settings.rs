@@ -1,6 +1,7 @@
 //! The functions' settings: environment variables, read here and nowhere else, all checked before the function starts.
 
 mod logging;
+mod messages;
 mod reader;
 
 use std::num::NonZeroUsize;
@@ -11,11 +12,12 @@ use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::schema::MessageSchema;
 use redeliver_core::strategy::{Role, Strategy};
 
 use crate::targets::TargetAddress;
 pub use logging::{LogDetail, LogLevel, Logging};
+use messages::schema;
 use reader::Reader;
 pub use reader::SettingsError;
 
@@ -91,7 +93,7 @@ pub struct MessageProcessorSettings {
     pub policy: Policy,
     pub annotation_queue_url: String,
     pub max_concurrency: NonZeroUsize,
-    /// The message schema, with that of `DATA_SCHEMA_PATH`.
+    /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
     pub schema: MessageSchema,
     pub logging: Logging,
 }
@@ -129,7 +131,7 @@ pub struct FailedMessageProcessorSettings {
     pub intermediate_dlq_url: String,
     pub annotation_queue_url: String,
     pub policy: Policy,
-    /// The message schema, with that of `DATA_SCHEMA_PATH`.
+    /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
     pub schema: MessageSchema,
     pub logging: Logging,
 }
@@ -355,18 +357,6 @@ fn policy(reader: &mut Reader<'_>, strategy: Option<Strategy>) -> Option<Policy>
         "; it takes the policy itself, not a file's name"
     };
     reader.check(NAME, policy.map_err(|error| format!("{error}{hint}")))
-}
-
-fn schema(reader: &mut Reader<'_>) -> Option<MessageSchema> {
-    let Some(path) = reader.optional("DATA_SCHEMA_PATH") else {
-        return Some(MessageSchema::default());
-    };
-    let text = std::fs::read_to_string(&path).map_err(|error| {
-        format!("names the file {path}, which cannot be read ({error}); it must be in the deployment package")
-    });
-    let text = reader.check("DATA_SCHEMA_PATH", text)?;
-    let schema = DataSchema::new(&text).map_err(|error| format!("names the file {path}: {error}"));
-    reader.check("DATA_SCHEMA_PATH", schema).map(|schema| MessageSchema::new(Some(schema)))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::folding::unfold;
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds};
 use crate::message::{Attributes, Content, ReceivedMessage, Timestamp};
 use crate::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
+use crate::schema::Rewritten;
 
 /// A message that was received, without our attributes, and what they say.
 ///
@@ -100,6 +101,24 @@ impl Arrival {
     #[must_use]
     pub fn with_body(self, body: String) -> Self {
         Self { record: ReceivedMessage { body, ..self.record }, ..self }
+    }
+
+    /// The message with its new metadata.
+    #[must_use]
+    pub fn rewritten(self, rewritten: Rewritten) -> Self {
+        match rewritten {
+            Rewritten::Body(body) => self.with_body(body),
+            Rewritten::Attributes(attributes) => self.with_attributes(attributes),
+        }
+    }
+
+    /// The message with its id beside it, if there is such a form of its attributes.
+    #[must_use]
+    pub fn named(self, named: Option<Attributes>) -> Self {
+        match named {
+            Some(attributes) => self.with_attributes(attributes),
+            None => self,
+        }
     }
 
     /// The message with other attributes.

@@ -7,15 +7,15 @@ mod unspent;
 
 use crate::backoff::{Key, bounds, delay, target_delay};
 use crate::delivery::until;
-use crate::envelope::Envelope;
 use crate::failure::{Answer, HandOff, Kind, LastError, REDRIVE, in_its_generation};
 use crate::handler::HandlerError;
 use crate::limits::{DelaySeconds, MESSAGE_BYTES_MAX, RetryDelay};
-use crate::message::Timestamp;
+use crate::message::{Timestamp, attributes_size};
 use crate::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
 use crate::pacing::{Pace, Window};
 use crate::policy::{Globs, Immediate, Policy};
 use crate::reason::DeadLetterReason;
+use crate::schema::{Parsed, Rewritten};
 pub(crate) use due::Due;
 pub(crate) use ends::{AgeLimit, check_age, check_attempts};
 pub use stay::{QueueTimes, Stayed, decide_on_queue, may_be_called};
@@ -25,10 +25,12 @@ pub use unspent::{Spends, may_be_held};
 /// What is decided on.
 #[derive(Clone, Copy, Debug)]
 pub struct Failed<'a> {
-    pub envelope: &'a Envelope<'a>,
+    pub message: &'a Parsed<'a>,
     pub hand_off: &'a HandOff,
     /// If it has hopped: when its retry is due.
     pub due_at: Option<Timestamp>,
+    /// Bytes of its body.
+    pub body_bytes: usize,
     /// Bytes that the producer's attributes take of the message's limit.
     pub attributes_bytes: usize,
 }
@@ -45,8 +47,8 @@ pub enum Decision {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resend {
-    /// The body with its new metadata.
-    pub body: String,
+    /// With its new metadata.
+    pub rewritten: Rewritten,
     /// How long the queue holds it back.
     pub delay: DelaySeconds,
     /// The whole delay: more than the queue's if the message has hopped.
@@ -127,10 +129,10 @@ fn next_retry(
     window: Option<Window>,
     now: Timestamp,
 ) -> Result<Retry, GiveUp> {
-    let Failed { envelope, hand_off, due_at, .. } = failed;
+    let Failed { message, hand_off, due_at, .. } = failed;
     let HandOff { error, answer, delivery, .. } = hand_off;
     // What came back from the final DLQ starts afresh, whatever its body says.
-    let before = in_its_generation(envelope.metadata.clone(), delivery.came_back);
+    let before = in_its_generation(message.metadata().clone(), delivery.came_back);
     let first_sent = before.first_sent(delivery.sent_at);
     // Before the limits: of two reasons the final record says the one that more attempts would not have changed.
     let kind = classify(policy, &error.error_type, answer.kind());
@@ -245,16 +247,22 @@ fn history(before: &[PastFailure], attempt: u32, hand_off: &HandOff, now: Timest
     all.split_off(all.len().saturating_sub(HISTORY_MAX))
 }
 
-/// Writes the retry's metadata into the body, with as much history as the size limit leaves.
+/// Writes the retry's metadata into the message, with as much history as the size limit leaves.
 fn fit(failed: Failed<'_>, mut retry: Retry, delay: DelaySeconds) -> Result<Resend, GiveUp> {
     loop {
-        let body = failed.envelope.with_retry_metadata(&retry.metadata);
-        let bytes = body.len() + failed.attributes_bytes;
+        let Some(rewritten) = failed.message.with_retry_metadata(&retry.metadata) else {
+            let explanation = "None of its ten attributes can make room for its retry metadata".to_owned();
+            return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
+        };
+        let bytes = match &rewritten {
+            Rewritten::Body(body) => body.len() + failed.attributes_bytes,
+            Rewritten::Attributes(attributes) => failed.body_bytes + attributes_size(attributes),
+        };
         if bytes <= MESSAGE_BYTES_MAX {
             let Retry { metadata, due, pace, spends } = retry;
             let RetryMetadata { retry_attempt, first_sent_time: first_sent, .. } = metadata;
             let waited = due.delay;
-            return Ok(Resend { body, delay, waited, pace, retry_attempt, spends, first_sent });
+            return Ok(Resend { rewritten, delay, waited, pace, retry_attempt, spends, first_sent });
         }
         // A history is for people, so it gives way, the oldest first, before the message is given up for its size.
         if retry.metadata.retry_history.is_empty() {

@@ -2,6 +2,7 @@
 
 mod members;
 mod nesting;
+mod splice;
 
 use std::ops::Range;
 
@@ -10,7 +11,8 @@ use thiserror::Error;
 use crate::metadata::{Metadata, OurMembers, RetryMetadata, fresh_members};
 pub(crate) use members::unchecked_members;
 pub use members::{Member, members};
-use nesting::check_nesting;
+pub(crate) use nesting::check_nesting;
+pub(crate) use splice::spliced;
 
 /// Objects and arrays inside one another, the body's own object included.
 pub const NESTING_MAX: usize = 128;
@@ -53,41 +55,9 @@ impl<'a> Envelope<'a> {
         self.with_ours(fresh_members(generation))
     }
 
-    fn with_ours(&self, mut ours: OurMembers) -> String {
-        let added =
-            ours.iter().map(|(name, value)| value.as_ref().map_or(0, |value| name.len() + value.len() + 4));
-        let mut body = String::with_capacity(self.body.len() + added.sum::<usize>());
-        body.push_str(&self.body[..self.inside.start]);
-        let inside = body.len();
-        for member in &self.members {
-            let (before_value, after_value) =
-                (member.segment.start..member.value.start, member.value.end..member.segment.end);
-            match ours.iter_mut().find(|(name, _)| name.as_bytes() == &*member.name) {
-                None => push_parts(&mut body, inside, [&self.body[member.segment.clone()]]),
-                Some((_, value)) => {
-                    if let Some(value) = value.take() {
-                        let parts = [&self.body[before_value], &value, &self.body[after_value]];
-                        push_parts(&mut body, inside, parts);
-                    }
-                }
-            }
-        }
-        for (name, value) in ours {
-            if let Some(value) = value {
-                push_parts(&mut body, inside, ["\"", name, "\":", &value]);
-            }
-        }
-        body.push_str(&self.body[self.inside.end..]);
-        body
+    fn with_ours(&self, ours: OurMembers) -> String {
+        spliced(self.body, &self.inside, &self.members, ours)
     }
-}
-
-/// One more member; a comma before it unless it is the first one, at `inside`.
-fn push_parts<const N: usize>(body: &mut String, inside: usize, parts: [&str; N]) {
-    if body.len() > inside {
-        body.push(',');
-    }
-    parts.into_iter().for_each(|part| body.push_str(part));
 }
 
 /// Why a body is not a message at all: `INVALID_MESSAGE_FORMAT`. Never holds a value of the body.

@@ -14,7 +14,7 @@ use crate::message::{Attributes, Timestamp};
 
 /// Calls the user's target for one message. HTTP endpoints and Lambda functions are handlers too.
 ///
-/// The same message may come more than once: use [`Message::message_id`] alone as an idempotency key. A copy may be of
+/// The same message may come more than once: use [`Message::idempotency_key`] alone as an idempotency key. A copy may be of
 /// another attempt, since each copy counts its own. A handler must not block its thread; one that hangs is cut
 /// off near the function's deadline and retried. A panic fails this message only.
 pub trait Handler: Send + Sync {
@@ -41,8 +41,10 @@ pub trait Handler: Send + Sync {
 pub struct Message {
     /// The body as it was received, byte for byte.
     pub body: String,
-    /// `metadata.message_id` as the producer wrote it.
+    /// `metadata.message_id` as the producer wrote it; of a plain message the UUID that its id is, or becomes.
     pub message_id: String,
+    /// What the body is.
+    pub form: Form,
     /// Retries made so far: 0 at the first delivery. Copies of a message may differ in it.
     pub retry_attempt: u32,
     /// How often it was sent back from the final DLQ.
@@ -51,18 +53,44 @@ pub struct Message {
     pub attributes: Attributes,
 }
 
+/// What the body of a message is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// `{"metadata":{…},"data":{…}}`.
+    #[default]
+    Envelope,
+    /// Whatever the producer has sent (`ENVELOPE=optional`).
+    Plain {
+        /// The producer's own text of the id, if it is not the UUID itself and can stand in a header.
+        idempotency_key: Option<String>,
+    },
+}
+
 impl Message {
-    /// Reads `data` into a type of the handler's own.
+    /// The same for all copies of the message: the producer's own id, or [`Message::message_id`] if that is all there
+    /// is.
+    #[must_use]
+    pub fn idempotency_key(&self) -> &str {
+        match &self.form {
+            Form::Plain { idempotency_key: Some(key) } => key,
+            Form::Plain { idempotency_key: None } | Form::Envelope => &self.message_id,
+        }
+    }
+
+    /// Reads `data`, or the body of a plain message, into a type of the handler's own.
     ///
     /// # Errors
     /// A permanent `InvalidData` error that a handler can return as it is; it names the place, not the value.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
-        let text = skim(&self.body).ok().and_then(|skimmed| skimmed.data_text);
+        let (place, text) = match self.form {
+            Form::Envelope => ("/data", skim(&self.body).ok().and_then(|skimmed| skimmed.data_text)),
+            Form::Plain { .. } => ("the body", Some(self.body.as_str())),
+        };
         let text = text.ok_or_else(|| invalid("the message has no /data"))?;
         serde_json::from_str(text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            invalid(&format!("/data is not what the handler reads, at its line {line} column {column}"))
+            invalid(&format!("{place} is not what the handler reads, at its line {line} column {column}"))
         })
     }
 }
@@ -176,6 +204,7 @@ mod tests {
         Message {
             body: body.to_owned(),
             message_id: String::new(),
+            form: Form::Envelope,
             retry_attempt: 0,
             redrive_generation: 0,
             attributes: Attributes::new(),

@@ -24,6 +24,7 @@ pub mod message;
 pub mod metadata;
 pub mod pacing;
 pub mod packing;
+pub mod plain;
 pub mod policy;
 pub mod ports;
 pub mod reason;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 pub use outgoing::{Content, NotSendable, OutgoingMessage};
-pub(crate) use taken::is_surely_taken;
+pub(crate) use taken::{check_name as check_attribute_name, is_surely_taken};
 
 /// A moment, UTC.
 pub type Timestamp = DateTime<Utc>;

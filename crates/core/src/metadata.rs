@@ -66,6 +66,24 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// Of a message that has only its id.
+    pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
+        Self {
+            message_id,
+            message_id_text,
+            retry_attempt: 0,
+            first_sent_time: None,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            redrive_generation: None,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
+            expires_at: None,
+            max_attempts: None,
+        }
+    }
+
     /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later
     /// than the delivery itself), else the `SentTimestamp` of this delivery.
     #[must_use]

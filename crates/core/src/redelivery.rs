@@ -16,7 +16,7 @@ use crate::pacing::{Pace, Window};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueDepth, QueueSender};
 use crate::reason::DeadLetterReason;
-use crate::schema::MessageSchema;
+use crate::schema::{MessageSchema, Parsed};
 pub use pacer::Pacer;
 
 /// Where failed messages go again, and how many wait there.
@@ -111,8 +111,9 @@ pub struct FailedMessage {
 impl Routes {
     /// Decides on one message.
     pub fn add(&mut self, policy: &Policy, schema: &MessageSchema, failed: FailedMessage, now: Timestamp) {
-        let envelope = match schema.parse(&failed.arrival.record.body) {
-            Ok(envelope) => envelope,
+        let ReceivedMessage { body, attributes, .. } = &failed.arrival.record;
+        let message = match schema.read(body, attributes, &failed.hand_off.delivery.source_message_id) {
+            Ok(message) => message,
             Err(invalid) => {
                 let FailedMessage { arrival, hand_off, stage, .. } = failed;
                 let failure = Failure::from(hand_off).found_invalid(invalid.reason(), &invalid);
@@ -122,20 +123,25 @@ impl Routes {
         let decision = decide(
             policy,
             Failed {
-                envelope: &envelope,
+                message: &message,
                 hand_off: &failed.hand_off,
                 due_at: failed.due_at,
+                body_bytes: body.len(),
                 // Without `Failure`, which a re-send leaves behind.
-                attributes_bytes: attributes_size(&failed.arrival.record.attributes),
+                attributes_bytes: attributes_size(attributes),
             },
             self.pace.map(|(window, _)| window),
             now,
         );
-        let message_id = envelope.metadata.message_id_text;
+        let named = if let Parsed::Plain(plain) = &message { plain.named_at_any_price() } else { None };
+        let message_id = message.into_metadata().message_id_text;
         match decision {
             Decision::Resend(retry) => self.resend(failed, message_id, retry, now),
             Decision::Hop(due_at) => self.hop(failed, Some(message_id), due_at),
-            Decision::GiveUp(given_up) => self.give_up(failed, Some(message_id), given_up),
+            Decision::GiveUp(given_up) => {
+                let arrival = failed.arrival.named(named);
+                self.give_up(FailedMessage { arrival, ..failed }, Some(message_id), given_up);
+            }
         }
     }
 
@@ -156,7 +162,7 @@ impl Routes {
             self.paced.push(arrival.record.sqs_message_id.clone());
         }
         self.exceeds_rate |= retry.pace == Pace::NotHeld;
-        self.resends.push(arrival.with_body(retry.body).pass_on(retry.delay, scheduled));
+        self.resends.push(arrival.rewritten(retry.rewritten).pass_on(retry.delay, scheduled));
     }
 
     /// The message as it is, on the intermediate DLQ for as long as `DelaySeconds` can say. Its due time must travel

@@ -1,7 +1,7 @@
 //! Schemas: which bodies are messages, and what exactly is wrong with the others.
 
 mod data;
-mod plain;
+mod usual;
 
 use std::sync::LazyLock;
 
@@ -12,10 +12,12 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim};
-use crate::message::Timestamp;
-use crate::metadata::{Metadata, PastFailure, parse_rfc3339};
+use crate::envelope::{Envelope, Malformed, Member, Skimmed, skim, unchecked_members};
+use crate::message::{Attributes, Timestamp};
+use crate::metadata::{Metadata, PastFailure, RetryMetadata, parse_rfc3339};
+use crate::plain::{Plain, PlainMessages};
 use crate::reason::DeadLetterReason;
+use crate::reserved::REDELIVER;
 use crate::tolerant::Unknown;
 use crate::value;
 pub use data::{DataSchema, DataSchemaError};
@@ -64,23 +66,112 @@ impl Invalid {
     }
 }
 
-/// The message schema, compiled by the first message that does not look plain: few processes meet one, and all have to
+/// The message schema, compiled by the first message that does not look usual: few processes meet one, and all have to
 /// start.
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
     Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
 });
 
-/// The message schema, and the user's schema for `data` if there is one, compiled.
+/// Which messages are taken: envelopes, with the user's schema for `data` if there is one, and perhaps plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,
+    /// `None`: a message that is no envelope is invalid.
+    plain: Option<PlainMessages>,
+}
+
+/// A message that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Parsed<'a> {
+    Envelope(Envelope<'a>),
+    Plain(Plain),
+}
+
+/// What of a message is rewritten when it is sent again.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rewritten {
+    /// An envelope's body.
+    Body(String),
+    /// A plain message's attributes.
+    Attributes(Attributes),
+}
+
+impl Parsed<'_> {
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        match self {
+            Self::Envelope(envelope) => &envelope.metadata,
+            Self::Plain(plain) => plain.metadata(),
+        }
+    }
+
+    #[must_use]
+    pub fn into_metadata(self) -> Metadata {
+        match self {
+            Self::Envelope(envelope) => envelope.metadata,
+            Self::Plain(plain) => plain.into_metadata(),
+        }
+    }
+
+    /// With our metadata members set or removed; `None` if a plain message has no place for `Redeliver`.
+    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Rewritten> {
+        match self {
+            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_retry_metadata(retry))),
+            Self::Plain(plain) => plain.with_retry_metadata(retry).map(Rewritten::Attributes),
+        }
+    }
+
+    /// As it is sent back from the final DLQ; `None` if a plain message has no place for `Redeliver`.
+    #[must_use]
+    pub fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Rewritten> {
+        match self {
+            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(of_final_record))),
+            Self::Plain(plain) => plain.with_next_generation(of_final_record).map(Rewritten::Attributes),
+        }
+    }
 }
 
 impl MessageSchema {
     /// With a schema for `data`.
     #[must_use]
     pub fn new(data: Option<DataSchema>) -> Self {
-        Self { data }
+        Self { data, plain: None }
+    }
+
+    /// With plain messages, too: `ENVELOPE=optional`.
+    #[must_use]
+    pub fn with_plain(self, plain: PlainMessages) -> Self {
+        Self { plain: Some(plain), ..self }
+    }
+
+    /// Reads a message. `first_id` is SQS's id of its first delivery, which may be all the id that it has.
+    ///
+    /// # Errors
+    /// What is wrong with it: all violations, with their JSON Pointers.
+    pub fn read<'a>(
+        &self,
+        body: &'a str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<Parsed<'a>, Invalid> {
+        match &self.plain {
+            Some(plain) if !looks_like_envelope(body) => {
+                plain.read(body, attributes, first_id).map(Parsed::Plain)
+            }
+            _ => self.parse(body).map(Parsed::Envelope),
+        }
+    }
+
+    /// Reads a message of which nobody says whether it may be plain: it is if it has a `Redeliver`.
+    ///
+    /// # Errors
+    /// What is wrong with it, as of an envelope.
+    pub fn read_either<'a>(&self, body: &'a str, attributes: &Attributes) -> Result<Parsed<'a>, Invalid> {
+        let is_plain = attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
+        match is_plain.then(|| PlainMessages::default().read(body, attributes, "")) {
+            Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
+            _ => self.parse(body).map(Parsed::Envelope),
+        }
     }
 
     /// Takes a body apart and validates it. `data` is skimmed unless there is a schema for it.
@@ -91,7 +182,7 @@ impl MessageSchema {
         let skimmed = skim(body)?;
         let by_user = self.violations_of_data(&skimmed);
         if by_user.is_empty()
-            && let Some(metadata) = plain::metadata_of(&skimmed)
+            && let Some(metadata) = usual::metadata_of(&skimmed)
         {
             return Ok(Envelope::new(skimmed, metadata));
         }
@@ -102,10 +193,29 @@ impl MessageSchema {
     /// What the user's schema says of `data`; nothing if that is no object.
     fn violations_of_data(&self, skimmed: &Skimmed<'_>) -> Vec<Violation> {
         match (&self.data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
-            (Some(schema), Some(text)) => schema.violations(text),
+            (Some(schema), Some(text)) => schema.violations(text, "/data"),
             _ => Vec::new(),
         }
     }
+}
+
+/// Whether a body means to be an envelope: an object with `data`, and with a `metadata` that has a `message_id`. What is
+/// wrong with it then is no reason to take it for a plain one.
+fn looks_like_envelope(body: &str) -> bool {
+    let top = unchecked_members(body).unwrap_or_default();
+    let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
+    let has_id = |metadata: &RawValue| {
+        let members = unchecked_members(metadata.get()).unwrap_or_default();
+        members.iter().any(|(name, _)| **name == *b"message_id")
+    };
+    values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
+}
+
+/// The text of the one JSON value that a body is.
+pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
+    let value: &RawValue =
+        serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
+    Ok(value.get())
 }
 
 /// The message schema's verdict, and then what it cannot say.

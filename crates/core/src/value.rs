@@ -25,6 +25,12 @@ pub fn read(text: &str) -> serde_json::Result<Value> {
     }
 }
 
+/// Whether a text is one JSON value. It is only skimmed.
+#[must_use]
+pub fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
 /// A member that may be absent, but not `null`, which serde would take for absent.
 pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)

@@ -47,8 +47,9 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
         // Also an invalid body gets its record: what cannot be read of it is left out.
-        let envelope = self.schema.parse(&arrival.record.body).ok();
-        let metadata = envelope.map(|envelope| in_its_generation(envelope.metadata, came_back));
+        let ReceivedMessage { body, attributes, .. } = &arrival.record;
+        let message = self.schema.read_either(body, attributes).ok();
+        let metadata = message.map(|message| in_its_generation(message.into_metadata(), came_back));
         let verdict = arrival.take_verdict();
         let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
         let dead_lettered = Event::DeadLettered(DeadLettered {

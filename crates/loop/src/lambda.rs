@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redeliver_core::async_retry::{FailedInvocation, read_payload};
 use redeliver_core::delivery::deliver;
-use redeliver_core::handler::{Handler, HandlerError, Message};
+use redeliver_core::handler::{Form, Handler, HandlerError, Message};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
@@ -45,6 +45,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let message = Message {
             body: original.to_owned(),
             message_id: message_id(original),
+            form: Form::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,
             attributes: Attributes::new(),

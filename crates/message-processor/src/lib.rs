@@ -35,21 +35,22 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::{GiveUp, QueueTimes, may_be_called};
 use redeliver_core::delivery::{Outbox, Outgoing, keep_free};
 use redeliver_core::failure::{Failure, HandOff, Stage, in_its_generation};
-use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::metadata::Metadata;
+use redeliver_core::plain::Plain;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     BatchResponse, Clock, FlushOnDrop, Function, Observer, QueueDepth, QueueSender, VisibilityControl,
 };
 use redeliver_core::redelivery::{FailedMessage, Redelivery, Routes};
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::{MessageSchema, Parsed};
 
 use calls::Call;
 use next_step::NextStep;
 
 pub use breaker::SharedBreaker;
 pub use on_aws::{NAME, run, run_with_target};
-pub use redeliver_core::handler::{ErrorType, FailureKind, Handler, HandlerError, Message};
+pub use redeliver_core::handler::{ErrorType, FailureKind, Form, Handler, HandlerError, Message};
 
 /// Kept free at the end of an invocation, for the sends and the answer.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
@@ -176,10 +177,15 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     fn accept(&self, record: ReceivedMessage, now: Timestamp) -> Result<Accepted, Box<Outgoing>> {
         // A `Failure` on the source queue is its producer's: nobody believes it.
         let arrival = Arrival::open(record, now);
-        match self.schema.parse(&arrival.record.body) {
-            Ok(envelope) => {
-                let metadata = in_its_generation(envelope.metadata, arrival.came_back);
-                self.check_receives(self.accepted(arrival, metadata), now)
+        let ReceivedMessage { body, attributes, sqs_message_id, .. } = &arrival.record;
+        match self.schema.read(body, attributes, sqs_message_id) {
+            Ok(Parsed::Envelope(envelope)) => {
+                let metadata = envelope.metadata;
+                self.check_receives(self.accepted(arrival, metadata, None), now)
+            }
+            Ok(Parsed::Plain(plain)) => {
+                let metadata = plain.metadata().clone();
+                self.check_receives(self.accepted(arrival, metadata, Some(Box::new(plain))), now)
             }
             Err(invalid) => {
                 let failure = Failure::invalid(invalid.reason(), &invalid, arrival.delivery(now));
@@ -190,17 +196,23 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    fn accepted(&self, mut arrival: Arrival, metadata: Metadata) -> Accepted {
+    fn accepted(&self, mut arrival: Arrival, metadata: Metadata, plain: Option<Box<Plain>>) -> Accepted {
+        let metadata = in_its_generation(metadata, arrival.came_back);
         let record = &mut arrival.record;
+        let (form, attributes) = match &plain {
+            Some(plain) => (plain.form(), plain.attributes.clone()),
+            // Not a copy, which may be of a mebibyte, nor of the body: `into_arrival` puts them back.
+            None => (Form::Envelope, mem::take(&mut record.attributes)),
+        };
         let message = Message {
             retry_attempt: self.retries_made(&metadata, record.receive_count),
             redrive_generation: metadata.generation(),
             message_id: metadata.message_id_text.clone(),
-            // Not a copy, which may be of a mebibyte: `into_arrival` puts both back.
-            attributes: mem::take(&mut record.attributes),
+            form,
+            attributes,
             body: mem::take(&mut record.body),
         };
-        Accepted { message, metadata, arrival }
+        Accepted { message, metadata, arrival, plain }
     }
 
     /// The body says how many, or the queue does.
@@ -231,8 +243,10 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 struct Accepted {
     message: Message,
     metadata: Metadata,
-    /// Without body and attributes, which the message has.
+    /// Without body, which the message has, and the attributes of an envelope.
     arrival: Arrival,
+    /// If it is a plain message.
+    plain: Option<Box<Plain>>,
 }
 
 impl Accepted {
@@ -242,14 +256,19 @@ impl Accepted {
 
     fn give_up(self, hand_off: HandOff, give_up: GiveUp) -> Box<Outgoing> {
         let failure = Failure { attempts: Some(self.message.retry_attempt), ..hand_off.into() };
-        let (message_id, arrival) = self.into_arrival();
+        let (message_id, arrival) = self.into_arrival(Plain::named_at_any_price);
         Box::new(arrival.give_up(Some(message_id), Stage::MessageProcessor, failure, give_up))
     }
 
-    /// Whole again, with the message's id, which only its body says.
-    fn into_arrival(self) -> (String, Arrival) {
+    /// Whole again, with the message's id. A plain message goes on with its id among its attributes.
+    fn into_arrival(self, named: impl FnOnce(&Plain) -> Option<Attributes>) -> (String, Arrival) {
         let Message { message_id, body, attributes, .. } = self.message;
-        (message_id, self.arrival.with_body(body).with_attributes(attributes))
+        let arrival = self.arrival.with_body(body);
+        let arrival = match self.plain {
+            Some(plain) => arrival.named(named(&plain)),
+            None => arrival.with_attributes(attributes),
+        };
+        (message_id, arrival)
     }
 }
 

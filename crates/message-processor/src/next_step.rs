@@ -7,6 +7,7 @@ use redeliver_core::failure::{CIRCUIT_OPEN, HandOff, Kind, Stage};
 use redeliver_core::handler::Message;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::plain::Plain;
 use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::redelivery::FailedMessage;
 
@@ -54,7 +55,8 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         match self.on_failure {
             OnFailure::DelayedResend { .. } => self.hand_off(accepted, &hand_off, error_type, now),
             OnFailure::DirectResend(_) => {
-                let (_, arrival) = accepted.into_arrival();
+                // Its re-send says its id.
+                let (_, arrival) = accepted.into_arrival(|_| None);
                 let (stage, error_type) = (Stage::MessageProcessor, Some(error_type));
                 let failed = FailedMessage { arrival, hand_off, due_at: None, stage, error_type };
                 NextStep::SendAgain(Box::new(failed))
@@ -74,7 +76,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     ) -> NextStep {
         let age_seconds = until(accepted.first_sent(), now).as_secs_f64();
         let retry_attempt = accepted.message.retry_attempt;
-        let (message_id, arrival) = accepted.into_arrival();
+        let (message_id, arrival) = accepted.into_arrival(Plain::named);
         // A hand-off folds nothing: what says that it does is forged. So ten attributes leave it no place.
         let Some(attributes) = hand_off.attached(&arrival.record.attributes, arrival.record.body.len())
         else {

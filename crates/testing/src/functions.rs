@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redeliver_core::annotation::DEAD_LETTER_SCHEMA;
+use redeliver_core::decision::Resend;
 use redeliver_core::events::Event;
 use redeliver_core::failure::FAILURE_SCHEMA;
 use redeliver_core::limits::VisibilitySeconds;
@@ -15,6 +16,7 @@ use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Observer, Queue, QueueDepth, QueueSender, QueueService,
     QueueSettings, Receive, VisibilityControl,
 };
+use redeliver_core::schema::Rewritten;
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
@@ -86,6 +88,14 @@ fn number(data_type: &str, text: &str) -> Attribute {
 
 fn binary(data_type: &str, bytes: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
+}
+
+/// The body of a re-send of an envelope, whose state is in its body.
+pub fn resent_body(resend: Resend) -> String {
+    match resend.rewritten {
+        Rewritten::Body(body) => body,
+        Rewritten::Attributes(attributes) => panic!("a plain message: {attributes:?}"),
+    }
 }
 
 /// A body whose `data` fills it to so many bytes.

@@ -1,9 +1,10 @@
 //! A function that looks at nothing and sends one fixed batch: 10 messages of 1 KiB of JSON, as the failed-message-processor's
-//! re-sends are. What it costs is what `lambda_runtime` and the AWS SDK cost.
+//! re-sends are. What it costs is what `lambda_runtime` and the AWS SDK cost. With `FINAL_RECORD` set, each message has the
+//! attributes of a final record: so it is seen what of the annotator's cost is theirs.
 
 use aws_config::BehaviorVersion;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde::de::IgnoredAny;
 
@@ -13,9 +14,15 @@ async fn main() -> Result<(), Error> {
     #[expect(clippy::disallowed_methods, reason = "a program of its own, with one setting")]
     let url = &std::env::var("SOURCE_QUEUE_URL")?;
     let body = &body();
+    #[expect(clippy::disallowed_methods, reason = "a program of its own, with one setting")]
+    let is_final_record = std::env::var_os("FINAL_RECORD").is_some();
     lambda_runtime::run(service_fn(async |_: LambdaEvent<IgnoredAny>| {
         let entries = (0..10).map(|n: u8| {
             let entry = SendMessageBatchRequestEntry::builder().id(n.to_string()).message_body(body);
+            if is_final_record {
+                let attributes = attributes().map(|(name, value)| (name.to_owned(), value));
+                return entry.set_message_attributes(Some(attributes.into())).build();
+            }
             entry.delay_seconds(900).build()
         });
         let entries = entries.collect::<Result<_, _>>()?;
@@ -23,6 +30,18 @@ async fn main() -> Result<(), Error> {
         if sent.failed.is_empty() { Ok(()) } else { Err(Error::from("not all are sent")) }
     }))
     .await
+}
+
+/// Those of a final record, about as large, and made anew for each message.
+fn attributes() -> [(&'static str, MessageAttributeValue); 3] {
+    let record = r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503 Service Unavailable"},"attempts":5,"first_sent_time":"2025-06-15T11:50:00.000000Z","dead_lettered_at":"2025-06-15T12:00:01.000000Z","source_queue_arn":"arn:aws:sqs:us-east-1:000000000000:source","sqs_message_id":"00000000-0000-4000-8000-000000000007","fingerprint":"0123456789abcdef"}"#;
+    let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable";
+    [("DeadLetter", record), ("ErrorDetails", details), ("ErrorType", "RETRY_ATTEMPT_EXCEEDED")].map(
+        |(name, value)| {
+            let value = MessageAttributeValue::builder().data_type("String").string_value(value);
+            (name, value.build().expect("it has a type"))
+        },
+    )
 }
 
 /// About the bytes that a re-send has, quotation marks above all: they are escaped in the request.

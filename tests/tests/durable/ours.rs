@@ -8,7 +8,8 @@ use redeliver_core::handler::HandlerError;
 use redeliver_core::metadata::parse_rfc3339;
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::{MessageSchema, Parsed};
+use redeliver_testing::functions::resent_body;
 
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 /// When everything happens.
@@ -28,7 +29,7 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
         match retry(policy, &body, &error) {
             Ok(resend) => {
                 delays.push(resend.waited.get().into());
-                body = resend.body;
+                body = resent_body(resend);
             }
             Err(given_up) => {
                 assert_eq!(given_up.reason, DeadLetterReason::RetryAttemptExceeded);
@@ -42,9 +43,10 @@ pub(crate) fn delays(policy: &Policy, n: usize) -> Vec<u32> {
 pub(crate) fn retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
     let hand_off = HandOff::of_handler(error, delivery());
-    let envelope = SCHEMA.parse(body).unwrap();
+    let message = Parsed::Envelope(SCHEMA.parse(body).unwrap());
     let decide = |due_at, now| {
-        let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at, attributes_bytes: 0 };
+        let failed =
+            Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at, attributes_bytes: 0 };
         decide(policy, failed, None, now)
     };
     let mut decision = decide(None, now);

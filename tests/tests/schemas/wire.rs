@@ -138,11 +138,17 @@ fn body() -> (String, Metadata) {
     let mut now = at(10);
     for hand_off in [again, transient, after, snooze] {
         let schema = MessageSchema::default();
-        let envelope = schema.parse(&body).unwrap();
-        let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+        let message = Parsed::Envelope(schema.parse(&body).unwrap());
+        let failed = Failed {
+            message: &message,
+            body_bytes: 0,
+            hand_off: &hand_off,
+            due_at: None,
+            attributes_bytes: 0,
+        };
         let Decision::Resend(resend) = decide(&policy, failed, None, now) else { panic!("it is sent again") };
         now += chrono::TimeDelta::seconds(100);
-        body = resend.body;
+        body = resent_body(resend);
     }
     let past = |attempt, details: &str, name: &str| PastFailure::new(attempt, at(5), name, details);
     let busy = |attempt| past(attempt, "HTTP 503: \"busy\", é", "HttpStatus.503");
@@ -167,9 +173,10 @@ fn body() -> (String, Metadata) {
 fn held_body() -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
     let schema = MessageSchema::default();
-    let envelope = schema.parse(before).unwrap();
+    let message = Parsed::Envelope(schema.parse(before).unwrap());
     let hand_off = HandOff::held(at(-600), delivery(None));
-    let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
     let Decision::Resend(resend) = decide(&Policy::default(), failed, None, at(10)) else {
         panic!("it is sent again")
     };
@@ -184,7 +191,7 @@ fn held_body() -> (String, Metadata) {
         redrive_count: 2,
         ..body().1
     };
-    (resend.body, metadata)
+    (resent_body(resend), metadata)
 }
 
 fn text(attributes: &Attributes, name: &str) -> String {

@@ -8,9 +8,10 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use redeliver_core::delivery::until;
 use redeliver_core::events::{Event, RetriedImmediately};
-use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
+use redeliver_core::value;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url, tls};
@@ -64,8 +65,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .client
             .post(self.url.clone())
             .headers(headers.0.clone())
-            .header(CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", &message.message_id)
+            .header(CONTENT_TYPE, content_type(message))
+            .header("Idempotency-Key", message.idempotency_key())
             .header("X-Redeliver-Attempt", message.retry_attempt)
             .body(message.body.clone())
             .send()
@@ -160,6 +161,14 @@ impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
 /// What a target answers whose key is another one by now.
 fn is_refusal(error_type: &ErrorType) -> bool {
     matches!(error_type, ErrorType::HttpStatus(401 | 403))
+}
+
+/// What a producer sends plain may be anything.
+fn content_type(message: &Message) -> &'static str {
+    match message.form {
+        Form::Plain { .. } if !value::is_json(&message.body) => "text/plain; charset=utf-8",
+        Form::Plain { .. } | Form::Envelope => "application/json",
+    }
 }
 
 fn outcome(response: &Response, now: Timestamp) -> Result<(), HandlerError> {

@@ -1,5 +1,6 @@
 //! A Lambda function.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,8 +10,11 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
 use redeliver_core::ports::Clock;
+use redeliver_core::value;
 use serde::Deserialize;
 
 use super::drain::settle_connections;
@@ -51,7 +55,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             .invoke()
             .function_name(&self.arn)
             .invocation_type(InvocationType::RequestResponse)
-            .payload(Blob::new(message.body.as_bytes()))
+            .payload(Blob::new(payload(message).as_bytes()))
+            .set_client_context(client_context(message))
             .send()
             .await
             .map_err(|error| not_invoked(&error))?;
@@ -60,6 +65,26 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
             Some(_) => Err(function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref))),
         }
     }
+}
+
+/// A payload is JSON: what is none arrives as a JSON string.
+fn payload(message: &Message) -> Cow<'_, str> {
+    match message.form {
+        Form::Plain { .. } if !value::is_json(&message.body) => {
+            Cow::Owned(serde_json::Value::from(message.body.as_str()).to_string())
+        }
+        Form::Plain { .. } | Form::Envelope => Cow::Borrowed(&message.body),
+    }
+}
+
+/// What an HTTP target gets as headers, for a message whose body does not say it ("Invoke", AWS Lambda API Reference).
+fn client_context(message: &Message) -> Option<String> {
+    let Form::Plain { .. } = message.form else { return None };
+    let custom = serde_json::json!({
+        "Idempotency-Key": message.idempotency_key(),
+        "X-Redeliver-Attempt": message.retry_attempt.to_string(),
+    });
+    Some(STANDARD.encode(serde_json::json!({ "custom": custom }).to_string()))
 }
 
 /// "Handle errors in …": a function error's payload is `{"errorType":…,"errorMessage":…}`.

@@ -10,7 +10,7 @@ use redeliver_core::handler::HandlerError;
 use redeliver_core::message::{Attributes, OutgoingMessage, ReceivedMessage, Timestamp, attributes_size};
 use redeliver_core::metadata::{PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::policy::Policy;
-use redeliver_core::schema::{DataSchema, MessageSchema};
+use redeliver_core::schema::{DataSchema, MessageSchema, Parsed};
 use serde_json::value::RawValue;
 
 /// A schema for the orders in `data`: types, required members, a pattern, a limit.
@@ -170,7 +170,7 @@ impl Workload {
         let (hand_off, _) = arrival.take_hand_off(self.now);
         let attributes_bytes = attributes_size(&arrival.record.attributes);
         let resend = self.resend_by(&self.schema, &arrival.record.body, &hand_off, attributes_bytes);
-        let outgoing = arrival.with_body(resend.body).pass_on(resend.delay, None);
+        let outgoing = arrival.rewritten(resend.rewritten).pass_on(resend.delay, None);
         outgoing.message.expect("sendable")
     }
 
@@ -181,8 +181,8 @@ impl Workload {
         hand_off: &HandOff,
         attributes_bytes: usize,
     ) -> Resend {
-        let envelope = schema.parse(black_box(body)).expect("the bodies are valid");
-        let failed = Failed { envelope: &envelope, hand_off, due_at: None, attributes_bytes };
+        let message = Parsed::Envelope(schema.parse(black_box(body)).expect("the bodies are valid"));
+        let failed = Failed { message: &message, body_bytes: 0, hand_off, due_at: None, attributes_bytes };
         match decide(&self.policy, failed, None, self.now) {
             Decision::Resend(resend) => resend,
             other => panic!("a first failure is sent again, not {other:?}"),

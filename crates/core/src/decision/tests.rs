@@ -65,8 +65,9 @@ fn snooze() -> HandOff {
 /// The message was sent at second 0 and is decided on at second 10.
 fn decided(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     let schema = MessageSchema::default();
-    let envelope = schema.parse(body).unwrap();
-    let failed = Failed { envelope: &envelope, hand_off: failure, due_at: None, attributes_bytes: 0 };
+    let message = Parsed::Envelope(schema.parse(body).unwrap());
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: failure, due_at: None, attributes_bytes: 0 };
     decide(policy, failed, None, at(10))
 }
 
@@ -96,8 +97,16 @@ fn moved_by_sqs() -> ReceivedMessage {
 }
 
 /// What the re-sent body says.
+impl Resend {
+    /// Of an envelope.
+    fn body(&self) -> &str {
+        let Rewritten::Body(body) = &self.rewritten else { panic!("{self:?}") };
+        body
+    }
+}
+
 fn metadata(resend: &Resend) -> Metadata {
-    MessageSchema::default().parse(&resend.body).unwrap().metadata
+    MessageSchema::default().parse(resend.body()).unwrap().metadata
 }
 
 #[test]
@@ -108,7 +117,7 @@ fn the_first_failure_makes_retry_1() {
     assert_eq!(resend.spends, Spends::Attempt);
     assert_eq!(resend.first_sent, at(0));
     assert_eq!(
-        resend.body,
+        resend.body(),
         body(concat!(
             r#""retry_attempt":1,"next_retry_time":"2026-07-25T17:21:10.000000Z","#,
             r#""first_sent_time":"2026-07-25T17:20:00.000000Z","#,
@@ -124,7 +133,7 @@ fn each_failure_spends_an_attempt_until_the_policys_are_spent() {
         let resend = resend(&minutes(), &message, &transient());
         assert_eq!(resend.retry_attempt, attempt);
         assert_eq!(metadata(&resend).retry_attempt, attempt);
-        message = resend.body;
+        message = resend.body().to_owned();
     }
     assert_eq!(
         give_up(&minutes(), &message, &transient()),
@@ -247,7 +256,7 @@ fn snoozes_spend_attempts_after_a_hundred() {
     assert_eq!((hundredth.retry_attempt, hundredth.spends), (0, Spends::Snooze));
     assert_eq!(metadata(&hundredth).snooze_count, 100);
 
-    let after = resend(&minutes(), &hundredth.body, &snooze());
+    let after = resend(&minutes(), hundredth.body(), &snooze());
     assert_eq!((after.retry_attempt, after.spends), (1, Spends::Attempt));
     assert_eq!(metadata(&after).snooze_count, 100);
 
@@ -265,7 +274,7 @@ fn a_loop_of_any_failures_ends() {
     while let Decision::Resend(resend) = decided(&minutes(), &message, &snooze()) {
         deliveries += 1;
         assert!(resend.retry_attempt <= 3, "attempts never exceed the policy");
-        message = resend.body;
+        message = resend.body().to_owned();
     }
     assert_eq!(deliveries, 103);
 }
@@ -297,7 +306,7 @@ fn a_new_generation_starts_afresh() {
     assert_eq!(metadata.snooze_count, 0);
     assert_eq!(metadata.first_sent_time, Some(at(0)));
     assert_eq!(metadata.retry_history, [PastFailure::new(0, at(5), "HttpStatus.503", "HTTP 503")]);
-    assert!(!resend.body.contains("Old") && !resend.body.contains("2026-07-01"));
+    assert!(!resend.body().contains("Old") && !resend.body().contains("2026-07-01"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Malformed, NESTING_MAX};
 
 /// Refuses what nests deeper than [`NESTING_MAX`]. `serde_json` would not: it skims what it does not build.
-pub(super) fn check_nesting(body: &str) -> Result<(), Malformed> {
+pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     if opening_brackets(body) <= NESTING_MAX {
         return Ok(());
     }

@@ -95,7 +95,7 @@ pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), N
     }
 }
 
-fn check_name(name: &str) -> Result<(), NotSendable> {
+pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
     let is_legal = |character: char| {
         character.is_ascii_alphanumeric() || "_-.".contains(character) || is_letter_beyond_ascii(character)
     };

@@ -1,13 +1,13 @@
-//! The user's schema for `data`.
+//! The user's schema: for `data`, or for the bodies of plain messages.
 
 use redeliver_json_schema::{Schema, SchemaError, Violation};
 use thiserror::Error;
 
 use crate::value;
 
-/// Why a data schema is refused.
+/// Why such a schema is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the data schema is {0}")]
+#[error("the schema is {0}")]
 pub struct DataSchemaError(#[from] pub SchemaError);
 
 /// A compiled schema for `data`. The dialect is that of its `$schema`, 2020-12 without one.
@@ -24,14 +24,14 @@ impl DataSchema {
         Ok(Self(Schema::of(&schema)?))
     }
 
-    /// What the text of `data` breaks.
+    /// What a well-formed text breaks; `at` is its own pointer.
     #[must_use]
-    pub fn violations(&self, data: &str) -> Vec<Violation> {
-        match value::read(data) {
-            Ok(value) => self.0.violations(&value, "/data"),
+    pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
+        match value::read(text) {
+            Ok(value) => self.0.violations(&value, at),
             // Skimming found it well-formed, so this is what skimming lets pass.
             Err(_) => vec![Violation::new(
-                "/data",
+                at,
                 "has a lone surrogate in a string, which no schema can be checked against",
             )],
         }

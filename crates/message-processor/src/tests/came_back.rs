@@ -55,6 +55,7 @@ fn a_message_that_came_back_starts_afresh_with_the_attributes_it_had() {
         let expected = Message {
             body: arrived.body,
             message_id: id(1),
+            form: Form::Envelope,
             retry_attempt: 0,
             redrive_generation: 3,
             attributes: producer,

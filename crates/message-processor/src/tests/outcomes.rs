@@ -56,6 +56,7 @@ fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
     let expected = Message {
         body,
         message_id: id(1),
+        form: Form::Envelope,
         retry_attempt: 3,
         redrive_generation: 2,
         attributes: producer_attributes(),

@@ -2,7 +2,7 @@
 //! valid message.
 
 use chrono::TimeDelta;
-use redeliver_core::decision::{Decision, Failed, Spends, decide};
+use redeliver_core::decision::{Decision, Failed, Resend, Spends, decide};
 use redeliver_core::failure::{FAILURE, HandOff, Kind, in_its_generation};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, Attributes, Timestamp};
@@ -10,6 +10,7 @@ use redeliver_core::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::pacing::{Pace, Window};
 use redeliver_core::policy::Policy;
 use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::schema::{Parsed, Rewritten};
 
 use super::parts;
 use crate::json;
@@ -39,18 +40,18 @@ pub(super) fn check(input: &str) {
 
 /// The body of the re-send, if there is one.
 fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
-    let envelope = schema().parse(body).ok()?;
-    let before = in_its_generation(envelope.metadata.clone(), hand_off.delivery.came_back);
+    let message = Parsed::Envelope(schema().parse(body).ok()?);
+    let before = in_its_generation(message.metadata().clone(), hand_off.delivery.came_back);
     let now = moment();
     let waiting = 1000 * body.len() as u64;
     let window = policy.max_redelivery_per_second.map(|rate| Window::of(waiting, rate));
     for attributes_bytes in [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()] {
-        let full = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes };
+        let full = Failed { message: &message, body_bytes: body.len(), hand_off, due_at, attributes_bytes };
         if let Decision::Resend(resend) = decide(policy, full, window, now) {
-            assert!(resend.body.len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
+            assert!(body_of(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
-    let failed = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes: 0 };
+    let failed = Failed { message: &message, body_bytes: body.len(), hand_off, due_at, attributes_bytes: 0 };
     let decided = decide(policy, failed, window, now);
     assert_eq!(decided, decide(policy, failed, window, now), "a copy is decided on differently");
     let own = decide(policy, failed, None, now);
@@ -72,7 +73,8 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
         }
     };
     assert!(hand_off.answer.kind() != Kind::Permanent || policy.retryable.is_some(), "{body:?}");
-    let after = schema().parse(&resend.body).unwrap_or_else(|invalid| panic!("{invalid}: {:?}", resend.body));
+    let sent = body_of(resend.clone());
+    let after = schema().parse(&sent).unwrap_or_else(|invalid| panic!("{invalid}: {sent:?}"));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);
     // Each re-send counts up one thing that has an end, and nothing else.
@@ -87,7 +89,7 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));
     let latest = now + resend.delay.duration();
-    let node = json::read(&resend.body).expect("it is valid");
+    let node = json::read(&sent).expect("it is valid");
     let metadata = node.member("metadata").map(|member| &member.value);
     let time = metadata.and_then(|metadata| metadata.member("next_retry_time")?.value.string());
     let due = time.as_deref().and_then(parse_rfc3339).expect("it is valid");
@@ -104,6 +106,12 @@ fn step(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &s
         let node = json::read(body).expect("it is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())
     };
-    assert_eq!(data(&resend.body), data(body), "the data has changed");
-    Some(resend.body)
+    assert_eq!(data(&sent), data(body), "the data has changed");
+    Some(sent)
+}
+
+/// Of an envelope.
+fn body_of(resend: Resend) -> String {
+    let Rewritten::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
+    body
 }

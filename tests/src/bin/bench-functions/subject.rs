@@ -58,7 +58,7 @@ pub(crate) struct Costs {
 }
 
 /// Ours, the least that a function can be, and Python.
-pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 7] {
+pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let sqs = variable("AWS_ENDPOINT_URL", stub.endpoint_url());
     let queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "FINAL_DLQ_URL"];
@@ -87,6 +87,10 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 7] {
     };
     [
         of("floor", bundle("floor"), hand_offs(), 1000),
+        Subject {
+            variables: variables.iter().cloned().chain([variable("FINAL_RECORD", "1")]).collect(),
+            ..of("floor, final records", bundle("floor"), verdicts(), 1000)
+        },
         of("failed-message-processor", functions(), hand_offs(), 1000),
         of("final-dlq-annotator", functions(), verdicts(), 1000),
         calling("message-processor, 503", &[]),

@@ -11,6 +11,7 @@ fn message(body: &str) -> Message {
     Message {
         body: body.to_owned(),
         message_id: "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned(),
+        form: Form::Envelope,
         retry_attempt: 0,
         redrive_generation: 0,
         attributes: Default::default(),

@@ -24,15 +24,16 @@ fn first_retry(
     now: Timestamp,
 ) -> Result<u16, DeadLetterReason> {
     let schema = MessageSchema::default();
-    let envelope = schema.parse(body).unwrap();
+    let message = Parsed::Envelope(schema.parse(body).unwrap());
     let failure = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient() };
-    let failed = Failed { envelope: &envelope, hand_off: &failure, due_at: None, attributes_bytes: 0 };
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &failure, due_at: None, attributes_bytes: 0 };
     let resent = match decide(policy, failed, None, now) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),
     };
-    let stayed = Stayed { first_sent: sent_at, ..stayed(&envelope.metadata, &failure) };
+    let stayed = Stayed { first_sent: sent_at, ..stayed(message.metadata(), &failure) };
     let hidden = decide_on_queue(policy, stayed, now).map(VisibilitySeconds::get);
     assert_eq!(hidden.map_err(|give_up| give_up.reason), resent, "both strategies keep the same limits");
     resent
@@ -90,17 +91,18 @@ fn a_hop_that_is_overdue_comes_now_and_expires_now() {
     // It failed at second 5, was due at second 7205, and is received when that is past.
     let schema = MessageSchema::default();
     let body = body("");
-    let envelope = schema.parse(&body).unwrap();
+    let message = Parsed::Envelope(schema.parse(&body).unwrap());
     let decided = |policy: &Policy, now| {
         let failed = Failed {
-            envelope: &envelope,
+            message: &message,
+            body_bytes: 0,
             hand_off: &transient(),
             due_at: Some(at(7205)),
             attributes_bytes: 0,
         };
         match decide(policy, failed, None, now) {
             Decision::Resend(resend) => {
-                let next = serde_json::from_str::<serde_json::Value>(&resend.body).unwrap();
+                let next = serde_json::from_str::<serde_json::Value>(resend.body()).unwrap();
                 let next = next["metadata"]["next_retry_time"].as_str().unwrap().to_owned();
                 Ok((resend.delay.get(), resend.waited.get(), next))
             }

@@ -6,10 +6,11 @@ use super::*;
 fn first_sent_time_is_kept_from_the_first_delivery_on() {
     let first = resend(&minutes(), &body(""), &transient());
     let schema = MessageSchema::default();
-    let envelope = schema.parse(&first.body).unwrap();
+    let message = Parsed::Envelope(schema.parse(first.body()).unwrap());
     // A re-send is a new SQS message with a new clock.
     let hand_off = HandOff { delivery: Delivery { sent_at: at(70), ..delivery() }, ..transient() };
-    let failed = Failed { envelope: &envelope, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &hand_off, due_at: None, attributes_bytes: 0 };
     match decide(&minutes(), failed, None, at(80)) {
         Decision::Resend(second) => {
             assert_eq!(second.first_sent, at(0));
@@ -100,7 +101,7 @@ fn history_keeps_the_last_five_failures_newest_last() {
     let mut message = body("");
     for attempt in 0..8 {
         let error = failure(&HandlerError::transient("E", format!("failure {attempt}")));
-        message = resend(&many, &message, &error).body;
+        message = resend(&many, &message, &error).body().to_owned();
         let history = MessageSchema::default().parse(&message).unwrap().metadata.retry_history;
         let first = (attempt + 1_u32).saturating_sub(5);
         let expected: Vec<_> = (first..=attempt)
@@ -116,7 +117,7 @@ fn history_details_are_at_most_256_bytes_and_legal() {
     let resend = resend(&minutes(), &body(""), &error);
     let past = &metadata(&resend).retry_history[0];
     assert!((250..=256).contains(&past.error_details.len()), "{}", past.error_details.len());
-    assert!(resend.body.chars().all(crate::limits::is_legal));
+    assert!(resend.body().chars().all(crate::limits::is_legal));
 }
 
 #[test]
@@ -134,8 +135,9 @@ fn body_of(bytes: usize, members: &str) -> String {
 
 fn decided_with(attributes_bytes: usize, body: &str) -> Decision {
     let schema = MessageSchema::default();
-    let envelope = schema.parse(body).unwrap();
-    let failed = Failed { envelope: &envelope, hand_off: &transient(), due_at: None, attributes_bytes };
+    let message = Parsed::Envelope(schema.parse(body).unwrap());
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &transient(), due_at: None, attributes_bytes };
     decide(&policy(r#"{"max_attempts":1000}"#), failed, None, at(10))
 }
 
@@ -152,8 +154,8 @@ fn history_is_shed_where_size_is_short_and_then_the_message_is_too_large() {
     assert_eq!(FIRST_RETRY[..history].len(), BARE_RETRY);
     let sent = |bytes, attributes| match decided_with(attributes, &body_of(bytes, "")) {
         Decision::Resend(resend) => {
-            assert!(resend.body.len() + attributes <= MESSAGE_BYTES_MAX);
-            Ok((resend.body.len() - bytes, metadata(&resend).retry_history.len()))
+            assert!(resend.body().len() + attributes <= MESSAGE_BYTES_MAX);
+            Ok((resend.body().len() - bytes, metadata(&resend).retry_history.len()))
         }
         Decision::GiveUp(give_up) => Err(give_up.reason),
         Decision::Hop(_) => panic!("no delay is long"),

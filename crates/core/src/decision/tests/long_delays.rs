@@ -11,8 +11,9 @@ fn hours() -> Policy {
 fn decided_at(policy: &Policy, hop: &Waiting, second: i64, millis: i64) -> Decision {
     let schema = MessageSchema::default();
     let body = body("");
-    let envelope = schema.parse(&body).unwrap();
-    let failed = Failed { envelope: &envelope, hand_off: &hop.0, due_at: hop.1, attributes_bytes: 0 };
+    let message = Parsed::Envelope(schema.parse(&body).unwrap());
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &hop.0, due_at: hop.1, attributes_bytes: 0 };
     decide(policy, failed, None, at(second) + TimeDelta::milliseconds(millis))
 }
 
@@ -40,7 +41,11 @@ fn a_delay_counts_from_the_failure_and_hops_until_900_seconds_remain() {
     let Decision::Resend(last) = decided_at(&hours(), &hopping(7205), 6400, 0) else { panic!() };
     assert_eq!((last.delay.get(), last.waited.get()), (805, 7200));
     assert_eq!((last.retry_attempt, last.spends), (1, Spends::Attempt));
-    assert!(last.body.contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))), "{}", last.body);
+    assert!(
+        last.body().contains(&format!(r#""next_retry_time":"{}""#, rfc3339(at(7205)))),
+        "{}",
+        last.body()
+    );
 }
 
 #[test]
@@ -126,9 +131,10 @@ fn what_is_overdue_is_as_old_as_it_is_now() {
 fn a_message_whose_metadata_will_not_fit_is_given_up_before_it_hops() {
     let schema = MessageSchema::default();
     let body = body("");
-    let envelope = schema.parse(&body).unwrap();
+    let message = Parsed::Envelope(schema.parse(&body).unwrap());
     let attributes_bytes = MESSAGE_BYTES_MAX - body.len();
-    let failed = Failed { envelope: &envelope, hand_off: &transient(), due_at: None, attributes_bytes };
+    let failed =
+        Failed { message: &message, body_bytes: 0, hand_off: &transient(), due_at: None, attributes_bytes };
     match decide(&hours(), failed, None, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),

@@ -13,8 +13,8 @@ fn paced(policy: &Policy, members: &str, failure: &HandOff) -> Decision {
 fn paced_hop(policy: &Policy, members: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> Decision {
     let schema = MessageSchema::default();
     let body = body(members);
-    let envelope = schema.parse(&body).unwrap();
-    let failed = Failed { envelope: &envelope, hand_off, due_at, attributes_bytes: 0 };
+    let message = Parsed::Envelope(schema.parse(&body).unwrap());
+    let failed = Failed { message: &message, body_bytes: 0, hand_off, due_at, attributes_bytes: 0 };
     decide(policy, failed, Some(busy()), at(10))
 }
 
@@ -29,7 +29,11 @@ fn resent(policy: &Policy, members: &str, failure: &HandOff) -> Resend {
 fn a_re_send_comes_later_where_too_many_wait_and_its_metadata_says_when() {
     let resend = resent(&minutes(), "", &transient());
     assert_eq!((resend.delay.get(), resend.waited.get(), resend.pace), (701, 701, Pace::Stretched));
-    assert!(resend.body.contains(r#""next_retry_time":"2026-07-25T17:31:51.000000Z""#), "{}", resend.body);
+    assert!(
+        resend.body().contains(r#""next_retry_time":"2026-07-25T17:31:51.000000Z""#),
+        "{}",
+        resend.body()
+    );
     assert_eq!(resend.retry_attempt, 1, "waiting longer spends nothing");
 }
 

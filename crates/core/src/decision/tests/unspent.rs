@@ -32,7 +32,7 @@ fn a_held_message_spends_nothing_and_says_since_when() {
 fn the_first_hold_puts_a_message_anywhere_in_the_longest_delay_and_the_others_leave_it_there() {
     let first = resend(&Policy::default(), &body(""), &held());
     assert_eq!(u64::from(first.delay.get()), crate::backoff::spread(key(1), 15, 750));
-    let second = resend(&Policy::default(), &first.body, &held());
+    let second = resend(&Policy::default(), first.body(), &held());
     assert_eq!(second.delay.get(), 750);
     let after = metadata(&second);
     assert_eq!(after.held_since, Some(at(5)), "since the first of them");
@@ -117,7 +117,7 @@ fn what_sqs_moved_comes_back_after_seconds_and_then_ever_later_for_hours() {
         assert!(bounds.contains(&resend.waited), "{count}");
         shortest.push(bounds.start().get());
         longest += u32::from(bounds.end().get());
-        body = resend.body;
+        body = resend.body().to_owned();
     }
     assert_eq!(shortest[..10], [2, 5, 10, 20, 40, 80, 160, 320, 450, 450]);
     assert_eq!(longest, 12_075);
@@ -141,7 +141,7 @@ fn the_age_of_what_only_crashed_counts_from_its_first_sending() {
     let moved_once = resend(&policy, &body(""), &moved());
     assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
     let delivery = Delivery { sent_at: at(500), ..delivery() };
-    let moved_again = resend(&policy, &moved_once.body, &HandOff { delivery, ..moved() });
+    let moved_again = resend(&policy, moved_once.body(), &HandOff { delivery, ..moved() });
     assert_eq!(metadata(&moved_again).first_sent(at(1000)), at(0));
     let given_up = give_up(&super::policy(r#"{"max_age_seconds":11}"#), &body(""), &moved());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired, "at least 2 s at second 10");

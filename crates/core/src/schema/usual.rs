@@ -26,7 +26,7 @@ const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
 /// Members that have a rule; all others are skimmed.
 #[derive(serde::Deserialize)]
-struct Plain<'a> {
+struct Usual<'a> {
     message_id: &'a str,
     #[serde(default, deserialize_with = "given")]
     expires_at: Option<Time>,
@@ -55,26 +55,26 @@ struct Plain<'a> {
 /// `None` if it is for the schema to say.
 pub(super) fn metadata_of(skimmed: &Skimmed<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
-    let plain: Plain<'_> = object(skimmed.metadata_text?)?;
+    let usual: Usual<'_> = object(skimmed.metadata_text?)?;
     // Of the forms that the parser knows only the hyphenated one is so long.
-    let is_hyphenated = plain.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
-    let message_id = Uuid::parse_str(plain.message_id).ok().filter(|_| is_hyphenated)?;
-    if plain.retry_history.len() > HISTORY_MAX {
+    let is_hyphenated = usual.message_id.len() == uuid::fmt::Hyphenated::LENGTH;
+    let message_id = Uuid::parse_str(usual.message_id).ok().filter(|_| is_hyphenated)?;
+    if usual.retry_history.len() > HISTORY_MAX {
         return None;
     }
     Some(Metadata {
         message_id,
-        message_id_text: plain.message_id.to_owned(),
-        retry_attempt: plain.retry_attempt.0,
-        first_sent_time: plain.first_sent_time.map(|time| time.0),
-        retry_history: plain.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
-        snooze_count: plain.snooze_count.0,
-        redrive_generation: plain.redrive_generation.map(|count| count.0),
-        held_since: plain.held_since.map(|time| time.0),
-        held_seconds: plain.held_seconds.0,
-        redrive_count: plain.redrive_count.0,
-        expires_at: plain.expires_at.map(|time| time.0),
-        max_attempts: plain.max_attempts.map(|count| count.0),
+        message_id_text: usual.message_id.to_owned(),
+        retry_attempt: usual.retry_attempt.0,
+        first_sent_time: usual.first_sent_time.map(|time| time.0),
+        retry_history: usual.retry_history.into_iter().map(past_failure).collect::<Option<_>>()?,
+        snooze_count: usual.snooze_count.0,
+        redrive_generation: usual.redrive_generation.map(|count| count.0),
+        held_since: usual.held_since.map(|time| time.0),
+        held_seconds: usual.held_seconds.0,
+        redrive_count: usual.redrive_count.0,
+        expires_at: usual.expires_at.map(|time| time.0),
+        max_attempts: usual.max_attempts.map(|count| count.0),
     })
 }
 

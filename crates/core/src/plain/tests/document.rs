@@ -1,0 +1,109 @@
+use super::*;
+
+const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
+
+fn wrong(attribute: Attribute) -> String {
+    let attributes = Attributes::from([(REDELIVER.to_owned(), attribute)]);
+    schema().read("x", &attributes, FIRST).unwrap_err().to_string()
+}
+
+#[test]
+fn it_is_what_metadata_is_in_an_envelope() {
+    let text = format!(
+        r#" {{ "retry_attempt" : 2 , "message_id":"{ID}", "mine":[1e400], "max_attempts":3,"expires_at":"2026-07-26T00:00:00Z","next_retry_time":"2026-07-25T17:20:00Z" }} "#
+    );
+    let plain = plain_of("x", &with_redeliver(&text));
+    let metadata = plain.metadata();
+    assert_eq!(
+        (metadata.retry_attempt, metadata.max_attempts, metadata.expires_at.is_some()),
+        (2, Some(3), true)
+    );
+    let next = resent("x", &with_redeliver(&text));
+    let next = redeliver(&next);
+    assert!(
+        next.starts_with(&format!(
+            r#" {{ "retry_attempt" : 3 , "message_id":"{ID}", "mine":[1e400], "max_attempts":3,"#
+        )),
+        "{next}"
+    );
+}
+
+#[test]
+fn the_key_is_written_as_json() {
+    let by_attribute =
+        IdSources { attribute: Some(IdAttribute::new("Id".to_owned()).unwrap()), pointer: None };
+    let schema = MessageSchema::default().with_plain(PlainMessages { id: by_attribute, body: None });
+    let attributes = Attributes::from([("Id".to_owned(), Attribute::string(r#"a"b\c"#))]);
+    let Ok(Parsed::Plain(plain)) = schema.read("x", &attributes, FIRST) else { panic!() };
+    let named = plain.named().unwrap();
+    let uuid = Uuid::new_v5(&NAMESPACE, br#"a"b\c"#);
+    assert_eq!(redeliver(&named), format!(r#"{{"message_id":"{uuid}","idempotency_key":"a\"b\\c"}}"#));
+    assert_eq!(plain_of("x", &named).form(), Form::Plain { idempotency_key: Some(r#"a"b\c"#.to_owned()) });
+}
+
+#[test]
+fn what_is_wrong_with_it_is_said_with_its_place() {
+    for (text, words) in [
+        ("x", "/Redeliver is not JSON: expected value at line 1 column 1"),
+        ("[]", "/Redeliver is not a JSON object"),
+        ("{}", "/Redeliver/message_id is missing"),
+        (r#"{"message_id":"x"}"#, "/Redeliver/message_id"),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","retry_attempt":-1}"#,
+            "/Redeliver/retry_attempt",
+        ),
+        (r#"{"a":1,"a":2}"#, "/Redeliver is duplicate member /Redeliver/a"),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"x":{}"#,
+            "/Redeliver is not JSON: trailing characters",
+        ),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":"\u00e9"}"#,
+            "/Redeliver/idempotency_key is not a string of 1 to 256 printable ASCII characters",
+        ),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":17}"#,
+            "/Redeliver/idempotency_key is not a string of 1 to 256 printable ASCII characters",
+        ),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":{"Failure":{"data_type":"String","text":"x"}}}"#,
+            "/Redeliver/folded_attributes are not attributes that find their places again",
+        ),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":{"Redeliver":{"data_type":"String","text":"{}"}}}"#,
+            "/Redeliver/folded_attributes are not attributes that find their places again",
+        ),
+        (
+            r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","folded_attributes":[]}"#,
+            "/Redeliver/folded_attributes are not attributes that find their places again",
+        ),
+    ] {
+        let said = wrong(Attribute::string(text));
+        assert!(said.starts_with(words), "{text}: {said}");
+        assert_eq!(said.matches("metadata").count(), 0, "{said}");
+    }
+    let bytes = crate::message::AttributeValue::Binary(b"{}".to_vec());
+    assert_eq!(
+        wrong(Attribute { data_type: "Binary".to_owned(), value: bytes }),
+        "/Redeliver is not a String attribute"
+    );
+    let deep = "[".repeat(NESTING_MAX) + &"]".repeat(NESTING_MAX);
+    let deep = wrong(Attribute::string(format!(r#"{{"message_id":"{ID}","n":{deep}}}"#)));
+    assert!(deep.starts_with("/Redeliver is nested deeper"), "{deep}");
+}
+
+/// What it folds may be forged: it is put back only if it disturbs nothing.
+#[test]
+fn a_folded_attribute_takes_no_others_place() {
+    let text = format!(
+        r#"{{"message_id":"{ID}","folded_attributes":{{"a0":{{"data_type":"String","text":"y"}}}}}}"#
+    );
+    let mut attributes = with_redeliver(&text);
+    attributes.extend(small(1));
+    let error = schema().read("x", &attributes, FIRST).unwrap_err().to_string();
+    assert_eq!(error, "/Redeliver/folded_attributes are not attributes that find their places again");
+    let mut attributes = with_redeliver(&text.replace("a0", "b0"));
+    attributes.extend(small(1));
+    let whole = plain_of("x", &attributes).attributes;
+    assert_eq!(whole.keys().collect::<Vec<_>>(), ["a0", "b0"]);
+}
