@@ -8,6 +8,7 @@ mod immediate;
 mod invalid;
 mod outcomes;
 mod reserved;
+mod vectors;
 mod visibility;
 
 use std::cell::OnceCell;
