@@ -9,6 +9,7 @@ mod invalid;
 mod outcomes;
 mod plain;
 mod reserved;
+mod vectors;
 mod visibility;
 
 use std::cell::OnceCell;
