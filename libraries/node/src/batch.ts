@@ -1,20 +1,17 @@
 // One batch: parse → call the handler → hand off what failed → report.
 
 import { accept, type Accepted, type Refused } from './accept.ts';
-import type { Attributes } from './attributes.ts';
 import type { Breaker } from './breaker.ts';
 import { callAll, type Call } from './calls.ts';
 import { keepFree, type Clock } from './clock.ts';
-import { deliver, type Outgoing, type Queue } from './delivery.ts';
-import { kindOf, ours, wholeSeconds, type HandlerError } from './errors.ts';
-import { attached, type Delivery, type HandOff, type Kind } from './failure.ts';
+import { deliver, type Queue } from './delivery.ts';
+import { handedOff, refusal, type Sending } from './hand-off.ts';
 import type { Message } from './message.ts';
 import { firstSent } from './metadata.ts';
-import { Permits, type Outcome } from './permits.ts';
+import { Permits } from './permits.ts';
 import { recordsOf, type Received, type SqsBatchResponse } from './record.ts';
 import type { Settings } from './settings.ts';
-import { Telemetry, type Event } from './telemetry.ts';
-import { rfc3339 } from './time.ts';
+import { Telemetry } from './telemetry.ts';
 
 /** Kept free at the end of an invocation, for the sends and the answer. */
 const SEND_RESERVE = 5000;
@@ -29,15 +26,6 @@ export interface World {
   readonly breaker: Breaker | undefined;
   /** Takes lines of telemetry. */
   readonly write: (lines: string) => void;
-}
-
-/** What is to be done with a record. */
-interface Sending {
-  readonly received: Received;
-  /** None if it has no place for the reason: ten attributes, or 1 MiB. SQS's redrive takes the message, without it. */
-  readonly outgoing: Outgoing | undefined;
-  /** What has happened once it is confirmed, if that is worth a line of its own. */
-  readonly confirmed: Event | undefined;
 }
 
 /** @throws if the event is none of SQS: nothing of it is known to be done, and SQS delivers all of it again. */
@@ -104,56 +92,6 @@ async function send(
     }
     return [];
   });
-}
-
-function handedOff(accepted: Accepted, outcome: Exclude<Outcome, { is: 'success' }>, now: number): Sending {
-  const { received, parsed, metadata, cameBack } = accepted;
-  const { handOff, loggable } = handOffOf(outcome);
-  const fields = { message_id: metadata.messageId, retry_attempt: metadata.retryAttempt };
-  const told = handedOffEvent(fields, loggable, handOff.kind, now - firstSent(metadata, received.sentAt));
-  // A message may be held a hundred times: one line a batch tells of it.
-  const confirmed = handOff.kind === 'held' ? undefined : told;
-  return sending(received, handOff, deliveryOf(received, cameBack, now), parsed.handedOff, confirmed);
-}
-
-/** An invalid message is the failed-message-processor's to give up: it finds the same. */
-function refusal({ received, attributes, cameBack, why }: Refused, now: number): Sending {
-  const { handOff, loggable } = handOffOf({ is: 'failure', error: ours('InvalidMessage', why, 'permanent') });
-  const told = handedOffEvent({ sqs_message_id: received.id }, loggable, handOff.kind, now - received.sentAt);
-  return sending(received, handOff, deliveryOf(received, cameBack, now), attributes, told);
-}
-
-function sending(
-  received: Received, handOff: HandOff, delivery: Delivery, producers: Attributes, confirmed: Event | undefined,
-): Sending {
-  const { body, messageGroupId, traceHeader } = received;
-  const attributes = attached(handOff, delivery, producers, Buffer.byteLength(body));
-  return { received, outgoing: attributes && { body, attributes, messageGroupId, traceHeader }, confirmed };
-}
-
-function deliveryOf({ id, queueArn, sentAt }: Received, cameBack: Delivery['cameBack'], failedAt: number): Delivery {
-  return { failedAt, sourceMessageId: id, sourceQueueArn: queueArn, sentAt, cameBack };
-}
-
-function handOffOf(outcome: Exclude<Outcome, { is: 'success' }>): { handOff: HandOff; loggable: string } {
-  const of = (error: HandlerError, kind: Kind, retryAfterSeconds?: number) => {
-    const { type, details, loggable } = error;
-    return { handOff: { type, details, kind, retryAfterSeconds }, loggable };
-  };
-  if (outcome.is === 'failure') {
-    return of(outcome.error, kindOf(outcome.error), wholeSeconds(outcome.error.retryAfterSeconds));
-  }
-  if (outcome.is === 'not started') {
-    return of(ours('NotStarted', '', 'transient'), 'not_started');
-  }
-  const notCalled = () => `not called: the target has been down since ${rfc3339(outcome.since)}`;
-  return of(outcome.probed ?? ours('CircuitOpen', notCalled(), 'transient'), 'held');
-}
-
-function handedOffEvent(fields: Event['fields'], error_type: string, kind: Kind, age: number): Event {
-  const age_seconds = Math.max(0, age) / 1000;
-  const metrics = { HandedOff: 1, MessageAgeSeconds: age_seconds };
-  return { name: 'handed_off', fields: { ...fields, error_type, kind, age_seconds }, by: kind, metrics };
 }
 
 function tellProcessed(telemetry: Telemetry, { received, metadata }: Accepted, target_seconds: number, now: number): [] {

@@ -24,7 +24,7 @@ export type { Message } from './message.ts';
 export type { SqsBatchResponse, SqsEvent, SqsRecord, SqsRecordAttribute } from './record.ts';
 
 export interface Options {
-  /** Instead of a client of our own, which asks once: {@link https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/client/sqs/}. */
+  /** Instead of a client of our own. It should ask once (`maxAttempts: 1`): what can be tried again is tried again here. */
   readonly client?: SqsSender;
 }
 
