@@ -74,7 +74,12 @@ export async function callAll(calling: Calling, accepted: readonly Accepted[]): 
       next += 1;
     }
     const now = clock.now();
-    if ((running.size === 0 && next === accepted.length) || now >= end) {
+    if (running.size === 0 && next === accepted.length) {
+      break;
+    }
+    if (now >= end) {
+      // A call that has come back counts, also at the very end: what a handler has blocked is heard first.
+      await new Promise((resolve) => setImmediate(resolve));
       break;
     }
     // A call of another batch may tell, whose end wakes nobody here.
