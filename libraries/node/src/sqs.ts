@@ -7,9 +7,12 @@ import type { EntryError, EntryOutcome, Outgoing, Queue } from './delivery.ts';
 /** As much of `SQSClient` as is used: another version's, or a test's. */
 export type SqsSender = Pick<SQSClient, 'send'>;
 
-/** Asks once. There is no limit to a request's time: delivery ends at its deadline, and a late answer is better than none. */
+/**
+ * Asks once. There is no limit to a request's time: delivery ends at its deadline, and a late answer is better than none. And no
+ * checksums: one entry's would make an error of all ten, and they would be sent once more.
+ */
 export function newClient(): SqsSender {
-  return new SQSClient({ maxAttempts: 1, requestHandler: { connectionTimeout: 3000 } });
+  return new SQSClient({ maxAttempts: 1, md5: false, requestHandler: { connectionTimeout: 3000 } });
 }
 
 export function sqsQueue(client: SqsSender, queueUrl: string): Queue {
@@ -85,7 +88,9 @@ function failedRequest(error: SdkError): EntryError {
   if (error.name === 'CredentialsProviderError') {
     return { fault: 'refused', code: 'NoCredentials' };
   }
-  return { fault: 'no answer', code: error.name === 'TimeoutError' ? 'Timeout' : 'Connection' };
+  // The SDK calls a connection that was broken off a timeout, too.
+  const isTimeout = error.name === 'TimeoutError' && error.code === undefined;
+  return { fault: 'no answer', code: isTimeout ? 'Timeout' : 'Connection' };
 }
 
 function byStatus(status: number, code: string): EntryError {
