@@ -63,6 +63,8 @@ export interface HandedOff {
 }
 
 /** Runs what `createHandler` was given, or has made of it, on one message. Each trial has a circuit breaker of its own. */
+export function tryMessage<Data, Context extends LambdaContext>(handle: Handle<Data, Context>, trial?: Trial): Promise<Result>;
+export function tryMessage<Context extends LambdaContext>(handler: Handler<Context>, trial?: Trial): Promise<Result>;
 export async function tryMessage<Data, Context extends LambdaContext>(
   handler: Handle<Data, Context> | Handler<Context>, trial: Trial = {},
 ): Promise<Result> {
