@@ -47,8 +47,10 @@ export function takenApart(all: Attributes): { attributes: Attributes; cameBack:
 }
 
 function unannotated(attributes: Attributes): { attributes: Attributes; cameBack: CameBack } | undefined {
-  const record = documentOf(text(attributes.get(DEAD_LETTER)), OF_DEAD_LETTER, REQUIRED_OF_DEAD_LETTER);
-  if (record === undefined) {
+  const json = text(attributes.get(DEAD_LETTER));
+  const record = documentOf(json, OF_DEAD_LETTER, REQUIRED_OF_DEAD_LETTER);
+  // The annotator writes no white space before it.
+  if (record === undefined || !json?.startsWith('{')) {
     return undefined;
   }
   const others = new Map([...attributes].filter(([name]) => !ANNOTATION.includes(name)));

