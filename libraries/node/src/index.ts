@@ -21,7 +21,7 @@ export type { Attribute } from './attributes.ts';
 export { PermanentError, RetryAfter, Snooze, Unavailable, type ErrorOptions } from './errors.ts';
 export type { Handle, Handler, LambdaContext } from './handler.ts';
 export type { Message } from './message.ts';
-export type { SqsBatchResponse, SqsEvent, SqsRecord, SqsRecordAttribute } from './record.ts';
+export type { SqsBatchResponse, SqsEvent, SqsRecord, SqsRecordAttribute, SqsSystemAttributes } from './record.ts';
 
 export interface Options {
   /** Instead of a client of our own. It should ask once (`maxAttempts: 1`): what can be tried again is tried again here. */
@@ -35,6 +35,9 @@ export interface Options {
 export function createHandler<Data = unknown, Context extends LambdaContext = LambdaContext>(
   handle: Handle<Data, Context>, options: Options = {},
 ): Handler<Context> {
+  if (typeof handle !== 'function') {
+    throw new TypeError('createHandler takes a handler of one message, such as async (message) => { … }');
+  }
   let made: World | undefined;
   const world = () => (made ??= newWorld(options));
   if (process.env.AWS_LAMBDA_FUNCTION_NAME) {

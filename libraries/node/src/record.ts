@@ -9,10 +9,21 @@ export interface SqsEvent {
 
 export interface SqsRecord {
   readonly messageId: string;
+  readonly receiptHandle?: string;
   readonly body: string;
-  readonly attributes: Readonly<Record<string, string | undefined>>;
+  readonly attributes: SqsSystemAttributes;
   readonly messageAttributes: Readonly<Record<string, SqsRecordAttribute>>;
   readonly eventSourceARN: string;
+}
+
+export interface SqsSystemAttributes {
+  readonly SentTimestamp: string;
+  readonly ApproximateReceiveCount?: string;
+  readonly ApproximateFirstReceiveTimestamp?: string;
+  readonly SenderId?: string;
+  readonly MessageGroupId?: string;
+  readonly AWSTraceHeader?: string;
+  readonly DeadLetterQueueSourceArn?: string;
 }
 
 export interface SqsRecordAttribute {
@@ -76,7 +87,7 @@ export function recordsOf(event: unknown): Records {
 
 function receivedOf(record: SqsRecord): Received | undefined {
   const { messageId: id, body, eventSourceARN: queueArn } = record;
-  const system = record.attributes ?? {};
+  const system: Partial<SqsSystemAttributes> = record.attributes ?? {};
   const texts = [id, body, queueArn, ...Object.values(system).filter((value) => value != null)];
   const attributes = attributesOf(record.messageAttributes ?? {});
   const sentAt = moment(system.SentTimestamp);

@@ -127,7 +127,11 @@ export class Telemetry {
     const aws = directives.length > 0 ? { Timestamp: Math.floor(now), CloudWatchMetrics: directives } : undefined;
     const line = { timestamp: rfc3339(now), level, event, Function: this.functionName, ...fields, _aws: aws };
     const rounded = (_: string, value: unknown) => (typeof value === 'number' ? milliseconds(value) : value);
-    this.write(`${JSON.stringify(line, rounded)}\n`);
+    try {
+      this.write(`${JSON.stringify(line, rounded)}\n`);
+    } catch {
+      // A log that cannot be written must not fail the message.
+    }
   }
 }
 

@@ -19,8 +19,10 @@ before(() => {
   const installed = join(project, 'node_modules', '@redeliver', 'handler');
   mkdirSync(installed, { recursive: true });
   execFileSync('tar', ['-xzf', join(project, filename), '--strip-components=1', '-C', installed]);
-  mkdirSync(join(project, 'node_modules', '@aws-sdk'));
-  symlinkSync(join(modules, '@aws-sdk', 'client-sqs'), join(project, 'node_modules', '@aws-sdk', 'client-sqs'));
+  for (const [scope, name] of [['@aws-sdk', 'client-sqs'], ['@types', 'aws-lambda'], ['@types', 'node']] as const) {
+    mkdirSync(join(project, 'node_modules', scope), { recursive: true });
+    symlinkSync(join(modules, scope, name), join(project, 'node_modules', scope, name));
+  }
 });
 
 after(() => rmSync(project, { recursive: true, force: true }));
@@ -56,18 +58,20 @@ test('it has types in both forms', () => {
   const use = `
 import { createHandler, RetryAfter, type Message } from '@redeliver/handler';
 import { tryMessage } from '@redeliver/handler/testing';
+import type { SQSHandler } from 'aws-lambda';
 export const handler = createHandler<{ id: string }>(async (message: Message<{ id: string }>) => {
   const id: string = message.data.id;
   const value: string | Uint8Array | undefined = message.attributes[id]?.value;
   if (value === '') throw new RetryAfter(5, 'later', { type: 'Db.Busy' });
 });
 export const kind: Promise<string | undefined> = tryMessage(handler).then(({ handOff }) => handOff?.failure.kind);
+export const asLambdaHasIt: SQSHandler = handler;
 // @ts-expect-error: no such member
 createHandler(async (message) => message.nothing);
 `;
   writeFileSync(join(project, 'types.mts'), use);
   writeFileSync(join(project, 'types.cts'), use);
-  const compilerOptions = { strict: true, module: 'NodeNext', target: 'ES2023', noEmit: true, types: ['node'], typeRoots: [join(modules, '@types')] };
+  const compilerOptions = { strict: true, module: 'NodeNext', target: 'ES2023', noEmit: true, types: ['node'] };
   writeFileSync(join(project, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['types.mts', 'types.cts'] }));
   const tsc = join(dirname(createRequire(import.meta.url).resolve('typescript/package.json')), 'bin', 'tsc');
   execFileSync(process.execPath, [tsc, '--project', project], { stdio: 'inherit' });
