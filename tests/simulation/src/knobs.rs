@@ -337,10 +337,13 @@ impl Knobs {
         // The last draw: without plain messages a seed is what it was before there were any.
         let plain = chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
-        if let (BreakerKnob::On(breaker), true) = (&mut knobs.policy.breaker, knobs.content.plain > 0.0) {
-            // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say
-            // which one goes past the breaker.
-            breaker.hold_seconds_max = 172_800;
+        // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say which one
+        // goes past the breaker: none is held for so long.
+        if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {
+            knobs.target.always_transient = 0.0;
+            if let BreakerKnob::On(breaker) = &mut knobs.policy.breaker {
+                breaker.hold_seconds_max = 172_800;
+            }
         }
         knobs
     }
