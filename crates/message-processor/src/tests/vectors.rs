@@ -222,9 +222,13 @@ impl Vector {
         let mut setup = self.setup(if matches!(outcome, Outcome::NotStarted(_)) { 25 } else { 0 });
         let mut records = Vec::new();
         let error = match outcome {
-            Outcome::Success(_) => None,
+            Outcome::Success(yes) => {
+                assert!(yes, "{}", self.name);
+                None
+            }
             Outcome::Error(answered) => Some(answered.error()),
-            Outcome::NotStarted(_) => {
+            Outcome::NotStarted(yes) => {
+                assert!(yes, "{}", self.name);
                 setup = setup.on(98, Step::Take(25));
                 records.push(record(98, body(98)));
                 None

@@ -81,7 +81,7 @@ fn walked(Vector { name, circuit_breaker, steps }: &Vector) -> Vec<Step> {
     let policy = Policy::from_json(&format!(r#"{{"circuit_breaker":{circuit_breaker}}}"#)).unwrap();
     let mut breaker = Breaker::new(policy.circuit_breaker.unwrap());
     let mut permits = BTreeMap::new();
-    let mut walked = |&Step { at_ms, ref operation, .. }: &Step| {
+    let walked = |&Step { at_ms, ref operation, .. }: &Step| {
         let now = moment_of(at_ms);
         let mut taken =
             |permit: &str| permits.remove(permit).unwrap_or_else(|| panic!("{name}: no permit {permit}"));
@@ -121,7 +121,7 @@ fn walked(Vector { name, circuit_breaker, steps }: &Vector) -> Vec<Step> {
         let open_since_ms = breaker.open_since().map(|since| since.timestamp_millis() - BEGINNING_MS);
         Step { at_ms, operation: operation.clone(), expect, open_since_ms }
     };
-    steps.iter().map(|step| walked(step)).collect()
+    steps.iter().map(walked).collect()
 }
 
 /// A step a line.
