@@ -51,7 +51,7 @@ pub struct Step {
 #[derive(Debug)]
 pub enum Form {
     /// A message's body; it must match the schema.
-    Body(MessageSchema),
+    Body(Box<MessageSchema>),
     /// A dead letter, as `audit --archive` and `purge --backup` write it.
     Backup(Box<Backup>),
 }
@@ -138,11 +138,7 @@ impl Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self {
-            form: Form::Body(MessageSchema::default()),
-            largest: MESSAGE_BYTES_MAX,
-            confirmed: Confirmed::default(),
-        }
+        Self { form: Form::Body(Box::default()), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
     let form = match arguments.backup {
         true => Form::Backup(Box::new(Backup::new(schema, queue.arn()))),
-        false => Form::Body(schema),
+        false => Form::Body(Box::new(schema)),
     };
     if let Form::Backup(backup) = &form
         && journal_path.is_some()
