@@ -6,9 +6,6 @@ import { join } from 'node:path';
 import type { Commons } from './commons.ts';
 import { RedeliverPropsError } from './props-error.ts';
 
-/** The name of a user's schema in a bundle; the functions run in the bundle's directory. */
-const DATA_SCHEMA_FILE = 'data.schema.json';
-
 /** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
 const RUN_BY_ALL = 0o555;
 
@@ -30,7 +27,7 @@ export type Program =
 const OUR_BUNDLE = 'redeliver-functions';
 
 /**
- * A program's deployment package, and the user's schema if there is one. Of ours it is the program alone, of a user's all
+ * A program's deployment package, and the user's schemas by the names that they have there. Of ours it is the program alone, of a user's all
  * files of the bundle.
  *
  * @throws RedeliverPropsError if it is not there, was built for another architecture, or could not be started.
@@ -38,7 +35,7 @@ const OUR_BUNDLE = 'redeliver-functions';
 export function codeOf(
   program: Program,
   { architecture, bundles }: Pick<Commons, 'architecture' | 'bundles'>,
-  dataSchema: string | undefined,
+  schemas: Readonly<Record<string, string>>,
 ): lambda.Code {
   const ours = typeof program === 'string';
   const directory = ours ? join(bundles, OUR_BUNDLE) : program.bundle;
@@ -61,13 +58,15 @@ export function codeOf(
       `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
     ]);
   }
-  if (dataSchema === undefined) {
+  if (Object.keys(schemas).length === 0) {
     return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
   const staged = stagingDirectory();
   cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
-  copyFileSync(dataSchema, join(staged, DATA_SCHEMA_FILE));
-  chmodSync(join(staged, DATA_SCHEMA_FILE), 0o644);
+  for (const [file, path] of Object.entries(schemas)) {
+    copyFileSync(path, join(staged, file));
+    chmodSync(join(staged, file), 0o644);
+  }
   return lambda.Code.fromAsset(staged);
 }
 
@@ -81,11 +80,6 @@ function stagingDirectory(): string {
   const directory = FileSystem.mkdtemp('redeliver-bundle-');
   stagingDirectories.push(directory);
   return directory;
-}
-
-/** Where a function finds the user's schema, if there is one. */
-export function dataSchemaEnvironment(dataSchema: string | undefined): Record<string, string> {
-  return dataSchema === undefined ? {} : { DATA_SCHEMA_PATH: DATA_SCHEMA_FILE };
 }
 
 /** What processor an ELF file is for; 0 if it is none. */

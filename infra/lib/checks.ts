@@ -3,12 +3,13 @@ import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic.ts';
 import { existingQueueProblems } from './existing-queue-checks.ts';
+import { messageProblems } from './messages.ts';
 import { nameProblems, takenProblems } from './names.ts';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
 import { maxAttempts, worstCaseSpanSeconds } from './policy.ts';
 import type { HttpTarget, RedeliverProps } from './props.ts';
 import { durationProblems, wholeNumberProblems } from './range.ts';
-import { dataSchemaProblems, policyProblems } from './schemas.ts';
+import { policyProblems } from './schemas.ts';
 import { ofThisStack, saidOf } from './source-queue.ts';
 import { STRATEGIES } from './strategy/index.ts';
 
@@ -36,7 +37,7 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
     ...longDelaysProblems(props),
     ...strategy.propProblems(props),
     ...topicProblems(props.alarmTopic, stack),
-    ...(props.dataSchema === undefined ? [] : dataSchemaProblems(props.dataSchema)),
+    ...messageProblems(props),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,

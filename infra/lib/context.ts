@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 
 import { planOf } from './planning.ts';
 import type { RetryPolicy } from './policy.ts';
-import { REMOVAL_POLICIES } from './props-shape.ts';
+import { ENVELOPES, REMOVAL_POLICIES } from './props-shape.ts';
 import type { RedeliverProps, Target } from './props.ts';
 import { oneOf } from './shape.ts';
 import { STRATEGIES } from './strategy/index.ts';
@@ -21,6 +21,10 @@ export const CONTEXT_VALUES = [
   'strategy',
   'longDelays',
   'dataSchema',
+  'envelope',
+  'messageIdAttribute',
+  'messageIdPointer',
+  'bodySchema',
   'prefix',
   'stage',
   'architecture',
@@ -66,6 +70,10 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
       strategy: named('strategy', STRATEGIES),
       longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
+      envelope: named('envelope', ENVELOPES),
+      messageIdAttribute: value('messageIdAttribute'),
+      messageIdPointer: value('messageIdPointer'),
+      bodySchema: path('bodySchema'),
       prefix: value('prefix'),
       stage: value('stage'),
       architecture: choice('architecture', {

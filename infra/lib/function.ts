@@ -45,7 +45,7 @@ export interface FunctionPlan {
   readonly functionName: string;
   readonly description: string;
   readonly program: Program;
-  readonly dataSchema?: string | undefined;
+  readonly schemas?: Readonly<Record<string, string>>;
   readonly timeout: Duration;
   readonly reservedConcurrency?: number | undefined;
   readonly environment: Record<string, string>;
@@ -86,7 +86,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
-    code: codeOf(wanted.program, plan, wanted.dataSchema),
+    code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,
     memorySize: MEMORY_MIB,
     timeout: wanted.timeout,

@@ -3,8 +3,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { dataSchemaEnvironment } from './bundles.ts';
 import { allowSend, createFunction, eventSource } from './function.ts';
+import { messageEnvironment, schemaFiles } from './messages.ts';
 import type { Plan } from './plan.ts';
 import type { RedeliverProps } from './props.ts';
 
@@ -24,14 +24,14 @@ export function createMessageProcessor(scope: Construct, props: RedeliverProps, 
     functionName: plan.names.messageProcessor,
     description: role.description,
     program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
-    dataSchema: props.dataSchema,
+    schemas: schemaFiles(props),
     timeout: plan.timeout,
     reservedConcurrency: plan.reservedConcurrency,
     vpc: props.vpc,
     environment: {
       ...role.environment,
       MAX_CONCURRENCY: String(plan.maxConcurrentCalls),
-      ...dataSchemaEnvironment(props.dataSchema),
+      ...messageEnvironment(props),
       ...targetEnvironment(props, plan),
     },
   });

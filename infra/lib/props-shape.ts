@@ -1,13 +1,15 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import type { AsyncRetryProps, CommonProps, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
+import type { AsyncRetryProps, CommonProps, Envelope, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
 import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape.ts';
 import { STRATEGIES } from './strategy/index.ts';
 
 /** Each removal policy by its name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
 
+/** Each value of `envelope`. */
+export const ENVELOPES = { required: true, optional: true } satisfies Record<Envelope, true>;
 const LOG_DETAILS = { batches: true, messages: true } satisfies Record<LogDetail, true>;
 const LOG_LEVELS = { INFO: true, WARN: true } satisfies Record<LogLevel, true>;
 
@@ -55,6 +57,10 @@ const REDELIVER = {
   strategy: oneOf(STRATEGIES),
   longDelays: flag,
   dataSchema: text,
+  envelope: oneOf(ENVELOPES),
+  messageIdAttribute: text,
+  messageIdPointer: text,
+  bodySchema: text,
   prefix: text,
   existingSourceQueue,
   maxReceiveCount: number,

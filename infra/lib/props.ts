@@ -83,6 +83,9 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
+/** Whether every message has an envelope. */
+export type Envelope = 'required' | 'optional';
+
 export type LogDetail = 'batches' | 'messages';
 export type LogLevel = 'INFO' | 'WARN';
 
@@ -135,6 +138,17 @@ export interface RedeliverProps extends CommonProps {
   readonly longDelays?: boolean;
   /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
   readonly dataSchema?: string;
+  /**
+   * `optional`: the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format
+   * (docs/messages.md). Default: `required`.
+   */
+  readonly envelope?: Envelope;
+  /** The message attribute that has the id of a message without an envelope. Default: none. */
+  readonly messageIdAttribute?: string;
+  /** The JSON Pointer to the id in the body of a message without an envelope, such as `/detail/id`. Default: none. */
+  readonly messageIdPointer?: string;
+  /** The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Default: any bytes. */
+  readonly bodySchema?: string;
 
   /** First part of all names. Default: `redeliver`. */
   readonly prefix?: string;

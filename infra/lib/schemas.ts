@@ -33,8 +33,8 @@ export function policyProblems(policy: RetryPolicy): string[] {
   return problems;
 }
 
-/** What is wrong with a user's schema for `data`. */
-export function dataSchemaProblems(path: string): string[] {
+/** What is wrong with a schema of the user's, which a prop names. */
+export function schemaProblems(prop: string, path: string): string[] {
   try {
     const schema = readJson(path);
     if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema))) {
@@ -43,7 +43,7 @@ export function dataSchemaProblems(path: string): string[] {
     compiled(schema);
     return [];
   } catch (error) {
-    return [`dataSchema ${path} cannot be used: ${(error as Error).message}; give a JSON Schema 2020-12 without remote references.`];
+    return [`${prop} ${path} cannot be used: ${(error as Error).message}; give a JSON Schema 2020-12 without remote references.`];
   }
 }
 

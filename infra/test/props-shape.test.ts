@@ -53,6 +53,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend or visibility.'],
     ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
+    ['an envelope that there is not', () => ({ envelope: 'none' }), 'envelope is "none"; use required or optional.'],
     ['seconds to wait for a batch', () => ({ maxBatchingWindow: 20 }), 'maxBatchingWindow is a number; give a Duration.'],
     ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), 'existingSourceQueue is a string; give a queue, or { queueArn }.'],
     ["a queue's URL", () => ({ existingSourceQueue: { queueUrl: 'https://…', queueArn: 'arn:…' } }), 'existingSourceQueue.queueUrl is no prop of existingSourceQueue; did you mean existingSourceQueue.queueArn?'],
@@ -63,7 +64,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
       "AsyncRetry's prop",
       () => ({ functions: [] }),
       'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, alarmTopic, target, policy, strategy, ' +
-        'longDelays, dataSchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
+        'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
         'maxConcurrency, reservedConcurrency, timeout, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],

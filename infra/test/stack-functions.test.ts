@@ -284,6 +284,22 @@ describe('functions', () => {
     ]);
   });
 
+  test('messages without an envelope are taken by both functions that read messages, in the same way', () => {
+    const props = { envelope: 'optional', messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: schemaOf('{"type":"object"}') } as const;
+    const { stack } = stackWith(() => ({ ...HTTP, ...props }));
+    const names = ['ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'DATA_SCHEMA_PATH'];
+    const functions = Object.values((stack.node.root as App).synth().getStackByName('Test').template.Resources as Record<string, any>)
+      .filter((found) => found.Type === 'AWS::Lambda::Function');
+    const told = functions.map(({ Properties }) => [Properties.FunctionName, ...names.map((name) => Properties.Environment.Variables[name])]);
+    const all = ['optional', 'order.id', '/detail/id', 'body.schema.json', undefined];
+    assert.deepEqual(told.sort(), [
+      ['redeliver-prod-failed-message-processor', ...all],
+      ['redeliver-prod-final-dlq-annotator', undefined, undefined, undefined, undefined, undefined],
+      ['redeliver-prod-message-processor', ...all],
+    ]);
+    assert.deepEqual(packages(stack)['redeliver-prod-failed-message-processor'], ['body.schema.json: {"type":"object"}', 'bootstrap']);
+  });
+
   test('two constructs of one stack have a schema each', () => {
     const { stack } = stackWith(() => ({ ...HTTP, dataSchema: schemaOf('{"required":["order"]}') }));
     new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', dataSchema: schemaOf('{"required":["mail"]}') });

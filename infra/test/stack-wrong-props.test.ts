@@ -160,6 +160,29 @@ describe('bundles', () => {
     });
   }
 
+  const NOT_OPTIONAL = "is for messages without an envelope; set envelope: 'optional', or remove it.";
+  const NO_POINTER = 'which is no JSON Pointer to a member; it begins with /, such as /detail/id.';
+  for (const [props, sentences] of [
+    [{ messageIdAttribute: 'id', messageIdPointer: '/id' }, [`messageIdAttribute ${NOT_OPTIONAL}`, `messageIdPointer ${NOT_OPTIONAL}`]],
+    [{ envelope: 'required', messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
+    [{ envelope: 'optional', messageIdPointer: 'detail.id' }, [`messageIdPointer is "detail.id", ${NO_POINTER}`]],
+    [{ envelope: 'optional', messageIdPointer: '/a~2' }, [`messageIdPointer is "/a~2", ${NO_POINTER}`]],
+    [{ envelope: 'optional', messageIdPointer: '/a~1b/~0/0/' }, []],
+    [{ envelope: 'optional', messageIdAttribute: 'Redeliver' }, ['messageIdAttribute is Redeliver, which redeliver itself writes; name an attribute of your producers.']],
+    [{ envelope: 'optional', messageIdAttribute: 'order.id' }, []],
+    ...['order id', 'AWS.id', 'a..b', '.a', 'x'.repeat(257)].map((name) => [
+      { envelope: 'optional', messageIdAttribute: name },
+      [
+        `messageIdAttribute is "${name}", which is not the name of a message attribute; it has letters, digits, _, - and single dots ` +
+          'inside, at most 256, and does not begin with AWS. or Amazon.',
+      ],
+    ] as const),
+  ] as const) {
+    test(`messages without an envelope: ${JSON.stringify(props).slice(0, 80)}`, () => {
+      assert.deepEqual(refused(props as Partial<RedeliverProps>), sentences);
+    });
+  }
+
   test("a user's schema is readable for Lambda, whatever it is for others here", () => {
     const dataSchema = join(temporaryDirectory(), 'order.json');
     writeFileSync(dataSchema, '{}', { mode: 0o600 });

@@ -10,6 +10,7 @@ mod fuzz;
 mod guarantees;
 mod hostile;
 mod instructions;
+mod libraries;
 mod report;
 mod sizes;
 mod stack;
@@ -65,6 +66,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Test the libraries for functions of your own in libraries/, with their own tools.
+    Libraries,
     /// Build the functions for Lambda, as `target/lambda/redeliver-functions/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
@@ -138,6 +141,7 @@ fn main() -> ExitCode {
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Task::Soak { arguments } => soak(&arguments),
+        Task::Libraries => stack::set_up().and_then(libraries::all),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),

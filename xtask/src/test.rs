@@ -10,6 +10,7 @@ use crate::faults;
 use crate::fuzz;
 use crate::hostile;
 use crate::instructions;
+use crate::libraries;
 use crate::report::{Report, forget_skipped_tests};
 use crate::sizes;
 use crate::stack::{self, Node};
@@ -20,7 +21,7 @@ use crate::venv::{self, Python};
 /// The tests, and all programs that they run except the bundle. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
-const SIMULATION_SECONDS: u32 = 300;
+const SIMULATION_SECONDS: u32 = 270;
 /// … and in the inner loop.
 const QUICK_SIMULATION_SECONDS: u32 = 15;
 
@@ -75,6 +76,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     unit_tests_step(report)?;
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
+    library_tests(report, &node)?;
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
@@ -184,6 +186,13 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
         (Python::Ready(venv), Node::Ready) => Some(venv.as_path()),
     };
     report.step("tests of the stack", || stack::test(venv))
+}
+
+fn library_tests(report: &mut Report, node: &Node) -> Result<(), Failure> {
+    match node {
+        Node::Unavailable(remedy) => report.skip("the library for Node.js", remedy),
+        Node::Ready => report.step("the library for Node.js", libraries::node),
+    }
 }
 
 /// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs

@@ -5,18 +5,22 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use redeliver_core::backoff::bounds;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::policy::{Policy, PolicyError};
-use redeliver_core::schema::{DataSchema, Invalid, MessageSchema};
+use redeliver_core::schema::{DataSchema, Invalid, MessageSchema, Parsed};
 
 use crate::files::{FileError, read_schema, read_text};
 use crate::lines::{self, Lines};
 use crate::output::Output;
 use crate::people::counted;
+use crate::plain::PlainArguments;
 use crate::text::escaped_lines;
 use crate::{Failure, tell};
+
+/// Where SQS's id would stand.
+const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Check messages, a retry policy or a data schema, and name the JSON Pointer and rule of each violation.
 #[derive(Debug, Args)]
@@ -24,13 +28,14 @@ use crate::{Failure, tell};
 Examples:
   redeliver check examples/messages.jsonl
   redeliver check orders.jsonl --data-schema order.schema.json
+  redeliver check events.jsonl --plain --message-id-pointer /detail/id
   redeliver check --policy policy.json
 
 Exit codes:
   0  all valid
   1  violations were found
   2  bad usage or an unreadable file")]
-#[group(required = true, multiple = true)]
+#[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
 pub struct Arguments {
     /// Messages: JSON Lines, one body a line, or one JSON document over several lines. `-` is standard input
     #[arg(value_name = "FILE")]
@@ -41,6 +46,8 @@ pub struct Arguments {
     /// A JSON Schema for `data`; messages are checked against it, too
     #[arg(long, value_name = "FILE")]
     data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    plain: PlainArguments,
 }
 
 /// Checks what is given and prints what is found.
@@ -55,8 +62,30 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 struct Checked {
     name: PathBuf,
     /// Of a file of messages.
-    messages: Option<u64>,
+    messages: Option<Counts>,
     findings: Vec<String>,
+}
+
+/// Messages of a file.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    all: u64,
+    plain: u64,
+    /// Plain messages whose id is SQS's: no source has another.
+    without_id: u64,
+}
+
+impl Counts {
+    /// What there is to say of plain messages, so that a pointer that points nowhere is seen.
+    fn of_plain(self) -> String {
+        match self {
+            Self { plain: 0, .. } => String::new(),
+            Self { plain, without_id: 0, .. } => format!(" ({plain} plain)"),
+            Self { plain, without_id, .. } => {
+                format!(" ({plain} plain, {without_id} of them without an id of their own: SQS's counts)")
+            }
+        }
+    }
 }
 
 impl Checked {
@@ -74,8 +103,10 @@ impl Checked {
                 self.findings.iter().map(|finding| escaped_lines(finding) + "\n").collect()
             }
             None => format!("{name}: valid\n"),
-            Some(0) => format!("{name}: 0 messages\n"),
-            Some(messages) => format!("{name}: {}, valid\n", counted(messages, "message")),
+            Some(Counts { all: 0, .. }) => format!("{name}: 0 messages\n"),
+            Some(counts) => {
+                format!("{name}: {}, valid{}\n", counted(counts.all, "message"), counts.of_plain())
+            }
         }
     }
 }
@@ -92,7 +123,7 @@ fn check(arguments: &Arguments) -> Result<Vec<Checked>, FileError> {
         checked.push(Checked::whole(path, error));
     }
     if let Some(path) = arguments.messages.as_deref().filter(|_| schema_is_valid) {
-        let schema = read_schema(arguments.data_schema.as_deref())?;
+        let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
         checked.push(check_messages(path, &schema)?);
     }
     Ok(checked)
@@ -134,17 +165,17 @@ fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Checked, FileEr
     lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;
     let name = lines::named(path);
     if let Some(document) = one_document(&bytes) {
-        let findings = check_message(&name, 1, body_of(document), schema);
-        return Ok(Checked { name, messages: Some(1), findings });
+        let mut counts = Counts::default();
+        let findings = check_message(&name, 1, body_of(document), schema, &mut counts);
+        return Ok(Checked { name, messages: Some(counts), findings });
     }
-    let (mut findings, mut messages) = (Vec::new(), 0);
+    let (mut findings, mut counts) = (Vec::new(), Counts::default());
     for line in Lines::new(&*bytes) {
         let line = line.map_err(|error| lines::unreadable(path, &error))?;
         // What `send` would refuse is no message, however valid its JSON is.
-        findings.extend(check_message(&name, line.number, line.message(), schema));
-        messages += 1;
+        findings.extend(check_message(&name, line.number, line.message(), schema, &mut counts));
     }
-    Ok(Checked { name, messages: Some(messages), findings })
+    Ok(Checked { name, messages: Some(counts), findings })
 }
 
 fn check_message(
@@ -152,8 +183,20 @@ fn check_message(
     line: usize,
     message: Result<OutgoingMessage, String>,
     schema: &MessageSchema,
+    counts: &mut Counts,
 ) -> Vec<String> {
-    let findings = match message.map(|message| schema.parse(&message.content().body).map(drop)) {
+    counts.all += 1;
+    let read = message.map(|message| {
+        let Content { body, attributes, .. } = message.content();
+        schema.read(body, attributes, NO_ID).map(|parsed| match parsed {
+            Parsed::Envelope(_) => {}
+            Parsed::Plain(plain) => {
+                counts.plain += 1;
+                counts.without_id += u64::from(plain.metadata().message_id_text == NO_ID);
+            }
+        })
+    });
+    let findings = match read {
         Ok(Ok(())) => Vec::new(),
         Ok(Err(invalid)) => described(&invalid),
         Err(refused) => vec![refused],

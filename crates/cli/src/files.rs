@@ -4,10 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use redeliver_core::plain::{IdSources, PlainMessages};
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::{DataSchema, MessageSchema};
 use redeliver_core::strategy::Strategy;
 use redeliver_dead_letters::files::create_new;
+
+use crate::plain::PlainArguments;
 
 pub(crate) use redeliver_dead_letters::files::FileError;
 
@@ -31,12 +34,17 @@ pub(crate) fn read_policy(path: Option<&Path>, strategy: Strategy) -> Result<Pol
     strategy.policy(&text).map_err(|error| FileError::new(named, format_args!("the retry policy {error}")))
 }
 
-pub(crate) fn read_schema(path: Option<&Path>) -> Result<MessageSchema, FileError> {
-    let Some(path) = path else {
-        return Ok(MessageSchema::default());
-    };
-    let data = DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error))?;
-    Ok(MessageSchema::new(Some(data)))
+/// Which messages are taken.
+pub(crate) fn read_schema(data: Option<&Path>, plain: &PlainArguments) -> Result<MessageSchema, FileError> {
+    let schema_in =
+        |path: &Path| DataSchema::new(&read_text(path)?).map_err(|error| FileError::new(path, error));
+    let envelopes = MessageSchema::new(data.map(schema_in).transpose()?);
+    if !plain.plain {
+        return Ok(envelopes);
+    }
+    let id = IdSources { attribute: None, pointer: plain.message_id_pointer.clone() };
+    let body = plain.body_schema.as_deref().map(schema_in).transpose()?;
+    Ok(envelopes.with_plain(PlainMessages { id, body }))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod output;
 mod pause;
 mod people;
 mod picking;
+mod plain;
 mod purge;
 mod redrive;
 mod send;

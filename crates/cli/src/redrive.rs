@@ -124,7 +124,7 @@ fn plan_of(arguments: &Arguments) -> Result<Plan, Failure> {
         edit: arguments.edit.as_deref().map(Edit::new).transpose()?,
         new_id: arguments.new_id,
         max_generation: arguments.max_generation,
-        schema: read_schema(arguments.data_schema.as_deref())?,
+        schema: read_schema(arguments.data_schema.as_deref(), &arguments.plain)?,
     })
 }
 

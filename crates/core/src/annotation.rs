@@ -92,6 +92,12 @@ impl DeadLetter {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
+    /// What folded attributes add to the document.
+    fn folding_bytes(&self) -> usize {
+        let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
+        self.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len()
+    }
+
     fn with_cause_cut(&self, bytes: usize) -> Self {
         let cause = Cause {
             // If the cause is unverified, this too may have been written by anybody.
@@ -118,10 +124,9 @@ pub fn annotate(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
 fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
     let (kept, folded_attributes) =
         fold(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
-    let bare = DeadLetter { folded_attributes: FoldedAttributes::new(), ..annotation.record.clone() };
     let record = DeadLetter { folded_attributes, ..annotation.record.clone() };
     // What is folded is the producer's and comes on top of our own limit.
-    let folding = record.with_cause_cut(0).json().len() - bare.with_cause_cut(0).json().len();
+    let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_cause_cut(bytes);
         // SQS refuses an empty attribute, so at least one byte.
@@ -132,13 +137,14 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };
-    let fits = |bytes: usize| {
-        let attributes = written(bytes);
+    let fits = |attributes: &Attributes| {
         let document = attributes[DEAD_LETTER].text().map_or(0, str::len);
         document <= DEAD_LETTER_BYTES_MAX + folding
-            && body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX
+            && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
     };
-    text::largest_fitting(DEAD_LETTER_BYTES_MAX, fits).map(written)
+    // Nearly every record has room for all it says, and is written once.
+    let whole = Some(written(DEAD_LETTER_BYTES_MAX)).filter(&fits);
+    whole.or_else(|| text::largest_fitting(DEAD_LETTER_BYTES_MAX, |bytes| fits(&written(bytes))).map(written))
 }
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {

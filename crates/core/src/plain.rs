@@ -5,6 +5,8 @@ mod id;
 
 use std::ops::Not;
 
+use uuid::Uuid;
+
 use crate::envelope::check_nesting;
 use crate::folding::fold;
 use crate::handler::Form;
@@ -112,6 +114,12 @@ impl Plain {
     pub(crate) fn with_next_generation(&self, of_final_record: Option<u32>) -> Option<Attributes> {
         let generation = self.metadata().clone().into_next_generation(of_final_record).generation();
         self.with(self.document.spliced(fresh_members(generation)))
+    }
+
+    /// The attributes under another id; `None` if there is no place for `Redeliver`.
+    #[must_use]
+    pub fn renamed(&self, id: Uuid) -> Option<Attributes> {
+        self.with(self.document.renamed(id))
     }
 
     /// Of ten attributes two are folded: `Redeliver` needs a place, and `Failure`.

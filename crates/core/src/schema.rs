@@ -162,15 +162,22 @@ impl MessageSchema {
         }
     }
 
-    /// Reads a message of which nobody says whether it may be plain: it is if it has a `Redeliver`.
+    /// [`MessageSchema::read`] for who may not know that plain messages are taken: what has a `Redeliver` that can be
+    /// read is one all the same.
     ///
     /// # Errors
-    /// What is wrong with it, as of an envelope.
-    pub fn read_either<'a>(&self, body: &'a str, attributes: &Attributes) -> Result<Parsed<'a>, Invalid> {
-        let is_plain = attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
-        match is_plain.then(|| PlainMessages::default().read(body, attributes, "")) {
+    /// What is wrong with it.
+    pub fn read_either<'a>(
+        &self,
+        body: &'a str,
+        attributes: &Attributes,
+        first_id: &str,
+    ) -> Result<Parsed<'a>, Invalid> {
+        let is_named =
+            self.plain.is_none() && attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
+        match is_named.then(|| PlainMessages::default().read(body, attributes, first_id)) {
             Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
-            _ => self.parse(body).map(Parsed::Envelope),
+            _ => self.read(body, attributes, first_id),
         }
     }
 
@@ -202,7 +209,8 @@ impl MessageSchema {
 /// Whether a body means to be an envelope: an object with `data`, and with a `metadata` that has a `message_id`. What is
 /// wrong with it then is no reason to take it for a plain one.
 fn looks_like_envelope(body: &str) -> bool {
-    let top = unchecked_members(body).unwrap_or_default();
+    // Names that are read as bytes may hold control characters, and then it is no JSON.
+    let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
         let members = unchecked_members(metadata.get()).unwrap_or_default();

@@ -5,12 +5,11 @@ use std::sync::LazyLock;
 
 use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, fingerprint};
 use redeliver_core::arrival::producers_attributes;
-use redeliver_core::envelope::Envelope;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::PastFailure;
+use redeliver_core::metadata::{Metadata, PastFailure};
 use redeliver_core::reason::Code;
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::{MessageSchema, Parsed};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -37,7 +36,7 @@ pub struct DeadLetterRecord {
     pub dead_letter: Option<DeadLetter>,
     /// What groups it with its like.
     pub fingerprint: String,
-    /// What its body says, if the body is one of our messages.
+    /// What its body says, or its `Redeliver`, if it is one of our messages.
     pub metadata: Option<RecordMetadata>,
 }
 
@@ -106,7 +105,12 @@ impl DeadLetterRecord {
             _ => fingerprint(&error_type, "", &error_details),
         };
         let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
-        let metadata = SCHEMA.parse(&message.body).ok().map(|envelope| metadata_of(&envelope, generation));
+        // `Redeliver` may be folded.
+        let producers = || producers_attributes(message.attributes.clone()).0;
+        let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
+        let parsed =
+            parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), &message.sqs_message_id).ok());
+        let metadata = parsed.map(|parsed| metadata_of(parsed.metadata(), generation));
         Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
     }
 
@@ -205,8 +209,7 @@ fn levels_at_most(text: &str) -> usize {
     most
 }
 
-fn metadata_of(envelope: &Envelope<'_>, generation: Option<u32>) -> RecordMetadata {
-    let metadata = &envelope.metadata;
+fn metadata_of(metadata: &Metadata, generation: Option<u32>) -> RecordMetadata {
     RecordMetadata {
         message_id: metadata.message_id_text.clone(),
         generation: metadata.generation().max(generation.unwrap_or(0)),

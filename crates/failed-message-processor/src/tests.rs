@@ -5,6 +5,7 @@ mod held;
 mod hops;
 mod later_version;
 mod pacing;
+mod plain;
 mod redriven;
 mod resends;
 mod silences;
@@ -32,6 +33,7 @@ struct Setup {
     intermediate: Spy,
     annotation: Spy,
     policy: Policy,
+    schema: MessageSchema,
 }
 
 impl Setup {
@@ -39,7 +41,14 @@ impl Setup {
         let world = World::new();
         let (source, annotation) = (world.queue("source"), world.queue("annotation"));
         let intermediate = world.queue("intermediate");
-        Self { world, source, intermediate, annotation, policy: Policy::default() }
+        Self {
+            world,
+            source,
+            intermediate,
+            annotation,
+            policy: Policy::default(),
+            schema: MessageSchema::default(),
+        }
     }
 
     fn with_policy(policy: &str) -> Self {
@@ -52,7 +61,7 @@ impl Setup {
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
-            schema: MessageSchema::default(),
+            schema: self.schema.clone(),
             policy: self.policy.clone(),
         }
     }

@@ -47,8 +47,8 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let mut arrival = Arrival::open(record, now);
         let came_back = arrival.came_back_before_it_failed();
         // Also an invalid body gets its record: what cannot be read of it is left out.
-        let ReceivedMessage { body, attributes, .. } = &arrival.record;
-        let message = self.schema.read_either(body, attributes).ok();
+        let ReceivedMessage { body, attributes, sqs_message_id, .. } = &arrival.record;
+        let message = self.schema.read_either(body, attributes, sqs_message_id).ok();
         let metadata = message.map(|message| in_its_generation(message.into_metadata(), came_back));
         let verdict = arrival.take_verdict();
         let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);

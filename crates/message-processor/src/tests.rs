@@ -7,7 +7,9 @@ mod failing_sends;
 mod immediate;
 mod invalid;
 mod outcomes;
+mod plain;
 mod reserved;
+mod vectors;
 mod visibility;
 
 use std::cell::OnceCell;
@@ -39,6 +41,7 @@ struct Setup {
     breaker: OnceCell<SharedBreaker>,
     handler: Scripted,
     max_concurrency: usize,
+    schema: MessageSchema,
 }
 
 impl Setup {
@@ -54,6 +57,7 @@ impl Setup {
             breaker: OnceCell::new(),
             handler,
             max_concurrency: 10,
+            schema: MessageSchema::default(),
             world,
         }
     }
@@ -99,7 +103,7 @@ impl Setup {
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
-            schema: MessageSchema::default(),
+            schema: self.schema.clone(),
             max_concurrency: NonZeroUsize::new(self.max_concurrency).unwrap(),
         }
     }

@@ -16,11 +16,11 @@ use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Observer, Queue, QueueDepth, QueueSender, QueueService,
     QueueSettings, Receive, VisibilityControl,
 };
-use redeliver_core::schema::Rewritten;
+use redeliver_core::schema::{MESSAGE_SCHEMA, Rewritten};
 use redeliver_embedded::{
     Action, EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, Injection, Scope, VirtualClock, When,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
 pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
@@ -256,7 +256,12 @@ pub fn document(attributes: &Attributes, name: &str) -> Value {
         .and_then(Attribute::text)
         .unwrap_or_else(|| panic!("no {name} in {attributes:?}"));
     let instance: Value = serde_json::from_str(text).unwrap();
-    let schema = if name == "Failure" { FAILURE_SCHEMA } else { DEAD_LETTER_SCHEMA };
+    let (schema, checked) = match name {
+        "Failure" => (FAILURE_SCHEMA, instance.clone()),
+        // What `metadata` is in an envelope.
+        "Redeliver" => (MESSAGE_SCHEMA, json!({ "metadata": instance, "data": {} })),
+        _ => (DEAD_LETTER_SCHEMA, instance.clone()),
+    };
     let failure: Value = serde_json::from_str(FAILURE_SCHEMA).unwrap();
     let registry =
         jsonschema::Registry::new().add("urn:redeliver:schema:failure", failure).unwrap().prepare().unwrap();
@@ -265,7 +270,7 @@ pub fn document(attributes: &Attributes, name: &str) -> Value {
         .with_registry(&registry)
         .build(&serde_json::from_str(schema).unwrap())
         .unwrap();
-    let violations: Vec<_> = validator.iter_errors(&instance).map(|error| error.to_string()).collect();
+    let violations: Vec<_> = validator.iter_errors(&checked).map(|error| error.to_string()).collect();
     assert_eq!(violations, [""; 0], "{instance}");
     instance
 }

@@ -3,9 +3,9 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { dataSchemaEnvironment } from '../bundles.ts';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function.ts';
 import { createMessageProcessor } from '../message-processor.ts';
+import { messageEnvironment, schemaFiles } from '../messages.ts';
 import type { Plan } from '../plan.ts';
 import type { RedeliverProps } from '../props.ts';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues.ts';
@@ -88,7 +88,7 @@ export function createResending(scope: Construct, props: RedeliverProps, plan: P
 
 function createFailedMessageProcessor(
   scope: Construct,
-  { dataSchema, encryptionKey: key }: RedeliverProps,
+  props: RedeliverProps,
   plan: Plan,
   { source, intermediateDlq, annotation }: Pick<Resending, 'source' | 'intermediateDlq' | 'annotation'>,
 ): lambda.Function {
@@ -97,18 +97,18 @@ function createFailedMessageProcessor(
     functionName: plan.names.failedMessageProcessor,
     description: 'Sends failed messages again after a delay, or gives them up.',
     program: 'failed-message-processor',
-    dataSchema,
+    schemas: schemaFiles(props),
     timeout: INNER_TIMEOUT,
     environment: {
       SOURCE_QUEUE_URL: source.queueUrl,
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
       ANNOTATION_QUEUE_URL: annotation.queueUrl,
       RETRY_POLICY: JSON.stringify(policy),
-      ...dataSchemaEnvironment(dataSchema),
+      ...messageEnvironment(props),
     },
   });
   // To its own queue: a message with a long delay hops there.
-  allowSend(failedMessageProcessor, key, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
+  allowSend(failedMessageProcessor, props.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq));
   return failedMessageProcessor;
 }

@@ -193,6 +193,8 @@ pub struct ContentMix {
     pub sent_twice: f64,
     /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison breaks it.
     pub data_schema: bool,
+    /// It has no envelope. If there are any such, the functions take them.
+    pub plain: f64,
 }
 
 /// Minutes in which SQS and Lambda accept what the functions and `redeliver redrive` send, and the answer comes late, or says that
@@ -273,6 +275,7 @@ impl Knobs {
             oversize: chance(rng, 0.02).min(3.0 / messages as f64),
             sent_twice: chance(rng, 0.1),
             data_schema: rng.random_bool(0.3),
+            plain: 0.0,
         };
         let strategy = match rng.random_range(0..20) {
             0..4 => Strategy::Visibility,
@@ -305,7 +308,7 @@ impl Knobs {
         let fault_seconds = rng.random_range(60..=6 * 3600);
         let outage = rng.random_bool(0.5).then(|| Outage::random(fault_seconds, rng));
         let lifetime_seconds = rng.random_bool(0.4).then(|| rng.random_range(0..=900));
-        Self {
+        let mut knobs = Self {
             seed,
             messages,
             fault_seconds,
@@ -330,7 +333,19 @@ impl Knobs {
             } else {
                 Silences::default()
             },
+        };
+        // The last draw: without plain messages a seed is what it was before there were any.
+        let plain = chance(rng, 1.0);
+        knobs.content.plain = if asynchronous { 0.0 } else { plain };
+        // A handler is not shown how long a plain message was held, so of two copies in one batch nobody could say which one
+        // goes past the breaker: none is held for so long.
+        if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {
+            knobs.target.always_transient = 0.0;
+            if let BreakerKnob::On(breaker) = &mut knobs.policy.breaker {
+                breaker.hold_seconds_max = 172_800;
+            }
         }
+        knobs
     }
 
     /// The circuit breaker, if there is one.

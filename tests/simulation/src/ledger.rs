@@ -11,6 +11,7 @@ mod copies;
 mod direct;
 mod invocations;
 mod oracle;
+mod plain;
 mod sends;
 mod settled;
 mod stays;
@@ -148,6 +149,10 @@ struct Origin {
 }
 
 impl Subject {
+    fn as_envelope(&self, content: &Content) -> Content {
+        plain::as_envelope(&self.produced, content)
+    }
+
     fn out(&self) -> u32 {
         self.processed + self.final_records
     }
@@ -166,8 +171,8 @@ impl Ledger {
         let places = [Place::Source, Place::Intermediate, Place::Annotation, Place::Final];
         let subject = |produced: &Produced| Subject {
             produced: produced.clone(),
-            body: Body::parse(&produced.content.body),
-            attributes: arrivals::read(&produced.content.attributes).producer,
+            body: Body::parse(&plain::as_envelope(produced, &produced.content).body),
+            attributes: arrivals::read(&plain::as_envelope(produced, &produced.content).attributes).producer,
             sends: 0,
             copies: Default::default(),
             live: [0; 4],
@@ -266,7 +271,7 @@ impl Ledger {
                 if place == Place::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
                     let (n, ..) = self.copies[&id];
-                    let case = self.case(n, &copy);
+                    let case = self.case(&copy);
                     let cases = &mut self.subjects[n].cases;
                     // A message that hops is the same case each time.
                     cases.extend(case.filter(|case| !cases.contains(case)));
@@ -301,10 +306,20 @@ impl Ledger {
     ) -> Result<(), Violation> {
         let n = number(&content.body).filter(|n| *n < self.subjects.len());
         let n = n.ok_or_else(|| format!("{actor:?} sent a body that nobody has produced to {place:?}"))?;
+        let produced = &self.subjects[n].produced;
+        if produced.plain && produced.content.body != content.body {
+            return Err(format!(
+                "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
+            ));
+        }
+        let places_taken = arrivals::read(&content.attributes).producer.len();
+        let sent = content;
+        let content = &self.subjects[n].as_envelope(content);
         let body = Body::parse(&content.body);
         let hash = hash(&content.body);
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
-        let copy = Copy::new(content, hash, body.as_ref(), at);
+        let mut copy = Copy::new(content, hash, body.as_ref(), at);
+        copy.places_taken = places_taken;
         if place == Place::Source {
             let Copy { sent_at, came_back, told_generation, .. } = copy;
             let origin =
@@ -314,7 +329,7 @@ impl Ledger {
         if place == Place::Final {
             let produced = (self.knobs.strategy == Strategy::AsyncRetry)
                 .then(|| self.subjects[n].produced.content.body.clone());
-            self.final_record(n, &copy, produced.as_deref().unwrap_or(&content.body));
+            self.final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
         self.put(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))

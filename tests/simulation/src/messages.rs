@@ -1,8 +1,11 @@
 //! What the producer sends: good messages of every kind, and poison of every kind.
 
+use std::collections::HashMap;
+
 use rand::{Rng, RngExt};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, attributes_size};
+use serde_json::value::RawValue;
 
 use crate::forgeries::{forged, metadata_members};
 use crate::knobs::ContentMix;
@@ -29,6 +32,8 @@ pub struct Produced {
     pub expires_after_seconds: Option<i64>,
     /// `metadata.max_attempts`.
     pub max_attempts: Option<u32>,
+    /// It has no envelope.
+    pub plain: bool,
     /// The producer sends it twice.
     pub twice: bool,
     /// The target never gets it done, and says so in this way.
@@ -71,7 +76,7 @@ pub fn produce(
     let mut attributes = attributes(mix, start, rng);
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
     let (body, expected, message_id, expires_after_seconds) = if rng.random_bool(mix.poison) {
-        let (body, code) = poison(n, &id, mix.data_schema, rng);
+        let (body, code) = poison(n, &id, mix, rng);
         (body, Expected::Invalid(code), None, None)
     } else {
         let expires = rng.random_bool(mix.expires).then(|| rng.random_range(-100..20_000));
@@ -80,11 +85,31 @@ pub fn produce(
         (body, Expected::Handled, Some(id), expires)
     };
     let mut body = body;
+    let plain = expected == Expected::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
+    let (mut expires_after_seconds, mut max_attempts) = (expires_after_seconds, max_attempts);
+    if plain {
+        // A forged member that folds is wrong there, whatever it means in an envelope.
+        let says_its_metadata = rng.random_bool(0.5) && !body.contains("folded_attributes");
+        attributes.remove("Failure");
+        while attributes.len() > 9 {
+            attributes.pop_last();
+        }
+        if says_its_metadata {
+            let metadata = metadata_of(&body).expect("it is an envelope").to_owned();
+            attributes.insert("Redeliver".to_owned(), Attribute::string(metadata));
+        } else {
+            (expires_after_seconds, max_attempts) = (None, None);
+            let id = message_id.clone().expect("it is valid");
+            attributes.insert(ID_ATTRIBUTE.to_owned(), Attribute::string(id));
+        }
+        body = plain_body(n, rng);
+    }
     if expected == Expected::Handled && rng.random_bool(mix.oversize) {
         let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
         // The reserved name is dropped on the way: keep the size what it is.
         attributes.remove("Failure");
-        body = grown(&body, MESSAGE_BYTES_MAX - slack - attributes_size(&attributes));
+        let bytes = MESSAGE_BYTES_MAX - slack - attributes_size(&attributes);
+        body = if plain { body.clone() + &"x".repeat(bytes - body.len()) } else { grown(&body, bytes) };
     }
     let destiny = match rng.random::<f64>() {
         draw if draw < destinies.0 => Destiny::AlwaysTransient,
@@ -99,7 +124,7 @@ pub fn produce(
         ..Content::default()
     };
     let twice = rng.random_bool(mix.sent_twice);
-    Produced { content, expected, message_id, expires_after_seconds, max_attempts, twice, destiny }
+    Produced { content, expected, message_id, expires_after_seconds, max_attempts, plain, twice, destiny }
 }
 
 fn message_id(rng: &mut impl Rng) -> String {
@@ -212,7 +237,7 @@ fn body(
 }
 
 /// A body that is no valid message, and the code that must be given to it.
-fn poison(n: usize, id: &str, data_schema: bool, rng: &mut impl Rng) -> (String, &'static str) {
+fn poison(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, &'static str) {
     const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
     const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
     let m = marker(n);
@@ -269,7 +294,45 @@ fn poison(n: usize, id: &str, data_schema: bool, rng: &mut impl Rng) -> (String,
         with(r#""redrive_count":-1"#),
         with(r#""expires_at":"\ud800""#),
     ];
-    let choice = rng.random_range(usize::from(!data_schema)..all.len());
+    // Where plain messages are taken, what does not mean to be an envelope is one.
+    let is_poison = |(body, _): &(String, _)| mix.plain == 0.0 || means_to_be_an_envelope(body);
+    let all: Vec<_> = all.into_iter().skip(usize::from(!mix.data_schema)).filter(is_poison).collect();
+    let choice = rng.random_range(0..all.len());
+    all.into_iter().nth(choice).expect("within the list")
+}
+
+/// The message attribute that has the id of a plain message, if `Redeliver` does not say it.
+pub const ID_ATTRIBUTE: &str = "order-id";
+
+/// By the documentation: a JSON object with `data`, and with a `metadata` that has a `message_id`.
+fn means_to_be_an_envelope(body: &str) -> bool {
+    let has = |text: &str, name: &str| {
+        serde_json::from_str::<HashMap<String, &RawValue>>(text)
+            .is_ok_and(|members| members.contains_key(name))
+    };
+    has(body, "data") && metadata_of(body).is_some_and(|metadata| has(metadata, "message_id"))
+}
+
+fn metadata_of(body: &str) -> Option<&str> {
+    let members: HashMap<String, &RawValue> = serde_json::from_str(body).ok()?;
+    members.get("metadata").map(|metadata| metadata.get())
+}
+
+/// Anything that SQS takes.
+fn plain_body(n: usize, rng: &mut impl Rng) -> String {
+    let m = marker(n);
+    let all = [
+        m.clone(),
+        format!("\t{m} no JSON \u{e9}\u{1F600}\r\n"),
+        format!(r#"["{m}",1e400]"#),
+        format!(r#" {{"{m}":-0, "a":1,"a":2}} "#),
+        format!(r#""{m}\ud800""#),
+        format!(r#"{{"specversion":"1.0","id":"{m}","source":"/shop","data":{{}}}}"#),
+        format!(r#"{{"metadata":{{"id":"{m}"}},"data":{{}}}}"#),
+        format!("{}{m}", "[".repeat(200)),
+        format!("<order>{m}</order>"),
+    ];
+    let choice = rng.random_range(0..all.len());
     all.into_iter().nth(choice).expect("within the list")
 }
 
@@ -335,6 +398,7 @@ mod tests {
             oversize: 0.05,
             sent_twice: 0.1,
             data_schema: true,
+            plain: 0.3,
         };
         let mut rng = StdRng::seed_from_u64(1);
         for n in 0..2000 {

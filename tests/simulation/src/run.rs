@@ -16,6 +16,7 @@ use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage};
 use redeliver_core::packing::pack;
+use redeliver_core::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
     Clock as _, Queue, QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Redrive,
@@ -32,7 +33,7 @@ use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, Lambda, execute};
 use crate::ledger::{Actor, Balance, Ledger, Violation};
-use crate::messages::{Produced, number, produce};
+use crate::messages::{ID_ATTRIBUTE, Produced, number, produce};
 use crate::operator::operate;
 use crate::probe::Probe;
 use crate::target::Target;
@@ -77,14 +78,14 @@ impl fmt::Display for Failed {
 
 /// Compiled once: that takes longer than many a run.
 pub struct Schemas {
-    plain: MessageSchema,
+    default: MessageSchema,
     with_data: MessageSchema,
 }
 
 impl Default for Schemas {
     fn default() -> Self {
         let data = DataSchema::new(DATA_SCHEMA).expect("it is a schema");
-        Self { plain: MessageSchema::default(), with_data: MessageSchema::new(Some(data)) }
+        Self { default: MessageSchema::default(), with_data: MessageSchema::new(Some(data)) }
     }
 }
 
@@ -110,7 +111,10 @@ pub fn run(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
 }
 
 fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
-    let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.plain };
+    let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.default };
+    let attribute = IdAttribute::new(ID_ATTRIBUTE.to_owned()).expect("it is a name");
+    let plain = PlainMessages { id: IdSources { attribute: Some(attribute), pointer: None }, body: None };
+    let schema = &if knobs.content.plain > 0.0 { schema.clone().with_plain(plain) } else { schema.clone() };
     let seed = knobs.seed;
     let start = DateTime::from_timestamp(1_785_000_000, 123_456_000).expect("a moment in 2026");
     let mut rng = StdRng::seed_from_u64(seed.wrapping_add(1));

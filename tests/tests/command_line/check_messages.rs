@@ -53,3 +53,32 @@ fn one_document_over_several_lines_is_one_message() {
     assert_eq!(code, Some(1), "a line and an empty one are two");
     assert_eq!(said, "standard input:2: the body is empty; SQS wants at least one character\n");
 }
+
+/// What a pointer should have found and did not is counted, as nothing else tells of it.
+#[test]
+fn what_is_no_envelope_is_valid_if_plain_messages_are_taken() {
+    let input = format!(
+        "{VALID}\nno JSON\n{{\"id\":\"o-1\"}}\n{{\"specversion\":\"1.0\",\"id\":\"e\",\"source\":\"/s\"}}\n"
+    );
+    let check = |arguments: &[&str]| {
+        let output = with_input(&[&["check", "-"], arguments].concat(), input.as_bytes());
+        assert_eq!(stderr(&output), "");
+        (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
+    };
+    assert_eq!(check(&[]).0, Some(1));
+    let said = |sentence: &str| (Some(0), format!("standard input: 4 messages, valid ({sentence})\n"));
+    assert_eq!(check(&["--plain"]), said("3 plain, 2 of them without an id of their own: SQS's counts"));
+    assert_eq!(
+        check(&["--plain", "--message-id-pointer", "/id"]),
+        said("3 plain, 1 of them without an id of their own: SQS's counts")
+    );
+    let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        stderr(&wrong).contains("is not a JSON Pointer to a member: it begins with `/`"),
+        "{}",
+        stderr(&wrong)
+    );
+    let alone = with_input(&["check", "-", "--message-id-pointer", "/id"], b"");
+    assert!(alone.status.code() == Some(2) && stderr(&alone).contains("--plain"), "{}", stderr(&alone));
+}

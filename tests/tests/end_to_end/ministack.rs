@@ -11,6 +11,7 @@ mod language;
 mod outage;
 mod outcomes;
 mod output;
+mod plain;
 mod redrive;
 mod rotation;
 mod secrets;

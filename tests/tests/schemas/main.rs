@@ -287,3 +287,13 @@ fn every_body_that_the_code_sends_again_is_a_valid_message() {
         assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (20, 5), "{name}");
     }
 }
+
+#[test]
+fn every_file_of_vectors_is_explained() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/vectors");
+    let explained = fs::read_to_string(folder.join("README.md")).unwrap();
+    for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+        let has_row = explained.contains(&format!("\n| `{file}` |"));
+        assert!(has_row || file == "README.md", "schemas/vectors/README.md does not explain {file}");
+    }
+}

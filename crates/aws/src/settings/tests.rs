@@ -423,3 +423,69 @@ proptest! {
         }
     }
 }
+
+/// What both functions that read messages say of these variables.
+fn of_messages(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
+    let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
+    let queues = [
+        ("SOURCE_QUEUE_URL", source.as_str()),
+        ("INTERMEDIATE_DLQ_URL", intermediate.as_str()),
+        ("ANNOTATION_QUEUE_URL", annotation.as_str()),
+    ];
+    let all: Vec<_> = queues.into_iter().chain(variables.iter().copied()).collect();
+    let processor = reader(&all).read(MessageProcessorSettings::read).map(|settings| settings.schema);
+    let retrier = reader(&all).read(FailedMessageProcessorSettings::read).map(|settings| settings.schema);
+    let said = |read: &Result<MessageSchema, SettingsError>| format!("{read:?}");
+    assert_eq!(said(&processor), said(&retrier), "they take the same messages");
+    processor.map_err(|error| error.to_string())
+}
+
+#[test]
+fn messages_without_an_envelope_are_taken_if_that_is_set() {
+    let taken = |variables: &[(&str, &str)], body: &str| {
+        let schema = of_messages(variables).unwrap();
+        let read = schema.read(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
+        read.map(|parsed| parsed.into_metadata().message_id_text).ok()
+    };
+    assert_eq!(taken(&[], "x"), None);
+    assert_eq!(taken(&[("ENVELOPE", "required")], "x"), None);
+    assert_eq!(taken(&[("ENVELOPE", "optional")], "x").unwrap(), "00000000-0000-4000-8000-000000000001");
+    let pointed =
+        [("ENVELOPE", "optional"), ("MESSAGE_ID_POINTER", "/detail/id"), ("MESSAGE_ID_ATTRIBUTE", "Id")];
+    let id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
+    assert_eq!(taken(&pointed, &format!(r#"{{"detail":{{"id":"{id}"}}}}"#)).unwrap(), id);
+}
+
+#[test]
+fn what_is_wrong_with_the_settings_of_plain_messages_is_said() {
+    let wrong = |variables: &[(&str, &str)]| of_messages(variables).unwrap_err();
+    let error = wrong(&[
+        ("ENVELOPE", "optional"),
+        ("MESSAGE_ID_ATTRIBUTE", "Redeliver"),
+        ("MESSAGE_ID_POINTER", "detail.id"),
+        ("BODY_SCHEMA_PATH", "no-such-schema.json"),
+    ]);
+    for line in [
+        "- MESSAGE_ID_ATTRIBUTE is an attribute that redeliver itself writes",
+        "- MESSAGE_ID_POINTER is not a JSON Pointer to a member: it begins with `/`, and",
+        "- BODY_SCHEMA_PATH names the file no-such-schema.json, which cannot be read",
+    ] {
+        assert!(error.contains(line), "{line} in {error}");
+    }
+    let error =
+        wrong(&[("MESSAGE_ID_ATTRIBUTE", "Id"), ("MESSAGE_ID_POINTER", "/id"), ("BODY_SCHEMA_PATH", "x")]);
+    for name in ["MESSAGE_ID_ATTRIBUTE", "MESSAGE_ID_POINTER", "BODY_SCHEMA_PATH"] {
+        let line =
+            format!("- {name} is for messages without an envelope: set ENVELOPE=optional, or remove it");
+        assert!(error.contains(&line), "{line} in {error}");
+    }
+    assert!(
+        wrong(&[("ENVELOPE", "never")])
+            .contains("- ENVELOPE is neither required nor optional; set it to one of them")
+    );
+    let reserved = wrong(&[("ENVELOPE", "optional"), ("MESSAGE_ID_ATTRIBUTE", "AWS.Id")]);
+    assert!(
+        reserved.contains("- MESSAGE_ID_ATTRIBUTE is not the name of a message attribute: "),
+        "{reserved}"
+    );
+}

@@ -8,6 +8,7 @@ use redeliver_core::strategy::Strategy;
 
 use crate::output::Printing;
 use crate::people::number;
+use crate::plain::PlainArguments;
 
 /// Run the whole retry loop on a file of messages: the three functions' own code on an SQS in memory, in virtual time.
 #[derive(Debug, Args)]
@@ -42,6 +43,8 @@ pub struct Arguments {
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: PlainArguments,
     /// Call this endpoint instead of the built-in target: https://, or http:// to this machine
     #[arg(long, value_name = "URL", conflicts_with_all = ["fail_rate", "fail_first", "fail_permanently"])]
     pub target: Option<String>,

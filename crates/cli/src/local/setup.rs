@@ -33,7 +33,11 @@ impl Setup {
             let reason = "is a data schema, and --strategy async-retry checks none: leave it out";
             return Err(FileError::new(path, reason));
         }
-        let schema = read_schema(arguments.data_schema.as_deref())?;
+        if arguments.plain.plain && strategy == Strategy::AsyncRetry {
+            let reason = "is for messages, and --strategy async-retry has payloads: leave it out";
+            return Err(FileError::new(Path::new("--plain"), reason));
+        }
+        let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
             None => Target::Failing(Failing {

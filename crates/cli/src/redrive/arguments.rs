@@ -10,6 +10,7 @@ use crate::connection::{DeadLetterQueue, QueueAddress};
 use crate::output::Printing;
 use crate::people::{number, parse_span};
 use crate::picking::Picking;
+use crate::plain::PlainArguments;
 
 /// Send dead letters back to the source queue, with a fresh retry budget: all, or those that you pick, edited or as
 /// they are.
@@ -70,6 +71,8 @@ pub struct Arguments {
     /// A JSON Schema for `data` that messages must match to be sent back
     #[arg(long, value_name = "FILE")]
     pub(super) data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) plain: PlainArguments,
     /// At most so many messages a second
     #[arg(long, value_name = "N", value_parser = number(1..=3000_u32))]
     pub(super) rate: Option<u32>,

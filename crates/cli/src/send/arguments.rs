@@ -11,6 +11,7 @@ use crate::connection::{Connection, OneQueue};
 use crate::lines::is_standard_input;
 use crate::output::Printing;
 use crate::people::number;
+use crate::plain::PlainArguments;
 
 /// Send the messages of a file to the source queue: each line is validated first, and a second run sends only what is
 /// left.
@@ -62,6 +63,8 @@ pub struct Arguments {
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]
     pub data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plain: PlainArguments,
     /// Messages a second at most; by default as fast as SQS takes them
     #[arg(long, value_name = "N", value_parser = number(NonZeroU32::MIN..))]
     pub rate: Option<NonZeroU32>,

@@ -51,7 +51,7 @@ pub struct Step {
 #[derive(Debug)]
 pub enum Form {
     /// A message's body; it must match the schema.
-    Body(MessageSchema),
+    Body(Box<MessageSchema>),
     /// A dead letter, as `audit --archive` and `purge --backup` write it.
     Backup(Box<Backup>),
 }
@@ -70,7 +70,8 @@ impl Form {
         match self {
             Self::Body(schema) => {
                 let message = line.message().map_err(|reason| vec![reason])?;
-                match schema.parse(&message.content().body) {
+                // SQS has not given it an id yet.
+                match schema.read(&message.content().body, &message.content().attributes, "") {
                     Ok(_) => Ok(message),
                     Err(invalid) => Err(described(&invalid)),
                 }
@@ -137,11 +138,7 @@ impl Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self {
-            form: Form::Body(MessageSchema::default()),
-            largest: MESSAGE_BYTES_MAX,
-            confirmed: Confirmed::default(),
-        }
+        Self { form: Form::Body(Box::default()), largest: MESSAGE_BYTES_MAX, confirmed: Confirmed::default() }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{Failure, account, lines, tell};
 const READ_AHEAD: usize = 32;
 
 pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
-    let schema = read_schema(arguments.data_schema.as_deref())?;
+    let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let journal_path = arguments.journal()?;
     let input = lines::open(&arguments.file)?;
     if arguments.file.is_dir() {
@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
     let largest = attributes.get("MaximumMessageSize").and_then(|text| text.parse().ok());
     let form = match arguments.backup {
         true => Form::Backup(Box::new(Backup::new(schema, queue.arn()))),
-        false => Form::Body(schema),
+        false => Form::Body(Box::new(schema)),
     };
     if let Form::Backup(backup) = &form
         && journal_path.is_some()

@@ -1,6 +1,7 @@
 //! What a target sees of a breaker, and what its messages pay.
 
 mod model;
+mod vectors;
 
 use std::time::Duration;
 

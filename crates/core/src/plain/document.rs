@@ -1,5 +1,7 @@
 //! The text of `Redeliver`: the `metadata` of an envelope, and two members more.
 
+use uuid::Uuid;
+
 use crate::envelope::{members, spliced};
 use crate::folding::{FoldedAttributes, unfold};
 use crate::message::{Attribute, Attributes};
@@ -9,6 +11,7 @@ use crate::schema::{Invalid, MessageSchema, Violation};
 
 use super::id::{Id, is_key};
 
+const MESSAGE_ID: &str = "message_id";
 const IDEMPOTENCY_KEY: &str = "idempotency_key";
 const FOLDED_ATTRIBUTES: &str = "folded_attributes";
 
@@ -65,6 +68,10 @@ impl Document {
         let metadata = metadata_of(text)?;
         let text = spliced(text, &inside(text), &found, [(FOLDED_ATTRIBUTES, None)]);
         Ok(Self { text, metadata, idempotency_key })
+    }
+
+    pub(super) fn renamed(&self, id: Uuid) -> String {
+        self.spliced([(MESSAGE_ID, Some(format!("\"{id}\""))), (IDEMPOTENCY_KEY, None)])
     }
 
     pub(super) fn spliced<const N: usize>(&self, ours: [(&str, Option<String>); N]) -> String {

@@ -5,7 +5,7 @@ use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
-use redeliver_core::schema::MessageSchema;
+use redeliver_core::schema::{MessageSchema, Parsed, Rewritten};
 use redeliver_core::value;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -93,8 +93,9 @@ impl Plan {
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
+        let attributes = producer_attributes(record);
         let Some(edit) = &self.edit else {
-            return Ok(self.send_back(record, &record.message.body, None));
+            return Ok(self.send_back(record, &record.message.body, attributes, None));
         };
         let body = match edited(edit, record)? {
             Ok(body) => body,
@@ -102,21 +103,41 @@ impl Plan {
         };
         // An edit that changes nothing changes no id either: an API would do the same work a second time.
         if !self.new_id || body == record.message.body {
-            return Ok(self.send_back(record, &body, None));
+            return Ok(self.send_back(record, &body, attributes, None));
         }
-        let (body, old_id) = with_new_id(&body, &record.message.sqs_message_id, generation + 1);
-        Ok(self.send_back(record, &body, Some(old_id)))
+        let sqs_message_id = &record.message.sqs_message_id;
+        if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, sqs_message_id) {
+            let old_id = plain.metadata().message_id_text.clone();
+            let new_id = derived_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
+            let Some(attributes) = plain.renamed(new_id) else {
+                return Ok(Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())));
+            };
+            return Ok(self.send_back(record, &body, attributes, Some(old_id)));
+        }
+        let (body, old_id) = with_new_id(&body, sqs_message_id, generation + 1);
+        Ok(self.send_back(record, &body, attributes, Some(old_id)))
     }
 
-    fn send_back(&self, record: &DeadLetterRecord, body: &str, old_message_id: Option<String>) -> Verdict {
-        let envelope = match self.schema.parse(body) {
-            Ok(envelope) => envelope,
+    fn send_back(
+        &self,
+        record: &DeadLetterRecord,
+        body: &str,
+        attributes: Attributes,
+        old_message_id: Option<String>,
+    ) -> Verdict {
+        let parsed = match self.schema.read_either(body, &attributes, &record.message.sqs_message_id) {
+            Ok(parsed) => parsed,
             Err(invalid) => return Verdict::Stays(Reason::NotAMessage(invalid.to_string())),
         };
         let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
+        let (new_body, attributes) = match parsed.with_next_generation(given_up_in) {
+            Some(Rewritten::Body(body)) => (body, attributes),
+            Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
+            None => return Verdict::Stays(Reason::NotSendable(NO_PLACE.to_owned())),
+        };
         let content = Content {
-            body: envelope.with_next_generation(given_up_in),
-            attributes: producer_attributes(record),
+            body: new_body,
+            attributes,
             message_group_id: record.message.message_group_id.clone(),
             trace_header: record.message.trace_header.clone(),
             delay: DelaySeconds::ZERO,
@@ -124,9 +145,9 @@ impl Plan {
         match OutgoingMessage::new(content) {
             Ok(message) => Verdict::Send(Box::new(SendBack {
                 message,
-                message_id: envelope.metadata.message_id_text.clone(),
+                message_id: parsed.metadata().message_id_text.clone(),
                 old_message_id,
-                generation: envelope.metadata.clone().into_next_generation(given_up_in).generation(),
+                generation: parsed.metadata().clone().into_next_generation(given_up_in).generation(),
                 edited: body != record.message.body,
             })),
             Err(error) => Verdict::Stays(Reason::NotSendable(error.to_string())),
@@ -145,6 +166,8 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
+/// Of a plain message whose attributes nobody can fold.
+const NO_PLACE: &str = "none of its ten attributes can make room for redeliver's own";
 /// Of `--edit .body.data`, which picks where it should change.
 const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such \
                                  as `.body.data.currency = \"EUR\"`";

@@ -18,7 +18,7 @@ fn resends(silence: i64) -> usize {
     let settings = QueueSettings { visibility, ..QueueSettings::default() };
     let intermediate = world.queue_with("intermediate", &settings);
     let (source, annotation) = (world.queue("source"), world.queue("annotation"));
-    let setup = Setup { world, source, intermediate, annotation, policy: Policy::default() };
+    let setup = Setup { world, source, intermediate, annotation, ..Setup::new() };
     let silent = setup.source.clone().slow(Duration::ZERO, NEVER);
     let redelivery = Redelivery::new(silent, setup.intermediate.clone());
     let setup_silent = FailedMessageProcessor { redelivery, ..setup.processor() };

@@ -196,3 +196,32 @@ fn the_event_is_told_with_exact_values_and_no_text_of_the_targets() {
     let expected = [dead_lettered(1, Some(id(1)), 5, 3600.0), dead_lettered(1, None, 0, 100.0)];
     assert_eq!(setup.world.seen.events(), expected);
 }
+
+/// Who explains it need not be told whether plain messages are taken: it has a `Redeliver`.
+#[test]
+fn a_plain_message_is_explained_as_an_envelope_is() {
+    let redeliver =
+        format!(r#"{{"message_id":"{}","retry_attempt":5,"held_seconds":7,"redrive_count":2}}"#, id(1));
+    let attributes = |count: usize| {
+        let small = (0..count).map(|n| (format!("a{n}"), Attribute::string("x")));
+        let ours = [
+            ("Redeliver".to_owned(), Attribute::string(&*redeliver)),
+            (FAILURE.to_owned(), Attribute::string(failure("RETRY_ATTEMPT_EXCEEDED", json!({})).to_string())),
+        ];
+        small.chain(ours).collect::<Attributes>()
+    };
+    for producers in [0, 8] {
+        let setup = Setup::new();
+        let given_up = ReceivedMessage { attributes: attributes(producers), ..record(1, "no envelope") };
+        assert_eq!(setup.process(vec![given_up]), [""; 0]);
+        let sent = setup.final_dlq.only();
+        assert_eq!(sent.body, "no envelope");
+        let explained = document(&sent.attributes, DEAD_LETTER);
+        assert_eq!(explained["attempts"], json!(5));
+        assert_eq!((&explained["held_seconds"], &explained["redrive_count"]), (&json!(7), &json!(2)));
+        let (whole, _) = redeliver_core::arrival::producers_attributes(sent.attributes);
+        assert_eq!((whole.len(), whole["Redeliver"].text()), (producers + 1, Some(redeliver.as_str())));
+        let [Event::DeadLettered(told)] = &*setup.world.seen.events() else { panic!("one event") };
+        assert_eq!(told.message_id.as_deref(), Some(id(1).as_str()));
+    }
+}

@@ -33,14 +33,14 @@ impl Setup {
     }
 
     /// What the failed-message-processor makes, at once, of all that was handed off.
-    fn then_failed_message_processor(self) -> Self {
+    pub(super) fn then_failed_message_processor(self) -> Self {
         let records = self.intermediate.received();
         let processor = FailedMessageProcessor {
             redelivery: Redelivery::new(self.source.clone(), self.intermediate.clone()),
             annotation_queue: self.annotation.clone(),
             clock: self.world.clock.clone(),
             observer: self.world.seen.clone(),
-            schema: MessageSchema::default(),
+            schema: self.schema.clone(),
             policy: self.policy.clone(),
         };
         let deadline = self.world.clock.now() + Duration::from_secs(30);

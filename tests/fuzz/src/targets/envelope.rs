@@ -1,9 +1,11 @@
 //! The message body: accepted is exactly what the rules accept, and a splice changes our members only.
 
 use redeliver_core::envelope::{Envelope, Malformed};
+use redeliver_core::message::{Attribute, Attributes};
 use redeliver_core::metadata::{OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
+use redeliver_core::plain::{IdPointer, IdSources, PlainMessages, REDELIVER};
 use redeliver_core::reason::DeadLetterReason;
-use redeliver_core::schema::{Invalid, MessageSchema};
+use redeliver_core::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use serde_json::value::RawValue;
 
 use crate::json::{self, Kind, Node, Wrong};
@@ -18,6 +20,7 @@ pub(super) fn check(input: &str) {
 }
 
 fn check_body(body: &str) {
+    check_plain(body);
     let node = json::read(body);
     // Two independent readers agree on what JSON is (`RawValue` looks at the grammar alone), but for the depth.
     if node != Err(Wrong::TooDeep) {
@@ -41,6 +44,37 @@ fn check_body(body: &str) {
             check_format(&node, &invalid);
         }
         (found, expected) => panic!("{expected:?} was expected, not {found:?}: {body:?}"),
+    }
+}
+
+/// Where plain messages are taken: what means to be an envelope is judged as ever, and all else is taken, as a body and as
+/// what `Redeliver` says of one; sent on and read again it is the same message.
+fn check_plain(body: &str) {
+    let first_id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
+    let pointer = Some(IdPointer::new("/data/case").expect("it is one"));
+    let id = IdSources { attribute: None, pointer };
+    let optional = schema().clone().with_plain(PlainMessages { id, body: None });
+    match optional.read(body, &Attributes::new(), first_id) {
+        Ok(Parsed::Envelope(_)) => assert!(schema().parse(body).is_ok(), "{body:?}"),
+        Ok(Parsed::Plain(plain)) => {
+            assert!(schema().parse(body).is_err(), "plain and an envelope: {body:?}");
+            let Some(named) = plain.named() else { return };
+            let Ok(Parsed::Plain(again)) = optional.read(body, &named, first_id) else {
+                panic!("not plain any more: {body:?}")
+            };
+            assert_eq!(again.metadata(), plain.metadata(), "{body:?}");
+            assert_eq!(again.form(), plain.form(), "{body:?}");
+            assert!(again.attributes.is_empty(), "{body:?}");
+        }
+        Err(_) => assert!(schema().parse(body).is_err(), "{body:?}"),
+    }
+    let attributes = Attributes::from([(REDELIVER.to_owned(), Attribute::string(body))]);
+    if let Ok(parsed) = optional.read("x", &attributes, first_id) {
+        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(None) else { return };
+        let again =
+            optional.read("x", &next, first_id).unwrap_or_else(|invalid| panic!("{invalid}: {body:?}"));
+        assert_eq!(again.metadata().message_id, parsed.metadata().message_id, "{body:?}");
+        assert_eq!(again.metadata().retry_attempt, 0, "{body:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
-use redeliver_core::message::ReceivedMessage;
+use redeliver_core::message::{Content, ReceivedMessage};
 use redeliver_core::strategy::Strategy;
 
 use super::body::Body;
@@ -288,7 +288,12 @@ impl Ledger {
             return None;
         }
         let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        let retries = Body::parse(&record.body)?.retries;
+        let content = Content {
+            body: record.body.clone(),
+            attributes: record.attributes.clone(),
+            ..Content::default()
+        };
+        let retries = Body::parse(&self.subjects[n].as_envelope(&content).body)?.retries;
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
         let since = retries.held_since.filter(|since| is_fresh && is_believed(since))?;
         Some((since, origin.sent_at))

@@ -68,9 +68,18 @@ impl Ledger {
         if !self.has_attributes_of(n, &message.attributes) {
             return Err(format!("message {n} has other attributes than its producer gave it"));
         }
+        if subject.produced.plain && message.body != subject.produced.content.body {
+            return Err(format!("message {n} has another body than its producer gave it"));
+        }
         let hash = hash(&message.body);
+        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        // Of a plain message the handler is not shown what tells its copies apart.
+        let is_it = |copy: &super::Copy| match subject.produced.plain {
+            true => invocation.is_some_and(|work| work.was_given(n, &copy.id)),
+            false => copy.body_hash == hash,
+        };
         let fits = |copy: &super::Copy| {
-            let Some(retries) = copy.retries.as_ref().filter(|_| copy.body_hash == hash) else {
+            let Some(retries) = copy.retries.as_ref().filter(|_| is_it(copy)) else {
                 return false;
             };
             let next = || retries.of_next_generation(copy.told_generation);

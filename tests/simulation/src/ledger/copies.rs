@@ -18,6 +18,8 @@ pub(crate) struct Copy {
     /// `None` where the body is no message.
     pub(crate) retries: Option<Retries>,
     pub(crate) attributes: Attributes,
+    /// Its attributes in the queue but ours: with ten there is no place for a reason.
+    pub(crate) places_taken: usize,
     failure: Option<Failure>,
     /// It was in the final DLQ, and was moved back as it was.
     pub(crate) came_back: bool,
@@ -43,6 +45,7 @@ impl Copy {
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
+            places_taken: arrivals::read(&content.attributes).producer.len(),
             failure: Failure::of(&content.attributes),
             came_back: record.is_some(),
             told_generation: record.and_then(|record| number(&record["redrive_generation"])),

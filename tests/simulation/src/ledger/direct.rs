@@ -129,7 +129,7 @@ impl Ledger {
         }
         let failure = Failure::of(&send.content.attributes).ok_or("without its failure")?;
         let copy = Copy::new(send.content, send.hash, send.body, send.at);
-        let case = self.case(send.n, &copy).ok_or("its body cannot be read")?;
+        let case = self.case(&copy).ok_or("its body cannot be read")?;
         Ok((failure, case))
     }
 }

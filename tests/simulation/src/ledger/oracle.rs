@@ -93,7 +93,7 @@ impl Case {
 
 impl Ledger {
     /// What a received copy of the intermediate DLQ is a case of; `None` where its body is no message.
-    pub(super) fn case(&self, n: usize, copy: &Copy) -> Option<Case> {
+    pub(super) fn case(&self, copy: &Copy) -> Option<Case> {
         let failure = copy.failure();
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text(name));
         let retries = copy.retries.clone()?;
@@ -101,7 +101,7 @@ impl Ledger {
         let told = failure.and_then(Failure::generation_before).max(copy.told_generation);
         let before = if came_back { retries.of_next_generation(told) } else { retries };
         // With ten attributes it could not be handed off, so it may have failed.
-        let has_room = self.subjects[n].attributes.len() < 10;
+        let has_room = copy.places_taken < 10;
         let unexplained = if copy.redriven && has_room { "unanswered" } else { "transient" };
         let class = self.knobs.policy.class(said("kind", unexplained), said("type", "Redrive"));
         Some(Case {
@@ -389,7 +389,7 @@ impl Ledger {
         if due - send.at <= TimeDelta::seconds(900) - self.tolerance() {
             return Err(format!("it hops though it is due at {due}"));
         }
-        let hopped = self.case(send.n, &copy).ok_or("its body cannot be read")?;
+        let hopped = self.case(&copy).ok_or("its body cannot be read")?;
         let may_hop = |case: &Case| self.may_hop(case, &hopped, due, send);
         if cases().any(|case| may_hop(case).is_ok()) {
             return Ok(());

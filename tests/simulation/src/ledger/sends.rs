@@ -118,7 +118,7 @@ impl Ledger {
         if failure.attempts().is_some() != is_counted_by_the_queue
             || (is_counted_by_the_queue && attempt >= origin.receives)
         {
-            return Err(format!("attempt {attempt} is not that of the delivery"));
+            return Err(format!("attempt {attempt} is not that of the delivery: {failure:?}"));
         }
         let held_seconds = retries.held_seconds;
         let subject = &self.subjects[send.n];

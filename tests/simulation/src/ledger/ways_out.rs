@@ -22,7 +22,7 @@ impl Ledger {
         let healthy = copy.receives - copy.receives_in_faults;
         // Who sends a message again itself needs no place for a reason.
         let no_place = self.knobs.strategy != Strategy::DirectResend
-            && (subject.attributes.len() == 10 || subject.is_oversize());
+            && (copy.places_taken == 10 || subject.is_oversize());
         copy.redriven = true;
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
         if to == Place::Final {

@@ -186,3 +186,21 @@ fn debug_output_shows_neither_headers_nor_path_nor_query() {
 mod answers;
 mod careful;
 mod rotation;
+
+#[tokio::test]
+async fn a_plain_message_is_sent_as_what_it_is_with_its_own_key() {
+    for (body, content_type) in [
+        (r#" {"n":1e400}"#, "application/json"),
+        ("a,b\n1,2", "text/plain; charset=utf-8"),
+        ("{", "text/plain; charset=utf-8"),
+    ] {
+        let server = Loopback::start([Answer::new(200, &[], "")]).await;
+        let form = Form::Plain { idempotency_key: Some("order 17".to_owned()) };
+        let plain = Message { form, ..message(body) };
+        assert_eq!(target(server.url(), LONG).handle(&plain).await, Ok(()));
+        let request = server.request();
+        assert_eq!(request.body, body.as_bytes());
+        assert_eq!(request.header("content-type"), [content_type]);
+        assert_eq!(request.header("idempotency-key"), ["order 17"]);
+    }
+}

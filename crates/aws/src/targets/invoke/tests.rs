@@ -220,3 +220,29 @@ async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection(
     let error = call.expect("the timeout is not waited for").unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
 }
+
+fn plain(body: &str) -> Message {
+    let form = Form::Plain { idempotency_key: Some("o-\"17".to_owned()) };
+    Message { form, retry_attempt: 2, ..message(body) }
+}
+
+/// A payload is JSON; and what an HTTP target gets as headers is in the context.
+#[tokio::test]
+async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
+    for (body, payload) in
+        [("{ \"n\" : 1e400 }", "{ \"n\" : 1e400 }"), ("a \"b\"\n", r#""a \"b\"\n""#), ("", r#""""#)]
+    {
+        let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+        let target = LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), LONG);
+        assert_eq!(target.handle(&plain(body)).await, Ok(()));
+        let request = server.request();
+        assert_eq!(str::from_utf8(&request.body).unwrap(), payload);
+        let [context] = &*request.header("x-amz-client-context") else { panic!("{request:?}") };
+        let context: serde_json::Value = serde_json::from_slice(&STANDARD.decode(context).unwrap()).unwrap();
+        let custom = serde_json::json!({ "Idempotency-Key": "o-\"17", "X-Redeliver-Attempt": "2" });
+        assert_eq!(context, serde_json::json!({ "custom": custom }));
+    }
+    let server = Loopback::start([Answer::new(200, &[], "null")]).await;
+    assert_eq!(call(&server, LONG, "{}").await, Ok(()));
+    assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope says it itself");
+}

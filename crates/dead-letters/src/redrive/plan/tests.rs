@@ -1,3 +1,5 @@
+mod plain;
+
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
 use redeliver_core::folding::FoldedAttributes;

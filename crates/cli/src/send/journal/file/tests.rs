@@ -2,8 +2,6 @@ use std::path::PathBuf;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use redeliver_core::schema::MessageSchema;
-
 use super::*;
 use crate::send::confirmed::Digest;
 
@@ -26,7 +24,7 @@ impl Directory {
     }
 
     fn open(&self, queue: &str, must_exist: bool) -> Result<(Journal<File>, Confirmed), Failure> {
-        let form = Form::Body(MessageSchema::default());
+        let form = Form::Body(Box::default());
         open(&self.0.join("input.sent"), &self.0.join("input"), queue, &form, must_exist)
     }
 

@@ -1,0 +1,87 @@
+//! Messages without an envelope.
+
+use redeliver_core::plain::{PlainMessages, REDELIVER};
+
+use super::*;
+
+const REDELIVERED: &str =
+    r#"{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","idempotency_key":"o-17","retry_attempt":5}"#;
+
+/// A final record of a plain message, with so many attributes of its producer's.
+fn plain(body: &str, producers: usize) -> DeadLetterRecord {
+    let mut attributes: Attributes =
+        (0..producers).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
+    attributes.insert(REDELIVER.to_owned(), Attribute::string(REDELIVERED));
+    let attributes = annotate(&attributes, body.len(), &annotation());
+    DeadLetterRecord::new(received(body, attributes, 1))
+}
+
+fn annotation() -> Annotation {
+    Annotation {
+        reason: DeadLetterReason::RetryAttemptExceeded.into(),
+        details: "Max retry attempts 5 exceeded".to_owned(),
+        record: DeadLetter {
+            stage: Stage::FailedMessageProcessor.into(),
+            cause: Cause { error_type: "Db.Busy".to_owned(), message: "later".to_owned(), unverified: false },
+            attempts: Some(5),
+            redrive_generation: Some(1),
+            held_seconds: None,
+            redrive_count: None,
+            first_sent_time: None,
+            dead_lettered_at: "2026-07-25T17:20:00.000000Z".to_owned(),
+            source_queue_arn: None,
+            sqs_message_id: "m".to_owned(),
+            fingerprint: "0123456789abcdef".to_owned(),
+            folded_attributes: FoldedAttributes::new(),
+        },
+    }
+}
+
+fn whole() -> Plan {
+    Plan { max_generation: 9, ..Plan::default() }
+}
+
+#[test]
+fn it_starts_afresh_and_its_body_stays() {
+    for producers in [0, 3, 9] {
+        let record = plain("no envelope", producers);
+        assert_eq!(record.message_id(), ID);
+        assert_eq!(record.metadata.as_ref().unwrap().generation, 1);
+        let content = sent(whole().decide(&record).unwrap());
+        assert_eq!(content.body, "no envelope");
+        let redeliver = content.attributes[REDELIVER].text().unwrap();
+        let expected = format!(r#"{{"message_id":"{ID}","idempotency_key":"o-17","redrive_generation":2"#);
+        assert!(redeliver.starts_with(&expected), "{redeliver}");
+        assert_eq!(content.attributes.len(), producers.min(8) + 1);
+        assert!(!content.attributes.contains_key("DeadLetter"));
+    }
+}
+
+#[test]
+fn a_json_body_can_be_edited_and_its_id_stays_unless_a_new_one_is_asked_for() {
+    let record = plain(r#"{"order":1.50,"n":1e400}"#, 0);
+    let content = sent(plan(".body.order = 2").decide(&record).unwrap());
+    assert_eq!(content.body, r#"{"order":2,"n":1e400}"#);
+    assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""idempotency_key":"o-17""#));
+    let renewing = Plan { new_id: true, ..plan(".body.order = 2") };
+    let Verdict::Send(sent) = renewing.decide(&record).unwrap() else { panic!("sent") };
+    assert_eq!(sent.old_message_id.as_deref(), Some(ID));
+    assert_ne!(sent.message_id, ID);
+    let redeliver = sent.message.content().attributes[REDELIVER].text().unwrap().to_owned();
+    assert_eq!(redeliver, format!(r#"{{"message_id":"{}","redrive_generation":2}}"#, sent.message_id));
+    assert_eq!(renewing.decide(&record).unwrap(), Verdict::Send(sent), "derived, not drawn");
+    let refused = plan(".body = 1").decide(&plain("4711", 0)).unwrap();
+    assert!(matches!(refused, Verdict::Stays(Reason::EditRefused(_))), "{refused:?}");
+}
+
+/// As SQS itself moves it to a DLQ.
+#[test]
+fn without_our_attribute_it_is_sent_back_only_if_plain_messages_are_taken() {
+    let raw = DeadLetterRecord::new(received("no envelope", Attributes::new(), 1));
+    let refused = whole().decide(&raw).unwrap();
+    assert!(matches!(refused, Verdict::Stays(Reason::NotAMessage(_))), "{refused:?}");
+    let schema = MessageSchema::default().with_plain(PlainMessages::default());
+    let content = sent(Plan { schema, ..whole() }.decide(&raw).unwrap());
+    assert_eq!(content.body, "no envelope");
+    assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
+}

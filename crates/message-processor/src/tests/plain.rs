@@ -1,0 +1,153 @@
+//! Messages without an envelope (`ENVELOPE=optional`).
+
+use redeliver_core::failure::FAILURE;
+use redeliver_core::message::Attribute;
+use redeliver_core::plain::{IdAttribute, IdSources, NAMESPACE, PlainMessages, REDELIVER};
+use redeliver_core::schema::DataSchema;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::*;
+
+/// SQS's id of the first delivery of record n.
+fn sqs_id(n: usize) -> String {
+    format!("00000000-0000-4000-9000-{n:012}")
+}
+
+fn plain(n: usize, body: &str) -> ReceivedMessage {
+    ReceivedMessage { sqs_message_id: sqs_id(n), ..record(n, body) }
+}
+
+fn with(n: usize, attributes: &[(&str, &str)]) -> ReceivedMessage {
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)));
+    ReceivedMessage { attributes: attributes.collect(), ..plain(n, CANARY) }
+}
+
+fn optional() -> Setup {
+    let attribute = Some(IdAttribute::new("OrderId".to_owned()).unwrap());
+    let id = IdSources { attribute, pointer: None };
+    let schema = MessageSchema::default().with_plain(PlainMessages { id, body: None });
+    Setup { schema, ..Setup::new() }
+}
+
+impl Setup {
+    fn failing_all(mut self, error: &HandlerError, ids: impl IntoIterator<Item = String>) -> Self {
+        self.handler.steps.extend(ids.into_iter().map(|id| (id, Step::Fail(error.clone()))));
+        self
+    }
+}
+
+fn redeliver(attributes: &Attributes) -> &str {
+    attributes[REDELIVER].text().unwrap()
+}
+
+#[test]
+fn its_handler_gets_it_as_it_came_with_its_id() {
+    let setup = optional();
+    let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
+    let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, id(3));
+    let records =
+        vec![plain(1, "x"), with(2, &[("OrderId", "o-17")]), with(3, &[(REDELIVER, &named), ("a", "b")])];
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    let calls = setup.handler.calls();
+    let told: Vec<_> =
+        calls.iter().map(|message| (message.message_id.as_str(), message.idempotency_key())).collect();
+    assert_eq!(told, [(&*sqs_id(1), &*sqs_id(1)), (&*uuid, "o-17"), (&*id(3), &*id(3))]);
+    let last = &calls[2];
+    assert_eq!((last.body.as_str(), last.retry_attempt, last.redrive_generation), (CANARY, 2, 1));
+    assert_eq!(last.attributes.keys().collect::<Vec<_>>(), ["a"]);
+    assert!(setup.intermediate.sent().is_empty() && setup.annotation.sent().is_empty());
+}
+
+#[test]
+fn it_is_handed_off_with_its_id() {
+    let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
+    let setup = optional().failing_all(&busy(), [uuid.clone(), sqs_id(2)]);
+    assert_eq!(setup.process(vec![with(1, &[("OrderId", "o-17")]), plain(2, "x")], 30), [""; 0]);
+    let [first, second] = setup.intermediate.sent().try_into().unwrap();
+    assert_eq!(
+        redeliver(&first.attributes),
+        format!(r#"{{"message_id":"{uuid}","idempotency_key":"o-17"}}"#)
+    );
+    assert_eq!(first.attributes["OrderId"], Attribute::string("o-17"));
+    assert_eq!(document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
+    assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
+    assert_eq!(redeliver(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
+    // A key is a value of the producer's: no event has it.
+    assert!(!format!("{:?}", setup.world.seen.events()).contains("o-17"));
+}
+
+#[test]
+fn what_it_came_with_goes_on_byte_for_byte() {
+    let named = format!(r#" {{ "message_id" : "{}" , "mine":1e400,"retry_attempt":3}}"#, id(1));
+    let setup = optional().failing_all(&busy(), [id(1)]);
+    setup.process(vec![with(1, &[(REDELIVER, &named)])], 30);
+    assert_eq!(redeliver(&setup.intermediate.only().attributes), named);
+}
+
+/// `Failure` needs the tenth place, and the failed-message-processor finds the id by the same rules.
+#[test]
+fn nine_attributes_leave_no_place_for_its_id_and_ten_none_for_the_reason() {
+    let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
+    let setup = optional().failing_all(&busy(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
+    let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
+    assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [sqs_id(3)]);
+    let [eight, nine] = setup.intermediate.sent().try_into().unwrap();
+    assert_eq!((eight.attributes.len(), eight.attributes.contains_key(REDELIVER)), (10, true));
+    assert_eq!((nine.attributes.len(), nine.attributes.contains_key(REDELIVER)), (10, false));
+}
+
+#[test]
+fn what_is_wrong_is_given_up_and_the_others_are_done() {
+    let body = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
+    let schema =
+        MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
+    let setup = Setup { schema, ..Setup::new() };
+    let forged = with(3, &[(REDELIVER, "forged")]);
+    let forged = ReceivedMessage { body: r#"{"order":1}"#.to_owned(), ..forged };
+    let records = vec![plain(1, "x"), plain(2, "{}"), forged, plain(4, r#"{"order":1}"#)];
+    assert_eq!(setup.process(records, 30), [""; 0]);
+    assert_eq!(setup.handler.called(), [sqs_id(4)]);
+    let verdicts = setup.annotation.sent();
+    let said: Vec<_> = verdicts.iter().map(|sent| document(&sent.attributes, FAILURE)).collect();
+    let codes: Vec<_> = said.iter().map(|said| said["verdict"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["INVALID_MESSAGE_FORMAT", "INVALID_MESSAGE_SCHEMA", "INVALID_MESSAGE_SCHEMA"]);
+    assert_eq!(said[1]["details"], json!("/order is missing"));
+    assert_eq!(said[2]["details"], json!("/Redeliver is not JSON: expected ident at line 1 column 2"));
+    assert_eq!(redeliver(&verdicts[2].attributes), "forged");
+}
+
+/// With `visibility` the message stays as it is, and its verdict says its id.
+#[test]
+fn a_message_that_stays_is_given_up_with_its_id() {
+    let error = HandlerError::permanent("Order.Unknown", "no");
+    let setup = Setup { strategy: Strategy::Visibility, ..optional() }.failing_all(&error, [sqs_id(1)]);
+    setup.process(vec![plain(1, "x")], 30);
+    let verdict = setup.annotation.only();
+    assert_eq!(redeliver(&verdict.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(1)));
+    assert_eq!(document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
+}
+
+/// Also by whom a message is sent again makes no difference.
+#[test]
+fn sent_again_directly_it_is_as_the_failed_message_processor_sends_it() {
+    let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);
+    direct.process(vec![plain(1, "x")], 30);
+    let sent = direct.source.only();
+    assert_eq!(sent.body, "x");
+    let written = document(&sent.attributes, REDELIVER);
+    assert_eq!((&written["message_id"], &written["retry_attempt"]), (&json!(sqs_id(1)), &json!(1)));
+    let delayed = optional().failing_all(&busy(), [sqs_id(1)]);
+    delayed.process(vec![plain(1, "x")], 30);
+    let delayed = delayed.then_failed_message_processor();
+    assert_eq!(delayed.source.only().attributes, sent.attributes);
+}
+
+#[test]
+fn without_the_setting_it_is_invalid_as_ever() {
+    let setup = Setup::new();
+    setup.process(vec![with(1, &[(REDELIVER, "the producer's own")])], 30);
+    let verdict = setup.annotation.only();
+    assert_eq!(document(&verdict.attributes, FAILURE)["verdict"], json!("INVALID_MESSAGE_FORMAT"));
+    assert_eq!(redeliver(&verdict.attributes), "the producer's own");
+}

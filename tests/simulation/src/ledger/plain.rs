@@ -1,0 +1,75 @@
+//! Plain messages, as if they had an envelope: so all rules of the ledger hold for them, too. Read by the documentation,
+//! not by the code.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
+use serde_json::Value;
+
+use super::arrivals::dead_letter;
+use super::copies::document;
+use crate::messages::Produced;
+
+const REDELIVER: &str = "Redeliver";
+
+/// The message with what `Redeliver` says as `metadata` of its body, and its producer's attributes whole; any other message
+/// as it is.
+pub(super) fn as_envelope(produced: &Produced, content: &Content) -> Content {
+    if !produced.plain {
+        return content.clone();
+    }
+    let mut attributes = content.attributes.clone();
+    let redeliver = take(&mut attributes).unwrap_or_else(|| {
+        // As it is written first.
+        format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
+    });
+    let metadata = without_folded(&redeliver, &mut attributes);
+    Content { body: format!(r#"{{"metadata":{metadata},"data":{{}}}}"#), attributes, ..content.clone() }
+}
+
+/// `Redeliver`, also if it is folded into one of our documents.
+fn take(attributes: &mut Attributes) -> Option<String> {
+    if let Some(redeliver) = attributes.remove(REDELIVER) {
+        return redeliver.text().map(str::to_owned);
+    }
+    ["Failure", "DeadLetter"].into_iter().find_map(|name| {
+        let mut document = document(attributes, name)?;
+        let folded = document.get_mut("folded_attributes")?.as_object_mut()?.remove(REDELIVER)?;
+        attributes.insert(name.to_owned(), Attribute::string(document.to_string()));
+        Some(folded["text"].as_str()?.to_owned())
+    })
+}
+
+/// What it folds is written last, and put among the others.
+fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
+    let folded = serde_json::from_str::<Value>(redeliver).ok();
+    let folded = folded.as_ref().and_then(|document| document["folded_attributes"].as_object());
+    let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {
+        return redeliver.to_owned();
+    };
+    // In a final record the names of ours are taken: there it is as if our document folded them.
+    let record = dead_letter(attributes).map(|(record, _)| record);
+    for (name, folded) in folded {
+        if record.is_none() {
+            attributes.insert(name.clone(), attribute(folded));
+        }
+    }
+    if let Some(mut record) = record {
+        let all = record["folded_attributes"].take();
+        let mut all = all.as_object().cloned().unwrap_or_default();
+        all.extend(folded.clone());
+        record["folded_attributes"] = all.into();
+        attributes.insert("DeadLetter".to_owned(), Attribute::string(record.to_string()));
+    }
+    let end = redeliver.rfind('}').unwrap_or(at);
+    format!("{}{}", &redeliver[..at], &redeliver[end..])
+}
+
+fn attribute(folded: &Value) -> Attribute {
+    let bytes = || STANDARD.decode(folded["base64"].as_str().unwrap_or("")).unwrap_or_default();
+    let value = match folded["text"].as_str() {
+        Some(text) => AttributeValue::Text(text.to_owned()),
+        None => AttributeValue::Binary(bytes()),
+    };
+    Attribute { data_type: folded["data_type"].as_str().unwrap_or("").to_owned(), value }
+}
