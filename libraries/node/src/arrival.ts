@@ -20,20 +20,23 @@ const orNull = (check: Check): Check => (json) => json === 'null' || check(json)
 
 /** The members of `Failure` that this version knows. */
 const OF_FAILURE: Readonly<Record<string, Check>> = {
-  type: isText, details: isText, kind: isText, retry_after_seconds: isU64, failed_at: isLegal, source_message_id: isLegal,
-  source_queue_arn: isLegal, first_sent_time: isLegal, new_generation: isBoolean, generation_before: isU32, due_at: isLegal,
-  attempts: isU32, verdict: isCode, stage: isText, explanation: isText, folded_attributes: isObject,
+  type: isText, details: isText, kind: isText, retry_after_seconds: isU64, failed_at: isLegal,
+  source_message_id: isLegal, source_queue_arn: isLegal, first_sent_time: isLegal, new_generation: isBoolean,
+  generation_before: isU32, due_at: isLegal, attempts: isU32, verdict: isCode, stage: isText, explanation: isText,
+  folded_attributes: isObject,
 };
 const OF_DEAD_LETTER: Readonly<Record<string, Check>> = {
-  stage: isText, cause: isCause, attempts: orNull(isU32), redrive_generation: orNull(isU32), held_seconds: orNull(isU32),
-  redrive_count: orNull(isU32), first_sent_time: orNull(isText), dead_lettered_at: isText, source_queue_arn: orNull(isText),
-  sqs_message_id: isText, fingerprint: isText, folded_attributes: isObject,
+  stage: isText, cause: isCause, attempts: orNull(isU32), redrive_generation: orNull(isU32),
+  held_seconds: orNull(isU32), redrive_count: orNull(isU32), first_sent_time: orNull(isText),
+  dead_lettered_at: isText, source_queue_arn: orNull(isText), sqs_message_id: isText, fingerprint: isText,
+  folded_attributes: isObject,
 };
 const REQUIRED_OF_DEAD_LETTER = ['stage', 'cause', 'dead_lettered_at', 'sqs_message_id', 'fingerprint'];
 
 /**
- * `Failure` is reserved, so it is never the producer's, and on the source queue nobody believes it; but what it folds is put
- * back. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if `DeadLetter` is a document that we can have written.
+ * `Failure` is reserved, so it is never the producer's, and on the source queue nobody believes it; but what it folds
+ * is put back. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if `DeadLetter` is a document that we can
+ * have written.
  */
 export function takenApart(all: Attributes): { attributes: Attributes; cameBack: CameBack | undefined } {
   const others = new Map(all);

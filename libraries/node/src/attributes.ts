@@ -32,7 +32,9 @@ export function sizeOf(attributes: Attributes): number {
   }, 0);
 }
 
-/** Why SQS would refuse it, by a name for logs. What its documentation leaves open it may take, as it has done before. */
+/**
+ * Why SQS would refuse it, by a name for logs. What its documentation leaves open it may take, as it has done before.
+ */
 export function whyRefused(name: string, { dataType, value }: Attribute): string | undefined {
   const isBinary = dataType.startsWith('Binary');
   if (!isAttributeName(name)) {
@@ -113,7 +115,8 @@ export function unfolded(others: Attributes, folded: string): Attributes | undef
 function attributeOf(folded: string): Attribute | undefined {
   const found = childrenOf(folded).filter(({ name }) => ['data_type', 'text', 'base64'].includes(name));
   const [dataType, value, base64] = ['data_type', 'text', 'base64'].map((name) => stringOf(member(found, name)));
-  if (!folded.startsWith('{') || hasTwice(found) || dataType === undefined || (value === undefined) === (base64 === undefined)) {
+  const hasOneValue = (value === undefined) !== (base64 === undefined);
+  if (!folded.startsWith('{') || hasTwice(found) || dataType === undefined || !hasOneValue) {
     return undefined;
   }
   const bytes = base64 === undefined ? undefined : bytesOfBase64(base64);

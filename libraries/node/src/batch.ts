@@ -49,7 +49,11 @@ export async function processBatch(
 
 /** SQS's ids of the records that are not done. */
 async function processRecords(
-  world: World, telemetry: Telemetry, handle: (message: Message) => unknown, records: readonly Received[], deadline: number,
+  world: World,
+  telemetry: Telemetry,
+  handle: (message: Message) => unknown,
+  records: readonly Received[],
+  deadline: number,
 ): Promise<readonly string[]> {
   const { settings, queue, clock, breaker } = world;
   const { policy, maxConcurrency } = settings;
@@ -94,7 +98,8 @@ async function send(
   });
 }
 
-function tellProcessed(telemetry: Telemetry, { received, metadata }: Accepted, target_seconds: number, now: number): [] {
+function tellProcessed(telemetry: Telemetry, accepted: Accepted, target_seconds: number, now: number): [] {
+  const { received, metadata } = accepted;
   const age_seconds = Math.max(0, now - firstSent(metadata, received.sentAt)) / 1000;
   const fields = { message_id: metadata.messageId, retry_attempt: metadata.retryAttempt, age_seconds, target_seconds };
   const metrics = { Processed: 1, MessageAgeSeconds: age_seconds, TargetSeconds: target_seconds };

@@ -99,7 +99,8 @@ export class Breaker {
         return { is: 'probe_failed', probeIn };
       }
       this.closedBefore = { at: now, nextInterval: state.nextInterval };
-      this.become({ is: 'slow start', level: { callsAtOnce: 2, ended: 0, outages: 0 }, running: 0, calls: new Calls() });
+      const level = { callsAtOnce: 2, ended: 0, outages: 0 };
+      this.become({ is: 'slow start', level, running: 0, calls: new Calls() });
       return { is: 'closed', openFor: Math.max(0, now - state.since), probes: state.probes };
     }
     state.calls.push({ at: now, tenant, met }, settings);
@@ -133,8 +134,8 @@ export class Breaker {
   }
 
   /**
-   * What a message says that arrives: it was held, its target has been down since then, and it was sent again at `toldAt`. An
-   * environment that knows nothing better is half-open at once, instead of learning it by calls that fail.
+   * What a message says that arrives: it was held, its target has been down since then, and it was sent again at
+   * `toldAt`. An environment that knows nothing better is half-open at once, instead of learning it by calls that fail.
    */
   learn(downSince: number, toldAt: number, now: number): void {
     const { state } = this;

@@ -1,5 +1,5 @@
-// The calls to the handler: bounded concurrency, the circuit breaker before each, a guard around each, at once again after a
-// blip, and an end before the deadline.
+// The calls to the handler: bounded concurrency, the circuit breaker before each, a guard around each, at once again
+// after a blip, and an end before the deadline.
 
 import type { Accepted } from './accept.ts';
 import { Bell, type Clock } from './clock.ts';
@@ -33,8 +33,8 @@ export interface Calling {
 }
 
 /**
- * Calls the handler for every message, so many at a time, as far as the circuit breaker allows. One call's failure or hanging is
- * its own. At the end what still runs is cut off as `Timeout`, and nothing is started any more.
+ * Calls the handler for every message, so many at a time, as far as the circuit breaker allows. One call's failure or
+ * hanging is its own. At the end what still runs is cut off as `Timeout`, and nothing is started any more.
  */
 export async function callAll(calling: Calling, accepted: readonly Accepted[]): Promise<readonly Call[]> {
   const { clock, permits, end } = calling;
@@ -54,7 +54,8 @@ export async function callAll(calling: Calling, accepted: readonly Accepted[]): 
       }
     });
   };
-  // Whose turn has come is below it: so a call that was cut off, which may have had its effect, is known from one that never began.
+  // Whose turn has come is below it: so a call that was cut off, which may have had its effect, is known from one that
+  // never began.
   let next = 0;
   let probe: number | undefined;
   for (;;) {
@@ -132,8 +133,8 @@ class OneCall {
         break;
       }
       await clock.sleep(again.delay, this.aborter.signal);
-      // The target has gone down meanwhile, or is just back and has as many calls as it gets: the error that is known is worth
-      // more than waiting.
+      // The target has gone down meanwhile, or is just back and has as many calls as it gets: the error that is known
+      // is worth more than waiting.
       const asked = this.isCutOff ? 'wait' : permits.ask(this.accepted);
       if (asked === 'wait' || 'heldSince' in asked) {
         break;
@@ -153,7 +154,10 @@ class OneCall {
     this.aborter.abort(new Error(TIMEOUT.details));
   }
 
-  /** A further call that the end cuts off does not count: it would leave a `Timeout`, and the error that is known is better. */
+  /**
+   * A further call that the end cuts off does not count: it would leave a `Timeout`, and the error that is known is
+   * better.
+   */
   private async inTime(permitted: Permitted): Promise<Outcome | undefined> {
     const { clock, end } = this.calling;
     const over = new AbortController();

@@ -13,8 +13,8 @@ export interface Outgoing {
 }
 
 /**
- * Why an entry is not confirmed. `refused`: the same again would fail the same way. `throttled`, `not sent`: later. `service`, `no
- * answer`: it may or may not have been done, so that another request may do it twice.
+ * Why an entry is not confirmed. `refused`: the same again would fail the same way. `throttled`, `not sent`: later.
+ * `service`, `no answer`: it may or may not have been done, so that another request may do it twice.
  */
 export interface EntryError {
   readonly fault: 'refused' | 'throttled' | 'not sent' | 'service' | 'no answer';
@@ -34,7 +34,9 @@ const BATCH_ENTRIES_MAX = 10;
 const BATCH_BYTES_MAX = MESSAGE_BYTES_MAX;
 /** Batches on their way at the same time. */
 const CONCURRENT_BATCHES = 8;
-/** So often a message may be sent without an answer that says that it was refused: each but the first may make a copy. */
+/**
+ * So often a message may be sent without an answer that says that it was refused: each but the first may make a copy.
+ */
 const SENDS_PERHAPS_DONE_MAX = 2;
 /** Before the first resend of refused entries; doubles each time. */
 const FIRST_WAIT = 50;
@@ -98,9 +100,11 @@ export function whyNotSendable(message: Outgoing): string | undefined {
   if (hasIllegal(body)) {
     return 'IllegalCharacter';
   }
-  const wrong = [...attributes].map(([name, attribute]) => whyRefused(name, attribute)).find((why) => why !== undefined);
-  if (wrong !== undefined) {
-    return wrong;
+  for (const [name, attribute] of attributes) {
+    const why = whyRefused(name, attribute);
+    if (why !== undefined) {
+      return why;
+    }
   }
   if (messageGroupId !== undefined && !/^(?:[!-~]|(?![\0-\x7F])[\p{Alphabetic}\p{N}]){1,128}$/u.test(messageGroupId)) {
     return 'MessageGroupId';
@@ -137,8 +141,8 @@ async function settle(
   };
   for (;;) {
     const now = clock.now();
-    const isOver = entries.every(({ outcome, due, underWay }) => outcome === undefined || (due === undefined && underWay === 0));
-    if (now >= deadline || isOver) {
+    const mayChange = ({ outcome, due, underWay }: Entry) => outcome !== undefined && (due !== undefined || underWay > 0);
+    if (now >= deadline || !entries.some(mayChange)) {
       over.abort();
       return entries.map(({ outcome }) => outcome);
     }
@@ -190,7 +194,8 @@ function answered(
     if (mayBeDone || entry.perhapsDone === 0) {
       entry.outcome = error;
     }
-    // What may have been done waits long, since it is sent only once more; a refusal says that nothing was done, so soon.
+    // What may have been done waits long, since it is sent only once more; a refusal says that nothing was done, so
+    // soon.
     const again = mayBeDone ? last : soon;
     const mayBeSent = error.fault !== 'refused' && entry.perhapsDone < SENDS_PERHAPS_DONE_MAX;
     entry.due = mayBeSent && again !== undefined ? Math.min(again, entry.due ?? again) : undefined;

@@ -4,7 +4,9 @@ import type { Kind } from './failure.ts';
 
 /** What is the same in each of the library's errors. */
 export interface ErrorOptions {
-  /** What the policy's lists match on, and what is logged: write a name that stands in your source, such as `Db.Busy`. */
+  /**
+   * What the policy's lists match on, and what is logged: write a name that stands in your source, such as `Db.Busy`.
+   */
   readonly type?: string;
   readonly cause?: unknown;
 }
@@ -70,7 +72,7 @@ export interface HandlerError extends Answer {
 }
 
 /** Of a call that the invocation's end cut off. */
-export const TIMEOUT: HandlerError = ours('Timeout', 'the target did not answer before the invocation\'s end', 'transient');
+export const TIMEOUT = ours('Timeout', 'the target did not answer before the invocation\'s end', 'transient');
 
 export function ours(type: string, details: string, kind: Answer['kind']): HandlerError {
   return { type, details, kind, retryAfterSeconds: undefined, loggable: type };

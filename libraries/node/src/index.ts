@@ -1,5 +1,6 @@
 /**
- * Delayed retries of SQS messages for your own Lambda function: a handler of one message takes the message-processor's place.
+ * Delayed retries of SQS messages for your own Lambda function: a handler of one message takes the message-processor's
+ * place.
  *
  * ```ts
  * import { createHandler, PermanentError } from '@redeliver/handler';
@@ -24,13 +25,16 @@ export type { Message } from './message.ts';
 export type { SqsBatchResponse, SqsEvent, SqsRecord, SqsRecordAttribute, SqsSystemAttributes } from './record.ts';
 
 export interface Options {
-  /** Instead of a client of our own. It should ask once (`maxAttempts: 1`): what can be tried again is tried again here. */
+  /**
+   * Instead of a client of our own. It should ask once (`maxAttempts: 1`): what can be tried again is tried again here.
+   */
   readonly client?: SqsSender;
 }
 
 /**
- * The Lambda function of a queue, around a handler of one message. In Lambda the settings are read at once, and all that is wrong
- * with them is said in one error; elsewhere, as in a test that only imports the module, with the first event.
+ * The Lambda function of a queue, around a handler of one message. In Lambda the settings are read at once, and all
+ * that is wrong with them is said in one error; elsewhere, as in a test that only imports the module, with the first
+ * event.
  */
 export function createHandler<Data = unknown, Context extends LambdaContext = LambdaContext>(
   handle: Handle<Data, Context>, options: Options = {},

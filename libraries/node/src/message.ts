@@ -33,7 +33,8 @@ export class Message<Data = unknown> {
     this.idempotencyKey = parsed.idempotencyKey;
     this.retryAttempt = metadata.retryAttempt;
     this.redriveGeneration = metadata.redriveGeneration;
-    // Copies: what a handler changes must not change what is handed off. Without a prototype `__proto__` is a name, too.
+    // Copies: what a handler changes must not change what is handed off. Without a prototype `__proto__` is a name,
+    // too.
     const copies = [...parsed.attributes].map(([name, { dataType, value }]) => {
       return [name, { dataType, value: typeof value === 'string' ? value : Uint8Array.from(value) }] as const;
     });
@@ -44,7 +45,10 @@ export class Message<Data = unknown> {
     this.#remaining = remaining;
   }
 
-  /** `data` of the envelope; of a plain message its body, parsed as JSON: what is none is a permanent `InvalidData` error. */
+  /**
+   * `data` of the envelope; of a plain message its body, parsed as JSON: what is none is a permanent `InvalidData`
+   * error.
+   */
   get data(): Data {
     try {
       this.#data ??= { value: JSON.parse(this.#text) as Data };

@@ -65,9 +65,9 @@ export function readMetadata(of: readonly Child[], at: string): Metadata {
   if (history !== undefined && !isHistory(history)) {
     wrong('retry_history', 'is not a list of up to 5 failures');
   }
-  const messageId = stringOf(member(of, 'message_id'));
+  const messageId = stringOf(member(of, 'message_id')) ?? '';
   return {
-    messageId: messageId !== undefined && isUuid(messageId) ? messageId : wrong('message_id', 'is not a hyphenated UUID'),
+    messageId: isUuid(messageId) ? messageId : wrong('message_id', 'is not a hyphenated UUID'),
     retryAttempt: count('retry_attempt'),
     redriveGeneration: count('redrive_generation'),
     firstSentTime: time('first_sent_time'),
@@ -87,7 +87,10 @@ export function inItsGeneration(metadata: Metadata, cameBack: CameBack | undefin
   return { ...firstMetadata(metadata.messageId), redriveGeneration: Math.min(before + 1, GENERATION_MAX) };
 }
 
-/** When the message was first sent, by what it says if that is believed: after a re-send, and not later than it was sent. */
+/**
+ * When the message was first sent, by what it says if that is believed: after a re-send, and not later than it was
+ * sent.
+ */
 export function firstSent({ firstSentTime: first, ...counts }: Metadata, sentAt: number): number {
   const { retryAttempt, snoozeCount, heldSeconds, redriveCount } = counts;
   const wasSentAgain = [retryAttempt, snoozeCount, heldSeconds, redriveCount].some((count) => count > 0);

@@ -33,7 +33,9 @@ export class Permits {
     this.now = now;
   }
 
-  /** What the messages of a batch say: an environment that has just begun knows of an outage by those that were held. */
+  /**
+   * What the messages of a batch say: an environment that has just begun knows of an outage by those that were held.
+   */
   learn(accepted: readonly Accepted[]): void {
     const now = this.now();
     const told = accepted.flatMap(({ metadata, received: { sentAt } }) => {
@@ -109,11 +111,11 @@ export class Permitted {
   /** What the call met. A probe of a target that is still down spends no attempt: it was this side's question. */
   record(error: HandlerError | undefined): Outcome {
     const permit = this.take();
-    const stillDownSince = permit && this.tell(permit, error);
+    const since = permit && this.tell(permit, error);
     if (error === undefined) {
       return { is: 'success' };
     }
-    return stillDownSince === undefined ? { is: 'failure', error } : { is: 'held', since: stillDownSince, probed: error };
+    return since === undefined ? { is: 'failure', error } : { is: 'held', since, probed: error };
   }
 
   /** The call is not made. */

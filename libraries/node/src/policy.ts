@@ -166,7 +166,8 @@ class Checked {
   }
 
   private others(of: Members, known: readonly string[], at: string): void {
-    Object.keys(of).filter((name) => !known.includes(name)).forEach((name) => this.wrong(`${at}/${name}`, 'is unknown'));
+    const unknown = Object.keys(of).filter((name) => !known.includes(name));
+    unknown.forEach((name) => this.wrong(`${at}/${name}`, 'is unknown'));
   }
 }
 
@@ -210,7 +211,9 @@ function matchesOne(globs: readonly string[] | undefined, text: string): boolean
   return globs?.some((glob) => matches([...glob], [...text])) ?? false;
 }
 
-/** `*` is any text, `?` one character. The last star takes more if what is behind it does not fit: no pattern is slow. */
+/**
+ * `*` is any text, `?` one character. The last star takes more if what is behind it does not fit: no pattern is slow.
+ */
 function matches(glob: readonly string[], text: readonly string[]): boolean {
   let [inGlob, inText, star, taken] = [0, 0, -1, 0];
   while (inText < text.length) {

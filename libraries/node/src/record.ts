@@ -66,7 +66,8 @@ const YEAR_0 = -62_167_219_200_000;
 export function recordsOf(event: unknown): Records {
   const records = (event as SqsEvent | null | undefined)?.Records;
   if (!Array.isArray(records)) {
-    throw new Error('expected an SQS event, {"Records":[…]}; invoke this function by an event source mapping on its queue');
+    const how = 'invoke this function by an event source mapping on its queue';
+    throw new Error(`expected an SQS event, {"Records":[…]}; ${how}`);
   }
   const [readable, unreadable]: [Received[], string[]] = [[], []];
   records.forEach((record: SqsRecord | null, index) => {

@@ -89,7 +89,8 @@ function readIdSources(
   return { attribute, pointer: names };
 }
 
-const NO_POINTER = 'is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id';
+const NO_POINTER =
+  'is not a JSON Pointer to a member: it begins with `/`, and `~` is written ~0, `/` in a name ~1, such as /detail/id';
 
 function whyNoQueueUrl(url: string | undefined): string | undefined {
   if (url === undefined) {

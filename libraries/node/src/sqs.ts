@@ -1,6 +1,8 @@
 // SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is delivery's business.
 
-import { SQSClient, SendMessageBatchCommand, type SendMessageBatchRequestEntry } from '@aws-sdk/client-sqs';
+import {
+  SQSClient, SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SendMessageBatchResult,
+} from '@aws-sdk/client-sqs';
 
 import type { EntryError, EntryOutcome, Outgoing, Queue } from './delivery.ts';
 
@@ -8,8 +10,8 @@ import type { EntryError, EntryOutcome, Outgoing, Queue } from './delivery.ts';
 export type SqsSender = Pick<SQSClient, 'send'>;
 
 /**
- * Asks once. There is no limit to a request's time: delivery ends at its deadline, and a late answer is better than none. And no
- * checksums: one entry's would make an error of all ten, and they would be sent once more.
+ * Asks once. There is no limit to a request's time: delivery ends at its deadline, and a late answer is better than
+ * none. And no checksums: one entry's would make an error of all ten, and they would be sent once more.
  */
 export function newClient(): SqsSender {
   return new SQSClient({ maxAttempts: 1, md5: false, requestHandler: { connectionTimeout: 3000 } });
@@ -28,7 +30,8 @@ export function sqsQueue(client: SqsSender, queueUrl: string): Queue {
   };
 }
 
-function entry({ body, attributes, messageGroupId, traceHeader }: Outgoing, index: number): SendMessageBatchRequestEntry {
+function entry(outgoing: Outgoing, index: number): SendMessageBatchRequestEntry {
+  const { body, attributes, messageGroupId, traceHeader } = outgoing;
   const all = [...attributes].map(([name, { dataType: DataType, value }]) => {
     return [name, typeof value === 'string' ? { DataType, StringValue: value } : { DataType, BinaryValue: value }];
   });
@@ -44,15 +47,8 @@ function entry({ body, attributes, messageGroupId, traceHeader }: Outgoing, inde
   };
 }
 
-interface Answer {
-  readonly Successful?: readonly { readonly Id?: string | undefined }[] | undefined;
-  readonly Failed?:
-    | readonly { readonly Id?: string | undefined; readonly SenderFault?: boolean | undefined; readonly Code?: string | undefined }[]
-    | undefined;
-}
-
 /** By the entry's id. One that the answer does not name is not confirmed, nor is one that it calls both. */
-function outcomes(count: number, { Successful = [], Failed = [] }: Answer): readonly EntryOutcome[] {
+function outcomes(count: number, { Successful = [], Failed = [] }: SendMessageBatchResult): readonly EntryOutcome[] {
   return Array.from({ length: count }, (_, index) => {
     const id = String(index);
     const failed = Failed.find((entry) => entry.Id === id);
@@ -74,8 +70,8 @@ interface SdkError {
 const NO_CONNECTION = ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'];
 
 /**
- * Errors that stay until somebody changes something (no such queue, access denied, no credentials) are final: nothing is lost by
- * that, since the records go back to their queue.
+ * Errors that stay until somebody changes something (no such queue, access denied, no credentials) are final: nothing
+ * is lost by that, since the records go back to their queue.
  */
 function failedRequest(error: SdkError): EntryError {
   const status = error.$metadata?.httpStatusCode;
@@ -109,8 +105,8 @@ function byStatus(status: number, code: string): EntryError {
 }
 
 const THROTTLES = [
-  'KmsThrottled', 'OverLimit', 'RequestLimitExceeded', 'RequestThrottled', 'RequestThrottledException', 'SlowDown', 'Throttling',
-  'ThrottlingException', 'TooManyRequestsException',
+  'KmsThrottled', 'OverLimit', 'RequestLimitExceeded', 'RequestThrottled', 'RequestThrottledException', 'SlowDown',
+  'Throttling', 'ThrottlingException', 'TooManyRequestsException',
 ];
 
 /** Codes that ask for patience, whatever status they come with; some come with the service's name before them. */

@@ -1,5 +1,6 @@
-// Telemetry: JSON lines on standard output, logs and CloudWatch metrics at once ("Specification: Embedded metric format",
-// Amazon CloudWatch User Guide). Names and members are those of the Rust functions: alarms and the dashboard read them.
+// Telemetry: JSON lines on standard output, logs and CloudWatch metrics at once ("Specification: Embedded metric
+// format", Amazon CloudWatch User Guide). Names and members are those of the Rust functions: alarms and the dashboard
+// read them.
 
 import type { Logging } from './settings.ts';
 import { rfc3339 } from './time.ts';
@@ -78,7 +79,10 @@ export class Telemetry {
     }
   }
 
-  /** The batch is over: what was gathered is told. A line has one value of each dimension, one error, and so many values. */
+  /**
+   * The batch is over: what was gathered is told. A line has one value of each dimension, one error, and so many
+   * values.
+   */
   flush(): void {
     const failures = [...this.failures];
     for (let number = 0; ; number += 1) {

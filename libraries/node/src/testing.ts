@@ -62,13 +62,18 @@ export interface HandedOff {
   readonly attributes: Readonly<Record<string, Attribute>>;
 }
 
-/** Runs what `createHandler` was given, or has made of it, on one message. Each trial has a circuit breaker of its own. */
-export function tryMessage<Data, Context extends LambdaContext>(handle: Handle<Data, Context>, trial?: Trial): Promise<Result>;
+/**
+ * Runs what `createHandler` was given, or has made of it, on one message. Each trial has a circuit breaker of its own.
+ */
+export function tryMessage<Data, Context extends LambdaContext>(
+  handle: Handle<Data, Context>, trial?: Trial,
+): Promise<Result>;
 export function tryMessage<Context extends LambdaContext>(handler: Handler<Context>, trial?: Trial): Promise<Result>;
 export async function tryMessage<Data, Context extends LambdaContext>(
   handler: Handle<Data, Context> | Handler<Context>, trial: Trial = {},
 ): Promise<Result> {
-  const handle = (handler as { readonly [HANDLE]?: Handle<Data, Context> })[HANDLE] ?? (handler as Handle<Data, Context>);
+  const { [HANDLE]: inside } = handler as { readonly [HANDLE]?: Handle<Data, Context> };
+  const handle = inside ?? (handler as Handle<Data, Context>);
   const settings = readSettings({ INTERMEDIATE_DLQ_URL: 'https://sqs.invalid/0/intermediate-dlq', ...trial.settings });
   const sent: Outgoing[] = [];
   const lines: Readonly<Record<string, unknown>>[] = [];

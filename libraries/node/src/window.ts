@@ -42,8 +42,8 @@ export class Calls {
   }
 
   /**
-   * Whether enough of enough calls met an outage, the last one among them, and also of those that are not of the tenant with
-   * the most outages: what is wrong with one tenant is no outage for the others.
+   * Whether enough of enough calls met an outage, the last one among them, and also of those that are not of the tenant
+   * with the most outages: what is wrong with one tenant is no outage for the others.
    */
   showAnOutage({ failureRate, minimumCalls }: CircuitBreaker): boolean {
     const shows = (calls: number, outages: number) => outages / calls >= failureRate;
