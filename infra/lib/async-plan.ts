@@ -1,5 +1,5 @@
 import { Stack } from 'aws-cdk-lib';
-import * as lambda from 'aws-cdk-lib/aws-lambda';
+import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { topicProblems } from './alarm-topic.ts';
@@ -11,19 +11,14 @@ import { refuse } from './props-error.ts';
 import type { AsyncRetryProps } from './props.ts';
 import { asyncRetryShapeProblems } from './props-shape.ts';
 import { policyProblems } from './schemas.ts';
+import { type Change, changeable, type UserFunction } from './user-function.ts';
 
 /** What is to be deployed, found to be sound. */
 export interface AsyncPlan extends Commons {
   readonly names: AsyncNames;
   /** `undefined`: the handler's own default. */
   readonly policy: RetryPolicy | undefined;
-  readonly functions: readonly Retried[];
-}
-
-/** A user's function, and what of it can be set only in its template. */
-export interface Retried {
-  readonly function: lambda.Function;
-  readonly resource: lambda.CfnFunction;
+  readonly functions: readonly UserFunction[];
 }
 
 /** The two queues' URLs and the variables' names. */
@@ -86,36 +81,33 @@ function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
   return problems;
 }
 
+const CHANGE: Change = {
+  by: 'AsyncRetry',
+  settings: 'neither its recursiveLoop nor its on-failure destination',
+  notOfAlias: 'which has settings of its own for asynchronous invocations',
+};
+
 /** The function, or what is wrong with it. */
 function retried(
   target: lambda.IFunction,
   index: number,
   all: readonly lambda.IFunction[],
   stack: Stack,
-): Retried | string {
+): UserFunction | string {
   const what = `functions[${index}] (${target.node.path})`;
   const first = all.indexOf(target);
   if (first < index) {
     return `${what} is functions[${first}] again; name it once.`;
   }
-  if (target instanceof lambda.Alias || target instanceof lambda.Version) {
-    return `${what} is an alias or a version, which has settings of its own for asynchronous invocations; give the function itself.`;
-  }
-  const resource = target.node.defaultChild;
-  if (!(target instanceof lambda.Function) || !(resource instanceof lambda.CfnFunction)) {
-    return `${what} is imported, so that neither its recursiveLoop nor its on-failure destination can be set; create it in this stack.`;
-  }
-  if (Stack.of(target) !== stack) {
-    return `${what} is in another stack (${Stack.of(target).stackName}), but its settings are changed; put AsyncRetry into that one.`;
+  const found = changeable(target, what, CHANGE, stack);
+  if (typeof found === 'string') {
+    return found;
   }
   if (target.node.tryFindChild('EventInvokeConfig')) {
     return `${what} has onFailure, onSuccess, retryAttempts or maxEventAge already; remove them: AsyncRetry sets the first and the third.`;
   }
-  if (resource.deadLetterConfig !== undefined) {
+  if (found.resource.deadLetterConfig !== undefined) {
     return `${what} has a dead-letter queue, which would get each failed attempt; remove it: what is given up is in the final DLQ.`;
   }
-  if (resource.recursiveLoop !== undefined && resource.recursiveLoop !== lambda.RecursiveLoop.ALLOW) {
-    return `${what} sets recursiveLoop to ${resource.recursiveLoop}, with which Lambda drops its retries after some 16; remove it.`;
-  }
-  return { function: target, resource };
+  return found;
 }

@@ -7,7 +7,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm.ts';
-import { type AsyncPlan, asyncPlanOf, type Retried } from './async-plan.ts';
+import { type AsyncPlan, asyncPlanOf } from './async-plan.ts';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from './function.ts';
 import { ofLambda } from './metrics.ts';
 import type { AsyncRetryProps } from './props.ts';
@@ -19,6 +19,7 @@ import {
   INNER_TIMEOUT,
   innerQueue,
 } from './queues.ts';
+import type { UserFunction } from './user-function.ts';
 
 /**
  * Delayed, jittered retries for failed asynchronous invocations of functions, with every one that is given up explained:
@@ -111,7 +112,7 @@ function createHandler(
 }
 
 /** Lambda's own two retries would come first, a minute and two minutes later, and tell nobody. */
-function sendFailures({ function: target, resource }: Retried, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
+function sendFailures({ function: target, resource }: UserFunction, retryQueue: sqs.Queue, key: kms.IKey | undefined): void {
   allowSend(target, key, retryQueue);
   // Not SqsDestination, which allows more than sending.
   target.configureAsyncInvoke({ retryAttempts: 0, onFailure: { bind: () => ({ destination: retryQueue.queueArn }) } });
@@ -119,7 +120,7 @@ function sendFailures({ function: target, resource }: Retried, retryQueue: sqs.Q
   resource.recursiveLoop = lambda.RecursiveLoop.ALLOW;
 }
 
-function ofRetried({ function: target }: Retried): Alarm[] {
+function ofRetried({ function: target }: UserFunction): Alarm[] {
   const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
   return [
     loopStopped(name, target),

@@ -3,6 +3,7 @@ import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic.ts';
 import { existingQueueProblems } from './existing-queue-checks.ts';
+import { functionProblems } from './function-target.ts';
 import { messageProblems } from './messages.ts';
 import { nameProblems, takenProblems } from './names.ts';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
@@ -13,11 +14,21 @@ import { policyProblems } from './schemas.ts';
 import { ofThisStack, saidOf } from './source-queue.ts';
 import { STRATEGIES } from './strategy/index.ts';
 
-/** Where the source queue's durations are said. */
+/** Where the durations of the source queue are said, and the numbers of the function that reads it. */
 interface Named {
   readonly visibilityTimeout: string;
   readonly retention: string;
+  readonly timeout: string;
+  readonly maxConcurrentCalls: string;
+  readonly reservedConcurrency: string;
 }
+
+const OF_OURS = { timeout: 'timeout', maxConcurrentCalls: 'maxConcurrentCalls', reservedConcurrency: 'reservedConcurrency' };
+const OF_A_USER = {
+  timeout: "target.function's timeout",
+  maxConcurrentCalls: 'target.handlerConcurrency',
+  reservedConcurrency: "target.function's reservedConcurrentExecutions",
+};
 
 /** Everything that is wrong with a plan, a sentence each. */
 export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
@@ -28,8 +39,9 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
   const named = {
     visibilityTimeout: said.visibilityTimeout ? "existingSourceQueue's visibilityTimeout" : 'sourceVisibilityTimeout',
     retention: said.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
+    ...(props.target.kind === 'function' ? OF_A_USER : OF_OURS),
   };
-  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(plan), ...timeProblems(plan, named)];
+  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(plan, named), ...timeProblems(plan, named)];
   return [
     ...nameProblems(plan.names),
     ...takenProblems(plan.names, stack, given),
@@ -39,11 +51,12 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
     ...topicProblems(props.alarmTopic, stack),
     ...messageProblems(props),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
+    ...functionProblems(props, plan.strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.
     ...(ranges.length === 0
-      ? [...reservationProblems(plan), ...batchProblems(plan), ...visibilityProblems(plan, named)]
+      ? [...reservationProblems(plan, named), ...batchProblems(plan), ...visibilityProblems(plan, named)]
       : []),
     ...(ranges.length === 0 && policy.length === 0 ? [...spanProblems(plan, named), ...strategy.planProblems(plan)] : []),
   ];
@@ -80,11 +93,11 @@ function urlProblems({ url, allowHttp }: HttpTarget): string[] {
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function rangeProblems(plan: Plan): string[] {
+function rangeProblems(plan: Plan, named: Named): string[] {
   const whole = wholeNumberProblems;
   return [
     ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are made for ten'),
-    ...whole('maxConcurrentCalls', plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
+    ...whole(named.maxConcurrentCalls, plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
     ...whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts'),
   ];
 }
@@ -97,7 +110,9 @@ function timeProblems(plan: Plan, named: Named): string[] {
     `: less than the 14 days of the ${sourceDlqTitle}, where a message keeps the age it came with`,
   );
   return [
-    ...within('timeout', plan.timeout, 1, 900, ', as a Lambda function can run'),
+    ...(plan.userFunction
+      ? within(named.timeout, plan.timeout, 11, 900, ": the last five are kept free for hand-offs. Lambda's default is 3 s")
+      : within(named.timeout, plan.timeout, 1, 900, ', as a Lambda function can run')),
     ...within('maxBatchingWindow', plan.maxBatchingWindow, 0, 300, ', as an SQS event source mapping can wait'),
     ...(plan.targetTimeout ? within('target.timeout', plan.targetTimeout, 1, 900) : []),
     ...within(named.visibilityTimeout, plan.sourceVisibilityTimeout, 0, Infinity),
@@ -116,18 +131,18 @@ function visibilityProblems(plan: Plan, named: Named): string[] {
     return [];
   }
   return [
-    `${named.visibilityTimeout} is ${visibility} s; use at least ${VISIBILITY_FACTOR} × timeout${window > 0 ? ' + maxBatchingWindow' : ''} = ` +
+    `${named.visibilityTimeout} is ${visibility} s; use at least ${VISIBILITY_FACTOR} × ${named.timeout}${window > 0 ? ' + maxBatchingWindow' : ''} = ` +
       `${needed} s, and at most 43200 s (12 hours).`,
   ];
 }
 
 /** A receive that Lambda refuses to run counts as one ("Configuring scaling behavior for SQS event source mappings"). */
-function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, strategy }: Plan): string[] {
+function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, strategy }: Plan, named: Named): string[] {
   if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
     return [];
   }
   return [
-    `reservedConcurrency is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
+    `${named.reservedConcurrency} is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
       `invocations, and each refused message spends ${STRATEGIES[strategy].unansweredCosts}.`,
   ];
 }

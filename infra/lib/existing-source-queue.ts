@@ -28,7 +28,6 @@ export function setAttributes(
   const stack = Stack.of(scope);
   // For each queue anew: when another takes its place, the old function with its old rights takes the redrive off it.
   const group = new Construct(scope, `SourceQueueAttributes${fingerprint(stack.resolve(source.queueArn))}`);
-  const { code } = messageProcessor.node.defaultChild as lambda.CfnFunction;
   const properties = {
     QueueArn: source.queueArn,
     QueueUrl: source.queueUrl,
@@ -40,7 +39,7 @@ export function setAttributes(
     VisibilityTimeout: String(plan.sourceVisibilityTimeout.toSeconds()),
     MessageRetentionPeriod: String(plan.sourceRetention.toSeconds()),
     MaximumMessageSize: String(MESSAGE_BYTES_MAX),
-    Build: (code as lambda.CfnFunction.CodeProperty).s3Key,
+    Build: buildOf(messageProcessor),
   };
   const setter = createSetter(group, plan, source.queueArn);
   const step = (id: string, name: string): CustomResource =>
@@ -55,6 +54,13 @@ export function setAttributes(
   check.node.addDependency(setter); // its settings for asynchronous invocations, too
   set.node.addDependency(check);
   messageProcessor.node.addDependency(set);
+}
+
+/** What is another with each build; nothing of a user's function whose code is in the template. */
+function buildOf(messageProcessor: lambda.Function): string | undefined {
+  const { code } = messageProcessor.node.defaultChild as lambda.CfnFunction;
+  const { s3Key, imageUri } = code as lambda.CfnFunction.CodeProperty;
+  return s3Key ?? imageUri;
 }
 
 function fingerprint(resolved: unknown): string {

@@ -108,7 +108,8 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
   return made;
 }
 
-function logEnvironment({ logDetail, logLevel }: Commons): Record<string, string> {
+/** What the functions' logs tell. */
+export function logEnvironment({ logDetail, logLevel }: Commons): Record<string, string> {
   return { ...(logDetail && { LOG_DETAIL: logDetail }), ...(logLevel && { LOG_LEVEL: logLevel }) };
 }
 

@@ -5,6 +5,7 @@ export type {
   AsyncRetryProps,
   CommonProps,
   ExistingSourceQueue,
+  FunctionTarget,
   HandlerTarget,
   HttpTarget,
   LambdaTarget,

@@ -3,7 +3,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { allowSend, createFunction, eventSource } from './function.ts';
+import { allowSend, createFunction, eventSource, logEnvironment } from './function.ts';
+import { configure } from './function-target.ts';
 import { messageEnvironment, schemaFiles } from './messages.ts';
 import type { Plan } from './plan.ts';
 import type { RedeliverProps } from './props.ts';
@@ -17,24 +18,27 @@ export interface Role {
   readonly environment: Readonly<Record<string, string>>;
 }
 
-/** Creates the message-processor, subscribed to the source queue. */
+/** Creates the message-processor, or takes the user's function for it, and subscribes it to the source queue. */
 export function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: Plan, role: Role): lambda.Function {
   const { target } = props;
-  const messageProcessor = createFunction(scope, 'MessageProcessor', plan, {
-    functionName: plan.names.messageProcessor,
-    description: role.description,
-    program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
-    schemas: schemaFiles(props),
-    timeout: plan.timeout,
-    reservedConcurrency: plan.reservedConcurrency,
-    vpc: props.vpc,
-    environment: {
-      ...role.environment,
-      MAX_CONCURRENCY: String(plan.maxConcurrentCalls),
-      ...messageEnvironment(props),
-      ...targetEnvironment(props, plan),
-    },
-  });
+  const environment = {
+    ...role.environment,
+    MAX_CONCURRENCY: String(plan.maxConcurrentCalls),
+    ...messageEnvironment(props),
+    ...targetEnvironment(props, plan),
+  };
+  const messageProcessor = plan.userFunction
+    ? configure(plan.userFunction, { ...environment, ...logEnvironment(plan) })
+    : createFunction(scope, 'MessageProcessor', plan, {
+        functionName: plan.names.messageProcessor,
+        description: role.description,
+        program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
+        schemas: schemaFiles(props),
+        timeout: plan.timeout,
+        reservedConcurrency: plan.reservedConcurrency,
+        vpc: props.vpc,
+        environment,
+      });
   allowSend(messageProcessor, props.encryptionKey, ...role.sendsTo);
   role.rights.forEach((right) => messageProcessor.addToRolePolicy(right));
   if (target.kind === 'http') {
@@ -68,6 +72,7 @@ function targetEnvironment({ target }: RedeliverProps, { targetTimeout }: Plan):
     case 'lambda':
       return { TARGET: target.function.functionArn, ...timeout };
     case 'handler':
+    case 'function':
       return {};
   }
 }

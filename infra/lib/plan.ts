@@ -4,6 +4,7 @@ import type { Commons } from './commons.ts';
 import type { Names } from './names.ts';
 import type { RetryPolicy } from './policy.ts';
 import type { Strategy } from './props.ts';
+import type { UserFunction } from './user-function.ts';
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */
 export interface Plan extends Commons {
@@ -19,12 +20,14 @@ export interface Plan extends Commons {
   readonly batchSize: number;
   /** For how long Lambda waits for a batch to fill; the messages that are in it already are received. */
   readonly maxBatchingWindow: Duration;
+  /** In the message-processor's place. */
+  readonly userFunction: UserFunction | undefined;
   readonly maxConcurrentCalls: number;
   readonly maxConcurrency: number;
   readonly reservedConcurrency: number | undefined;
-  /** The message-processor's. */
+  /** The message-processor's, or that of the function in its place. */
   readonly timeout: Duration;
-  /** Of one call; a handler of your own has none but the function's. */
+  /** Of one call; a handler or a function of your own has none but the function's. */
   readonly targetTimeout: Duration | undefined;
 }
 

@@ -40,6 +40,7 @@ const TARGETS = {
   http: { kind, url: needed(text), headersSecret: having('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
   lambda: { kind, function: needed(lambdaFunction), timeout: duration },
   handler: { kind, bundle: needed(text) },
+  function: { kind, function: needed(lambdaFunction), handlerConcurrency: number },
 } satisfies { [K in Target['kind']]: Shape<Extract<Target, { kind: K }>> };
 
 const VPC = {

@@ -10,7 +10,7 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { RetryPolicy } from './policy.ts';
 
 /** What is called for every message. */
-export type Target = HttpTarget | LambdaTarget | HandlerTarget;
+export type Target = HttpTarget | LambdaTarget | HandlerTarget | FunctionTarget;
 
 /** POSTs the message to a URL. */
 export interface HttpTarget {
@@ -42,6 +42,22 @@ export interface HandlerTarget {
   readonly kind: 'handler';
   /** The directory with its `bootstrap`. */
   readonly bundle: string;
+}
+
+/**
+ * Your own function in the message-processor's place, made with a library of redeliver: `@redeliver/handler` or Python's
+ * `redeliver`. With `delayed-resend` alone. It is given its queue, its rights and its settings; all else that is a
+ * function's (timeout, memory, VPC, reserved concurrency, logs) you set on the function.
+ */
+export interface FunctionTarget {
+  readonly kind: 'function';
+  /**
+   * Created in the same stack, since its settings are changed, with a timeout of more than 10 s. It gets environment variables,
+   * the source queue as an event source, and `recursiveLoop: ALLOW`.
+   */
+  readonly function: lambda.IFunction;
+  /** Calls of your handler at the same time within one invocation. Default: 10. */
+  readonly handlerConcurrency?: number;
 }
 
 /**
@@ -136,7 +152,7 @@ export interface RedeliverProps extends CommonProps {
   readonly strategy?: Strategy;
   /** The policy's `long_delays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
   readonly longDelays?: boolean;
-  /** The path of a JSON Schema (2020-12) for `data`. Default: any object. */
+  /** The path of a JSON Schema (2020-12) for `data`. Not with a function of your own. Default: any object. */
   readonly dataSchema?: string;
   /**
    * `optional`: the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format
@@ -147,7 +163,10 @@ export interface RedeliverProps extends CommonProps {
   readonly messageIdAttribute?: string;
   /** The JSON Pointer to the id in the body of a message without an envelope, such as `/detail/id`. Default: none. */
   readonly messageIdPointer?: string;
-  /** The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Default: any bytes. */
+  /**
+   * The path of a JSON Schema (2020-12) for the bodies of messages without an envelope, which are JSON then. Not with a function
+   * of your own. Default: any bytes.
+   */
   readonly bodySchema?: string;
 
   /** First part of all names. Default: `redeliver`. */
@@ -173,19 +192,19 @@ export interface RedeliverProps extends CommonProps {
    * later. The default of `sourceVisibilityTimeout` grows with it; the other queues' readers never wait. Default: 0 s.
    */
   readonly maxBatchingWindow?: Duration;
-  /** Calls to the target at the same time within one invocation. Default: 10. */
+  /** Calls to the target at the same time within one invocation. A function of your own has `handlerConcurrency`. Default: 10. */
   readonly maxConcurrentCalls?: number;
   /** Invocations of the message-processor at the same time, 2 to 1000. Default: 10. */
   readonly maxConcurrency?: number;
   /**
    * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
    * want of it spends one of the policy's `max_redrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
-   * account's unreserved. Default: none is kept.
+   * account's unreserved. A function of your own says so itself. Default: none is kept.
    */
   readonly reservedConcurrency?: number;
-  /** The message-processor's timeout. Default: 60 s. */
+  /** The message-processor's timeout. A function of your own says so itself. Default: 60 s. */
   readonly timeout?: Duration;
-  /** Where the message-processor runs. Default: outside of any VPC. */
+  /** Where the message-processor runs. A function of your own says so itself. Default: outside of any VPC. */
   readonly vpc?: VpcPlacement;
 }
 

@@ -14,7 +14,8 @@ import { STRATEGIES } from './strategy/index.ts';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three
- * functions, alarms and a dashboard. With strategy `visibility` three queues and two functions.
+ * functions, alarms and a dashboard. With strategy `visibility` three queues and two functions; with a function of your own
+ * as target, that one takes the place of the first of three.
  *
  * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
  */
@@ -27,7 +28,7 @@ export class Redeliver extends Construct {
   readonly annotationQueue: sqs.Queue;
   /** What was given up, with the reason: for people. */
   readonly finalDlq: sqs.Queue;
-  /** Calls the target. */
+  /** Calls the target; with a target of kind `function` it is that function. */
   readonly messageProcessor: lambda.Function;
   /** Schedules retries; with strategy `visibility` there is none. */
   readonly failedMessageProcessor: lambda.Function | undefined;

@@ -30,18 +30,25 @@ const redeliver = (props: (stack: Stack) => Unchecked): string[] =>
 const asyncRetry = (props: (stack: Stack) => Unchecked): string[] =>
   refused((stack) => new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props(stack) } as AsyncRetryProps));
 
-const A_TARGET = "give { kind: 'http', url }, { kind: 'lambda', function } or { kind: 'handler', bundle }.";
+const A_TARGET = "give { kind: 'http', url }, { kind: 'lambda', function }, { kind: 'handler', bundle } or { kind: 'function', function }.";
 
 describe('a prop that TypeScript would refuse is refused with one sentence, since tsx and JavaScript do not look', () => {
   const cases: [string, (stack: Stack) => Unchecked, string][] = [
-    ['a kind of target that there is not', () => ({ target: { kind: 'https', url: 'https://a.example/' } }), 'target.kind is "https"; use http, lambda or handler.'],
-    ['a target without a kind', () => ({ target: { url: 'https://a.example/' } }), 'target.kind is missing; use http, lambda or handler.'],
+    ['a kind of target that there is not', () => ({ target: { kind: 'https', url: 'https://a.example/' } }), 'target.kind is "https"; use http, lambda, handler or function.'],
+    ['a target without a kind', () => ({ target: { url: 'https://a.example/' } }), 'target.kind is missing; use http, lambda, handler or function.'],
     ['a URL as target', () => ({ target: 'https://a.example/' }), `target is a string; ${A_TARGET}`],
     ['no target', () => ({ target: undefined }), `target is missing; ${A_TARGET}`],
     ['a target without a URL', () => ({ target: { kind: 'http' } }), 'target.url is missing; give a string.'],
     ['a target without a function', () => ({ target: { kind: 'lambda' } }), 'target.function is missing; give a Lambda function.'],
     ["a function's ARN", () => ({ target: { kind: 'lambda', function: 'arn:aws:lambda:…' } }), 'target.function is a string; give a Lambda function.'],
     ['a handler without a bundle', () => ({ target: { kind: 'handler' } }), 'target.bundle is missing; give a string.'],
+    ['a function of a user without the function', () => ({ target: { kind: 'function' } }), 'target.function is missing; give a Lambda function.'],
+    [
+      "a URL for a function of a user's own",
+      (stack) => ({ target: { kind: 'function', function: userFunction(stack, 'Own'), url: 'https://a.example/' } }),
+      'target.url is no prop of a target of kind function; there are kind, function, handlerConcurrency.',
+    ],
+    ['text for its concurrency', (stack) => ({ target: { kind: 'function', function: userFunction(stack, 'Own'), handlerConcurrency: '5' } }), 'target.handlerConcurrency is a string; give a number.'],
     ["a secret's ARN", () => ({ target: { ...HTTP.target, headersSecret: 'arn:…' } }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
     ['milliseconds for a Duration', () => ({ target: { ...HTTP.target, timeout: 10_000 } }), 'target.timeout is a number; give a Duration.'],
     [

@@ -21,6 +21,7 @@ const SNAPSHOTS: Record<string, () => App> = {
   'redeliver': app({}),
   'redeliver-direct-resend': app({ strategy: 'direct-resend' }),
   'redeliver-visibility': app({ strategy: 'visibility' }),
+  'redeliver-function': () => variant('function', fakeBundles()).app,
   'async-retry': () => variant('async-retry', fakeBundles()).app,
 };
 

@@ -95,6 +95,18 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
       ),
     },
   }),
+  // In the message-processor's place.
+  function: (stack) => {
+    const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60) });
+    acknowledgeOfUser(own, 'Redeliver');
+    return {
+      target: { kind: 'function', function: own, handlerConcurrency: 5 },
+      encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
+      longDelays: true,
+      envelope: 'optional',
+      messageIdPointer: '/detail/id',
+    };
+  },
 };
 
 /** The variant without an orchestrator. */
@@ -119,7 +131,7 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
     const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
     const alarmTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms');
     const encryptionKey = new kms.Key(stack, 'Key', { enableKeyRotation: true });
-    functions.forEach(acknowledgeOfUser);
+    functions.forEach((own) => acknowledgeOfUser(own, 'AsyncRetry'));
     new AsyncRetry(stack, 'Retries', { functions, bundles, encryptionKey, alarmTopic });
     return { app, stack };
   }
@@ -132,8 +144,8 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
 }
 
 /** What a user's function is like is the user's business. */
-function acknowledgeOfUser(target: lambda.Function): void {
-  const reason = "A user's function, as the CDK makes it: it is there to be changed by AsyncRetry.";
+function acknowledgeOfUser(target: lambda.Function, by: string): void {
+  const reason = `A user's function, as the CDK makes it: it is there to be changed by ${by}.`;
   Validations.of(target).acknowledge({ id: 'AwsSolutions-L1', reason });
   const basic = 'arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole';
   Validations.of(target).acknowledge({ id: `AwsSolutions-IAM4[Policy::${basic}]`, reason });

@@ -49,17 +49,19 @@ export function createResending(scope: Construct, props: RedeliverProps, plan: P
   });
   const source = createSourceQueue(scope, props, plan, intermediateDlq);
 
+  // A function of the user's own only hands off: it has no other right.
+  const givesUp = plan.userFunction === undefined;
   const messageProcessor = createMessageProcessor(scope, props, plan, {
     description: resend.description,
     source,
-    sendsTo: [intermediateDlq, dead.annotation],
+    sendsTo: [intermediateDlq, ...(givesUp ? [dead.annotation] : [])],
     rights: [],
     environment: {
       ...resend.environment(source),
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,
       // All of it: its lists say what is a blip and what is an outage.
       RETRY_POLICY: JSON.stringify(policy),
-      ANNOTATION_QUEUE_URL: dead.annotation.queueUrl,
+      ...(givesUp && { ANNOTATION_QUEUE_URL: dead.annotation.queueUrl }),
     },
   });
   const queues = { source, intermediateDlq, annotation: dead.annotation };
@@ -69,7 +71,7 @@ export function createResending(scope: Construct, props: RedeliverProps, plan: P
   const schedulers = resend.senders({ messageProcessor, failedMessageProcessor });
   schedulers.forEach((sender) => allowResend(sender, source, plan));
   denyOtherSenders(intermediateDlq, policy.long_delays ? processors : [messageProcessor]);
-  denyOtherSenders(dead.annotation, processors);
+  denyOtherSenders(dead.annotation, givesUp ? processors : [failedMessageProcessor]);
   denyOtherSenders(dead.finalDlq, [finalDlqAnnotator]);
 
   const made = { ...queues, messageProcessor, failedMessageProcessor, schedulers };
