@@ -1,5 +1,6 @@
 //! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
+mod functions;
 mod strategies;
 
 use std::process::Stdio;
