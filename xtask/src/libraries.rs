@@ -1,31 +1,31 @@
 //! The libraries for users' own functions, tested by their own tools.
 
-use std::process::Command;
-
-use crate::stack::Node;
-use crate::tools::{Failure, root, run};
+use crate::npm::{self, LIBRARY};
+use crate::tools::{Failure, run};
 
 /// `libraries/node`: its types, its tests, and both of its builds.
 ///
 /// # Errors
 /// A test has failed.
 pub(crate) fn node() -> Result<(), Failure> {
-    // No package needs its install script; none is run.
-    run(in_node("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))?;
-    run(in_node("npm").arg("test"))
+    LIBRARY.install()?;
+    run(LIBRARY.command("npm").arg("test"))
+}
+
+/// What functions import.
+///
+/// # Errors
+/// It does not compile.
+pub(crate) fn build() -> Result<(), Failure> {
+    LIBRARY.install()?;
+    run(LIBRARY.command("npm").args(["run", "build"]))
 }
 
 /// `cargo xtask libraries`.
 ///
 /// # Errors
 /// A test has failed, or Node.js is missing.
-pub(crate) fn all(installed: Node) -> Result<(), Failure> {
-    installed.required()?;
+pub(crate) fn all() -> Result<(), Failure> {
+    npm::set_up()?.required()?;
     node()
-}
-
-fn in_node(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(root().join("libraries/node"));
-    command
 }
