@@ -3,7 +3,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { refuseTooLarge } from './environment.ts';
 import type { RedeliverProps, Strategy } from './props.ts';
-import { changeable, type UserFunction } from './user-function.ts';
+import { type Change, changeable, type UserFunction } from './user-function.ts';
 
 /** Of a function that says none ("Configure Lambda function timeout"). */
 const LAMBDA_TIMEOUT_SECONDS = 3;
@@ -22,34 +22,36 @@ const INSTEAD = {
   bodySchema: 'check the body in your handler, with a permanent error for what is wrong',
 } satisfies { readonly [K in keyof RedeliverProps]?: string };
 
-/** What the construct reads of a user's function. */
-export interface SaidOfFunction {
+/** What is said of the function that reads the source queue. */
+export interface Reader extends Pick<RedeliverProps, 'timeout' | 'reservedConcurrency' | 'maxConcurrentCalls'> {
+  /** If it is one that can be changed. */
   readonly userFunction: UserFunction | undefined;
-  readonly timeout: Duration | undefined;
-  readonly reservedConcurrency: number | undefined;
-  readonly maxConcurrentCalls: number | undefined;
 }
 
-/** What a function in the message-processor's place says of itself; nothing if there is none that can be changed. */
-export function saidOfFunction(props: RedeliverProps, stack: Stack): SaidOfFunction {
-  const found = userFunction(props, stack);
+/** By the props of ours; by itself, if it is a user's. */
+export function readerOf(props: RedeliverProps, stack: Stack): Reader {
+  const { target, timeout, reservedConcurrency, maxConcurrentCalls } = props;
+  if (target.kind !== 'function') {
+    return { userFunction: undefined, timeout, reservedConcurrency, maxConcurrentCalls };
+  }
+  const found = changed(target.function, stack);
   const own = typeof found === 'string' ? undefined : found;
-  const { timeout = LAMBDA_TIMEOUT_SECONDS, reservedConcurrentExecutions: reserved } = own?.resource ?? {};
+  // A number that only the deployment knows is refused elsewhere, or left alone.
+  const { timeout: seconds = LAMBDA_TIMEOUT_SECONDS, reservedConcurrentExecutions: reserved } = own?.resource ?? {};
   return {
     userFunction: own,
-    // What only the deployment knows is refused elsewhere, or left alone.
-    timeout: own === undefined || Token.isUnresolved(timeout) ? undefined : Duration.seconds(timeout),
+    timeout: own === undefined || Token.isUnresolved(seconds) ? undefined : Duration.seconds(seconds),
     reservedConcurrency: Token.isUnresolved(reserved) ? undefined : reserved,
-    maxConcurrentCalls: props.target.kind === 'function' ? props.target.handlerConcurrency : undefined,
+    maxConcurrentCalls: target.handlerConcurrency,
   };
 }
 
 /** What is wrong with such a function, and with the props beside it, except numbers. */
 export function functionProblems(props: RedeliverProps, strategy: Strategy, stack: Stack): string[] {
-  const found = userFunction(props, stack);
-  if (found === undefined) {
+  if (props.target.kind !== 'function') {
     return [];
   }
+  const found = changed(props.target.function, stack);
   const beside = Object.entries(INSTEAD).filter(([name]) => props[name as keyof typeof INSTEAD] !== undefined);
   return [
     ...(typeof found === 'string' ? [found] : templateProblems(found, props, stack)),
@@ -85,17 +87,14 @@ export function configure({ function: own, resource }: UserFunction, environment
   return own;
 }
 
-/** The function, or why it cannot be changed; `undefined` if the target is none. */
-function userFunction({ target }: RedeliverProps, stack: Stack): UserFunction | string | undefined {
-  if (target.kind !== 'function') {
-    return undefined;
-  }
-  const change = {
-    by: 'Redeliver',
-    settings: 'neither its environment nor its recursiveLoop',
-    notOfAlias: 'whose environment cannot be set',
-  };
-  return changeable(target.function, nameOf(target.function), change, stack);
+const CHANGE: Change = {
+  by: 'Redeliver',
+  settings: 'neither its environment nor its recursiveLoop',
+  notOfAlias: 'whose environment cannot be set',
+};
+
+function changed(target: lambda.IFunction, stack: Stack): UserFunction | string {
+  return changeable(target, nameOf(target), CHANGE, stack);
 }
 
 function nameOf({ node }: lambda.IFunction): string {

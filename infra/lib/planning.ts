@@ -2,7 +2,7 @@ import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks.ts';
 import { commonsOf } from './commons.ts';
-import { saidOfFunction } from './function-target.ts';
+import { readerOf } from './function-target.ts';
 import { namesOf } from './names.ts';
 import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
 import type { RetryPolicy } from './policy.ts';
@@ -30,8 +30,8 @@ export function planOf(props: RedeliverProps, stack: Stack, before: readonly str
 
 function withDefaults(props: RedeliverProps, stack: Stack): Plan {
   const { target } = props;
-  const own = saidOfFunction(props, stack);
-  const timeout = own.timeout ?? props.timeout ?? Duration.seconds(60);
+  const reader = readerOf(props, stack);
+  const timeout = reader.timeout ?? Duration.seconds(60);
   const strategy = props.strategy ?? 'delayed-resend';
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
@@ -50,10 +50,10 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
       Duration.seconds(Math.ceil((VISIBILITY_FACTOR * timeout.toMilliseconds() + maxBatchingWindow.toMilliseconds()) / 1000)),
     batchSize: props.batchSize ?? 10,
     maxBatchingWindow,
-    userFunction: own.userFunction,
-    maxConcurrentCalls: own.maxConcurrentCalls ?? props.maxConcurrentCalls ?? 10,
+    userFunction: reader.userFunction,
+    maxConcurrentCalls: reader.maxConcurrentCalls ?? 10,
     maxConcurrency: props.maxConcurrency ?? 10,
-    reservedConcurrency: own.reservedConcurrency ?? props.reservedConcurrency,
+    reservedConcurrency: reader.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),
     ...commonsOf(props),

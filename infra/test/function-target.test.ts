@@ -4,6 +4,7 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 
 import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
 import { cdkJson } from './fakes.ts';
@@ -12,6 +13,7 @@ import { fakeBundles } from './stack-support.ts';
 import { userFunction } from './stack-variants.ts';
 
 const bundles = fakeBundles();
+const SCHEMA = fileURLToPath(new URL('../../schemas/message.schema.json', import.meta.url));
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60) };
 
 type Props = Omit<Partial<RedeliverProps>, 'target'> & { readonly handlerConcurrency?: number };
@@ -235,10 +237,11 @@ describe("what a function of a user's own cannot do fails the synth with one sen
   }
 
   const ofOurs: [string, Props, string][] = [
-    ['timeout', { timeout: Duration.seconds(30) }, 'set timeout on the function'],
-    ['reservedConcurrency', { reservedConcurrency: 10 }, 'set reservedConcurrentExecutions on the function'],
-    ['maxConcurrentCalls', { maxConcurrentCalls: 10 }, 'use target.handlerConcurrency'],
-    ['dataSchema', { dataSchema: new URL('../../schemas/retry-policy.schema.json', import.meta.url).pathname }, 'check data in your handler, with a permanent error for what is wrong'],
+    ['timeout', { timeout: Duration.seconds(5) }, 'set timeout on the function'],
+    ['reservedConcurrency', { reservedConcurrency: 5 }, 'set reservedConcurrentExecutions on the function'],
+    ['maxConcurrentCalls', { maxConcurrentCalls: 0 }, 'use target.handlerConcurrency'],
+    ['dataSchema', { dataSchema: SCHEMA }, 'check data in your handler, with a permanent error for what is wrong'],
+    ['bodySchema', { bodySchema: SCHEMA, envelope: 'optional' }, 'check the body in your handler, with a permanent error for what is wrong'],
   ];
   for (const [name, props, instead] of ofOurs) {
     test(`${name}, which our own has`, () =>
