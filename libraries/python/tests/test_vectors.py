@@ -116,7 +116,7 @@ def not_done(outcome: dict[str, Any]) -> Failed | NotStarted | Held:
 def raised(error: dict[str, Any]) -> HandlerError:
     """As a handler raises it. Only the library's errors can have any name."""
     kind, name, details = error["kind"], error["type"], error.get("details", "")
-    after = error.get("retry_after_seconds")
+    after: Any = error.get("retry_after_seconds")
     if name == "":
         return ours(name, details, kind)._replace(retry_after_seconds=after)
     if kind == "permanent":

@@ -169,7 +169,8 @@ class _OneCall:
                     {"ImmediateRetries": 1},
                 )
             )
-            outcome = await self._in_time(asked) or outcome
+            further = await self._in_time(asked)
+            outcome = outcome if further is None else further
             made += 1
         return outcome
 

@@ -11,15 +11,15 @@ from ._policy import Policy, may_be_held, met
 from ._telemetry import Event, Fields, Telemetry
 
 
-class Succeeded(NamedTuple):
-    pass
+class Succeeded:
+    """The target is done with it."""
 
 
 class Failed(NamedTuple):
     error: HandlerError
 
 
-class NotStarted(NamedTuple):
+class NotStarted:
     """The calls' end came before its turn."""
 
 
