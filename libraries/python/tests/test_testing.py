@@ -106,5 +106,3 @@ def test_a_lambda_function_as_it_is(
     assert len(loops) == (1 if is_async else 0)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(line["event"], line["Processed"], line["HandedOff"]) for line in lines] == [("batch", 4, 1)] * 2
-    for loop in loops:
-        loop.close()

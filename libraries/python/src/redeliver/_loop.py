@@ -21,6 +21,10 @@ class Loops:
         finally:
             self._idle.append(loop)
 
+    def __del__(self) -> None:
+        for loop in self._idle:
+            loop.close()
+
 
 def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Result]) -> Result:
     if asyncio._get_running_loop() is None:

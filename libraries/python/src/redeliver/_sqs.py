@@ -29,7 +29,6 @@ _THROTTLES = frozenset(
 _NOT_SENT = ("ConnectTimeoutError", "EndpointConnectionError", "ProxyConnectionError")
 _NO_CREDENTIALS = ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError")
 _REFUSED = ("ParamValidationError", "NoRegionError")
-_NOT_READ = ("ResponseParserError",)
 
 
 class SqsClient(Protocol):
@@ -125,8 +124,6 @@ def _failed_request(error: BaseException) -> EntryError:
         return EntryError("refused", "NoCredentials")
     if not names.isdisjoint(_REFUSED):
         return EntryError("refused", type(error).__name__)
-    if not names.isdisjoint(_NOT_READ):
-        return EntryError("no answer", "UnreadableAnswer")
     return EntryError("no answer", "Timeout" if "ReadTimeoutError" in names else "Connection")
 
 
