@@ -4,7 +4,6 @@
 """
 
 import math
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ._policy import CircuitBreaker, Met
@@ -59,14 +58,14 @@ class _IsClosed:
         self.calls = calls or PastCalls()
 
 
-@dataclass
 class _IsOpen:
-    since: float
-    probe_at: float
-    next_interval: float
-    """What it waits after a probe that fails."""
-    is_probing: bool = False
-    probes: int = 0
+    def __init__(self, since: float, probe_at: float, next_interval: float) -> None:
+        self.since = since
+        self.probe_at = probe_at
+        # What it waits after a probe that fails.
+        self.next_interval = next_interval
+        self.is_probing = False
+        self.probes = 0
 
 
 class _SlowStart:
