@@ -22,7 +22,9 @@ pub(crate) fn node() -> Result<(), Failure> {
 /// # Errors
 /// A test has failed.
 pub(crate) fn python(venv: &Path) -> Result<(), Failure> {
-    for arguments in [&["ruff", "format", "--check"][..], &["ruff", "check"], &["mypy"], &["pytest", "--quiet"]] {
+    for arguments in
+        [&["ruff", "format", "--check"][..], &["ruff", "check"], &["mypy"], &["pytest", "--quiet"]]
+    {
         run(in_python(venv).args(["-B", "-m"]).args(arguments))?;
     }
     Ok(())

@@ -18,7 +18,8 @@ pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/re
 pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
 
 /// What the library for Python is tested with.
-pub(crate) const LIBRARY: Venv = Venv { directory: "library-venv", requirements: "libraries/python/requirements.txt" };
+pub(crate) const LIBRARY: Venv =
+    Venv { directory: "library-venv", requirements: "libraries/python/requirements.txt" };
 
 /// Whether an environment can be had.
 pub(crate) enum Python {

@@ -11,6 +11,7 @@ from aws_lambda_powertools.utilities.idempotency.persistence.base import BasePer
 from aws_lambda_powertools.utilities.idempotency.persistence.datarecord import DataRecord
 from examples import before, orders
 from examples.idempotent import idempotent
+from examples.parser import Order, parsed
 
 from redeliver.testing import try_message
 
@@ -97,3 +98,14 @@ def test_with_powertools_a_copy_that_comes_while_the_first_is_at_work_waits_for_
     assert hand_off is not None
     assert hand_off.failure["type"].endswith("IdempotencyAlreadyInProgressError")
     assert (hand_off.failure["kind"], done) == ("transient", [True])
+
+
+def test_with_powertools_parser_an_order_that_is_none_is_given_up_at_once() -> None:
+    charged: list[Order] = []
+    handler = parsed(charged.append)
+    assert try_message(handler, data={"id": "17", "amount": 5}).done
+    assert charged == [Order(id="17", amount=5)]
+    hand_off = try_message(handler, data={"id": "17", "amount": "canary"}).hand_off
+    assert hand_off is not None
+    failure = {name: hand_off.failure[name] for name in ("type", "kind", "details")}
+    assert failure == {"type": "Order.Invalid", "kind": "permanent", "details": "no order: amount"}
