@@ -17,7 +17,7 @@ from ._attributes import (
     text,
     unfolded,
 )
-from ._json import SPACE, children_of, has_twice, member, members, nests_too_deep, string_of
+from ._json import SPACE, children_of, has_twice, inside, member, members, nests_too_deep, string_of
 from ._metadata import InvalidMessage, Metadata, is_uuid, read_metadata
 from ._text import WHITE_SPACE, bytes_of
 
@@ -105,11 +105,8 @@ def _in_body(sources: IdSources, body: str) -> str | None:
     if sources.pointer is None:
         return None
     value: str | None = body.strip(SPACE)
-    try:
-        for name in sources.pointer:
-            value = None if value is None else member(children_of(value), name)
-    except ValueError:
-        return None
+    for name in sources.pointer:
+        value = None if value is None else member(inside(value) or [], name)
     # A number as it is written: 12345678901234567890 is not what a float makes of it.
     return value if value is not None and value[0] in "-0123456789" else string_of(value)
 
