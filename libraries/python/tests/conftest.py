@@ -2,14 +2,17 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.configuration import set_hypothesis_home_dir
 
 from .world import Setup
 
-# Nothing is left behind: neither compiled modules nor a database of examples.
+# Nothing is left behind: neither compiled modules, nor a database of examples, nor tables beside the sources.
 sys.dont_write_bytecode = True
+set_hypothesis_home_dir(Path(__file__).parents[3] / "target" / "hypothesis")
 settings.register_profile("tests", database=None, deadline=None)
 settings.load_profile("tests")
 

@@ -5,7 +5,9 @@ import builtins
 import functools
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from redeliver import Message, PermanentError, RetryAfter, Snooze, Unavailable
 from .world import Setup, record, ten
 
 New = Callable[..., Setup]
+span: ContextVar[str] = ContextVar("span")
 
 
 class OrderError(Exception):
@@ -256,3 +259,28 @@ def test_what_is_no_json_is_a_permanent_error_but_only_for_who_reads_it(new: New
     without = new({"ENVELOPE": "optional"})
     without.process([one], lambda message: message.body)
     assert without.told() == {}
+
+
+def test_a_machine_without_a_thread_left_fails_the_message_and_no_more(
+    new: New, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    start = threading.Thread.start
+
+    def sometimes(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 4:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    setup = new()
+    monkeypatch.setattr(threading.Thread, "start", sometimes)
+    assert setup.process(ten(), lambda message: message.data) == []
+    assert setup.told() == {"3": "RuntimeError transient"}
+
+
+def test_what_one_handler_knows_of_its_context_is_there_in_its_thread(new: New) -> None:
+    setup, found = new(), []
+    span.set("invocation")
+    assert setup.process(ten(), lambda _: found.append(span.get())) == []
+    assert found == ["invocation"] * 10
