@@ -17,6 +17,7 @@ pub mod full_batch;
 pub mod http_target;
 pub mod ministack;
 pub mod runtime_api;
+pub mod runtimes;
 pub mod settings;
 pub mod skips;
 pub mod soak;

@@ -86,7 +86,7 @@ pub fn free_address() -> SocketAddr {
     listener.local_addr().expect("a bound socket has an address")
 }
 
-fn existing(path: PathBuf) -> PathBuf {
+pub(crate) fn existing(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there; run `cargo xtask test`, which sets it up", path.display());
     path
 }

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::esm::EventSourceMapping;
 use crate::runtime_api::Function;
-use crate::settings::{functions, tested_program};
+use crate::runtimes::{Language, Program};
+use crate::settings::functions;
 use crate::sqs::{Queue, client, unique};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
@@ -81,15 +82,14 @@ impl Setup {
         }
     }
 
-    /// A message-processor with a Rust handler that does what each message's `data.script` says, and writes it to the
+    /// A function with a handler in this language that does what each message's `data.script` says, and writes it to the
     /// file `journal`.
     #[must_use]
-    pub fn scripted(journal: &Path) -> Self {
-        Self {
-            processor: tested_program("scripted-processor"),
-            processor_variables: vec![("SCRIPT_JOURNAL", journal.display().to_string())],
-            ..Self::http("")
-        }
+    pub fn scripted(language: Language, journal: &Path) -> Self {
+        let Program { path: processor, variables } = language.scripted();
+        let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
+        let processor_variables = variables.into_iter().chain([journal]).collect();
+        Self { processor, processor_variables, ..Self::http("") }
     }
 }
 

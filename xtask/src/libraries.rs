@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stack::Node;
+use crate::npm::{self, LIBRARY};
 use crate::tools::{Failure, root, run, target_dir};
 use crate::venv;
 
@@ -12,9 +12,17 @@ use crate::venv;
 /// # Errors
 /// A test has failed.
 pub(crate) fn node() -> Result<(), Failure> {
-    // No package needs its install script; none is run.
-    run(in_node("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]))?;
-    run(in_node("npm").arg("test"))
+    LIBRARY.install()?;
+    run(LIBRARY.command("npm").arg("test"))
+}
+
+/// What functions import.
+///
+/// # Errors
+/// It does not compile.
+pub(crate) fn build() -> Result<(), Failure> {
+    LIBRARY.install()?;
+    run(LIBRARY.command("npm").args(["run", "build"]))
 }
 
 /// `libraries/python`: its format, its lints, its types and its tests, in the environment of its own that `venv` is.
@@ -34,8 +42,8 @@ pub(crate) fn python(venv: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A test has failed, or Node.js or Python is missing.
-pub(crate) fn all(installed: Node) -> Result<(), Failure> {
-    installed.required()?;
+pub(crate) fn all() -> Result<(), Failure> {
+    npm::set_up()?.required()?;
     node()?;
     python(&venv::set_up(&venv::LIBRARY)?.required()?)
 }
@@ -47,11 +55,5 @@ fn in_python(venv: &Path) -> Command {
         .current_dir(root().join("libraries/python"))
         .env("RUFF_CACHE_DIR", target_dir().join("ruff-cache"))
         .env("MYPY_CACHE_DIR", target_dir().join("mypy-cache"));
-    command
-}
-
-fn in_node(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.current_dir(root().join("libraries/node"));
     command
 }

@@ -11,6 +11,7 @@ mod guarantees;
 mod hostile;
 mod instructions;
 mod libraries;
+mod npm;
 mod report;
 mod sizes;
 mod stack;
@@ -68,6 +69,8 @@ enum Task {
     },
     /// Test the libraries for functions of your own in libraries/, with their own tools.
     Libraries,
+    /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions.
+    Runtimes,
     /// Build the functions for Lambda, as `target/lambda/redeliver-functions/bootstrap`, with a pinned cargo-lambda.
     ///
     /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
@@ -141,7 +144,8 @@ fn main() -> ExitCode {
         Task::E2e { arguments } => test::end_to_end(&arguments),
         Task::Fuzz(arguments) => fuzz::fuzz(&arguments),
         Task::Soak { arguments } => soak(&arguments),
-        Task::Libraries => stack::set_up().and_then(libraries::all),
+        Task::Libraries => libraries::all(),
+        Task::Runtimes => test::runtimes(),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
         Task::Cdk { arguments } => stack::cdk(&arguments),
@@ -163,7 +167,7 @@ fn main() -> ExitCode {
 
 fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
-    stack::set_up()?.required()?;
+    npm::set_up()?.required()?;
     bundle(Architecture::HOST)?;
     let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", "deploy-local", "--"]);
     run(command.args(arguments))

@@ -11,9 +11,10 @@ use crate::fuzz;
 use crate::hostile;
 use crate::instructions;
 use crate::libraries;
+use crate::npm::{self, Node};
 use crate::report::{Report, forget_skipped_tests};
 use crate::sizes;
-use crate::stack::{self, Node};
+use crate::stack;
 use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
@@ -58,7 +59,9 @@ fn reported(steps: impl FnOnce(&mut Report) -> Result<(), Failure>) -> Result<()
 /// The end-to-end tests alone.
 pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
-    stack::set_up()?.required()?;
+    npm::set_up()?.required()?;
+    runtimes()?;
+    libraries::build()?;
     bundle(Architecture::HOST)?;
     run(&mut cargo(&TEST_BUILD))?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
@@ -68,8 +71,9 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     let this_program = this_program()?;
     report.step("format", format)?;
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
-    let node = report.step("Node.js packages of the stack", stack::set_up)?;
+    let node = report.step("Node.js packages of the stack", npm::set_up)?;
     supply_chain::check(report, &python)?;
+    let runtimes = start_runtimes(report, &python, &node, &this_program)?;
     let bundle = start_bundle(report, &python, &this_program)?;
     report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
@@ -77,11 +81,15 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
     library_tests(report, &python, &node)?;
+    let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
+    if let Some(runtimes) = runtimes {
+        report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
+    }
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
     }
-    proof(report, &python, &node, &this_program)?;
+    proof(report, &has, &this_program)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)
@@ -148,6 +156,34 @@ fn start_bundle(
     Beside::start("bundle", &task(this_program, host)).map(Some)
 }
 
+/// AWS's runtime for Node.js is compiled, which takes a minute.
+fn start_runtimes(
+    report: &mut Report,
+    python: &Python,
+    node: &Node,
+    this_program: &Path,
+) -> Result<Option<Beside>, Failure> {
+    let remedy = match (python, node) {
+        (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => Some(*remedy),
+        (Python::Ready(_), Node::Ready) => npm::compiler().err(),
+    };
+    let Some(remedy) = remedy else {
+        return Beside::start("runtimes", &task(this_program, &["runtimes"])).map(Some);
+    };
+    report.skip("functions in Node.js, in AWS's runtime", remedy)?;
+    Ok(None)
+}
+
+/// `cargo xtask runtimes`.
+///
+/// # Errors
+/// Something is missing, or npm's.
+pub(crate) fn runtimes() -> Result<(), Failure> {
+    venv::set_up(&venv::TESTS)?.required()?;
+    npm::compiler().map_err(|remedy| Failure(remedy.to_owned()))?;
+    npm::RUNTIME.install()
+}
+
 /// A copy of this program, for the tasks that run beside the steps: the build of the tests puts another file in its place.
 fn this_program() -> Result<PathBuf, Failure> {
     let copied = || {
@@ -172,7 +208,7 @@ fn task(program: &Path, arguments: &[&str]) -> Command {
 /// The tests of the stack alone.
 pub(crate) fn stack() -> Result<(), Failure> {
     let venv = venv::set_up(&venv::TESTS)?.required()?;
-    stack::set_up()?.required()?;
+    npm::set_up()?.required()?;
     stack::test(Some(&venv))
 }
 
@@ -203,9 +239,17 @@ fn library_tests(report: &mut Report, python: &Python, node: &Node) -> Result<()
     }
 }
 
+/// What the machine has.
+struct Has<'a> {
+    python: &'a Python,
+    node: &'a Node,
+    /// Whether functions in Node.js can be run as Lambda runs them.
+    runtime_of_node: bool,
+}
+
 /// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs
 /// wait for queues most of the time, so the search has the processors meanwhile.
-fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path) -> Result<(), Failure> {
+fn proof(report: &mut Report, has: &Has<'_>, this_program: &Path) -> Result<(), Failure> {
     let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
     let fuzzing = match fuzz::compiler() {
         Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
@@ -214,8 +258,8 @@ fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path)
             None
         }
     };
-    system_tests(report, python, node)?;
-    soak_step(report, python)?;
+    system_tests(report, has)?;
+    soak_step(report, has.python)?;
     report.step("bugs planted for the simulator", faults::planted)?;
     if let Some(fuzzing) = fuzzing {
         report.finish("fuzzing (beside the steps before)", fuzzing)?;
@@ -224,15 +268,18 @@ fn proof(report: &mut Report, python: &Python, node: &Node, this_program: &Path)
 }
 
 /// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.
-fn system_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
+fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
     let mut command = cargo(&["test", "--workspace", "--test", "*", "--"]);
-    if let Python::Unavailable(remedy) = python {
+    if let Python::Unavailable(remedy) = has.python {
         report.skip("tests on ministack and aws-lambda-rie", remedy)?;
         command.args(["--skip", "ministack", "--skip", "lambda_rie"]);
     }
-    if let Node::Unavailable(remedy) = node {
+    if let Node::Unavailable(remedy) = has.node {
         report.skip("tests of a deployment", remedy)?;
         command.args(["--skip", "deployment"]);
+    }
+    if !has.runtime_of_node {
+        command.args(["--skip", "runtimes::node"]);
     }
     report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
 }

@@ -95,8 +95,7 @@ impl Setup {
             policy: self.policy.clone(),
             functions: FunctionArns::parse(ORDERS).unwrap(),
         };
-        let deadline = self.world.clock.now() + time;
-        let mut failed = self.world.clock.block_on(handler.process(records, deadline)).failed;
+        let mut failed = self.world.invoke(&handler, records, time);
         failed.sort_unstable();
         failed
     }

@@ -19,6 +19,7 @@ pub use id::{
     IdAttribute, IdAttributeError, IdPointer, IdPointerError, IdSources, KEY_CHARACTERS_MAX, NAMESPACE,
 };
 
+use crate::reserved::DEAD_LETTER;
 pub use crate::reserved::REDELIVER;
 
 /// The producer's attributes that stay beside `Redeliver`: one place is left for `Failure`.
@@ -122,9 +123,13 @@ impl Plain {
         self.with(self.document.renamed(id))
     }
 
-    /// Of ten attributes two are folded: `Redeliver` needs a place, and `Failure`.
+    /// Of ten attributes two are folded: `Redeliver` needs a place, and `Failure`. A `DeadLetter` of the producer's own is
+    /// the first: next to fewer, what it folds itself might find places, and it would be taken for ours.
     fn with(&self, document: String) -> Option<Attributes> {
-        let (mut attributes, folded) = fold(&self.attributes, &[], PRODUCERS_MAX)?;
+        let fold_first = |first: &[&str]| fold(&self.attributes, first, PRODUCERS_MAX);
+        let is_full = self.attributes.len() > PRODUCERS_MAX;
+        let with_dead_letter = is_full.then(|| fold_first(&[DEAD_LETTER])).flatten();
+        let (mut attributes, folded) = with_dead_letter.or_else(|| fold_first(&[]))?;
         let document = document::folding(document, &folded);
         attributes.insert(REDELIVER.to_owned(), Attribute::string(document));
         Some(attributes)

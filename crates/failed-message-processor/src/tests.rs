@@ -68,8 +68,11 @@ impl Setup {
 
     /// Processes with 30 s until the deadline; the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
-        let deadline = self.world.clock.now() + Duration::from_secs(30);
-        self.world.clock.block_on(self.processor().process(records, deadline)).failed
+        self.process_within(Duration::from_secs(30), records)
+    }
+
+    fn process_within(&self, time: Duration, records: Vec<ReceivedMessage>) -> Vec<String> {
+        self.world.invoke(&self.processor(), records, time)
     }
 
     /// The `Failure` of the only verdict.

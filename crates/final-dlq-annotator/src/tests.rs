@@ -36,8 +36,7 @@ impl Setup {
             observer: self.world.seen.clone(),
             schema: MessageSchema::default(),
         };
-        let deadline = self.world.clock.now() + Duration::from_secs(30);
-        self.world.clock.block_on(annotator.process(records, deadline)).failed
+        self.world.invoke(&annotator, records, Duration::from_secs(30))
     }
 }
 

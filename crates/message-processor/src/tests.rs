@@ -110,8 +110,7 @@ impl Setup {
 
     /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
-        let deadline = self.world.clock.now() + Duration::from_secs(seconds);
-        self.world.clock.block_on(self.processor().process(records, deadline)).failed
+        self.world.invoke(&self.processor(), records, Duration::from_secs(seconds))
     }
 }
 

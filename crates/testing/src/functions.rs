@@ -1,6 +1,7 @@
 //! The functions in virtual time: queues that remember what they were sent, records built by hand, an observer that
 //! keeps what it sees.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, Re
 use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::packing::Batch;
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, EntryOutcome, Observer, Queue, QueueDepth, QueueSender, QueueService,
+    Clock, Depth, EntryError, EntryOutcome, Function, Observer, Queue, QueueDepth, QueueSender, QueueService,
     QueueSettings, Receive, VisibilityControl,
 };
 use redeliver_core::schema::{MESSAGE_SCHEMA, Rewritten};
@@ -123,7 +124,7 @@ impl World {
     pub fn new() -> Self {
         let clock = VirtualClock::new(start());
         let sqs = EmbeddedSqs::new(clock.clone(), 1);
-        let seen = Recorder { clock: clock.clone(), events: Arc::default() };
+        let seen = Recorder { clock: clock.clone(), events: Arc::default(), flushed: Arc::default() };
         Self { clock, sqs, seen }
     }
 
@@ -144,6 +145,20 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(1).with(rule));
     }
 
+    /// One batch, with so long until the deadline; the ids of the records reported as failed. What it tells is told when
+    /// it ends: a frozen environment may never write what is still gathered.
+    pub fn invoke(
+        &self,
+        function: &impl Function,
+        records: Vec<ReceivedMessage>,
+        time: Duration,
+    ) -> Vec<String> {
+        let deadline = self.clock.now() + time;
+        let failed = self.clock.block_on(function.process(records, deadline)).failed;
+        assert_eq!(self.seen.untold(), 0, "events that no flush followed");
+        failed
+    }
+
     /// Whole seconds since the start.
     pub fn elapsed(&self) -> i64 {
         (self.clock.now() - start()).num_seconds()
@@ -155,17 +170,28 @@ impl World {
 pub struct Recorder {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
+    /// How many of them the last flush told.
+    flushed: Arc<AtomicUsize>,
 }
 
 impl Observer for Recorder {
     fn observe(&self, event: &Event) {
         self.events.lock().unwrap().push((self.clock.now(), event.clone()));
     }
+
+    fn flush(&self) {
+        self.flushed.store(self.events.lock().unwrap().len(), Ordering::Relaxed);
+    }
 }
 
 impl Recorder {
     pub fn events(&self) -> Vec<Event> {
         self.timed().into_iter().map(|(_, event)| event).collect()
+    }
+
+    /// How many events wait for a flush.
+    pub fn untold(&self) -> usize {
+        self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
 
     pub fn timed(&self) -> Vec<(Timestamp, Event)> {

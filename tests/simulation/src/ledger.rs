@@ -2,7 +2,7 @@
 //! says at once when a rule is broken. Of what it audits it uses the types and sizes of messages; the ledger of `redeliver
 //! local` runs beside it, to be compared.
 
-mod arrivals;
+pub(crate) mod arrivals;
 mod asynchronous;
 mod body;
 mod breaker;

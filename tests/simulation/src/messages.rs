@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::forgeries::{forged, metadata_members};
 use crate::knobs::ContentMix;
+use crate::ledger::arrivals::dead_letter;
 
 /// What a message must end as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +97,14 @@ pub fn produce(
         }
         if says_its_metadata {
             let metadata = metadata_of(&body).expect("it is an envelope").to_owned();
+            // The ledger reads a plain message as if its metadata took no place. A `DeadLetter` that is ours only with one
+            // more place is one that only a forger writes.
+            let is_ours = |attributes: &Attributes| dead_letter(attributes).is_some();
+            let without = is_ours(&attributes);
             attributes.insert("Redeliver".to_owned(), Attribute::string(metadata));
+            if is_ours(&attributes) != without {
+                attributes.remove("DeadLetter");
+            }
         } else {
             (expires_after_seconds, max_attempts) = (None, None);
             let id = message_id.clone().expect("it is valid");

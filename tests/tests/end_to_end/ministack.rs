@@ -3,7 +3,6 @@
 mod async_retry;
 mod attributes;
 mod audit;
-mod crashes;
 mod deployment;
 mod hand_off;
 mod invalid;
@@ -14,6 +13,7 @@ mod output;
 mod plain;
 mod redrive;
 mod rotation;
+mod runtimes;
 mod secrets;
 mod status;
 mod target_safety;

@@ -5,15 +5,17 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::arrival::Arrival;
 use crate::decision::{Decision, Failed, decide};
 use crate::envelope::NESTING_MAX;
 use crate::failure::{HandOff, Hop, Verdict};
 use crate::handler::HandlerError;
+use crate::message::ReceivedMessage;
 use crate::policy::Policy;
 use crate::reason::DeadLetterReason;
-use crate::reserved::FAILURE;
+use crate::reserved::{DEAD_LETTER, FAILURE};
 use crate::schema::{MessageSchema, Parsed, Rewritten};
-use crate::testing::{any_text, at, delivery, sent_message};
+use crate::testing::{any_text, at, delivery, received, sent_message};
 
 /// SQS's id of the first delivery.
 const FIRST: &str = "0a0b0c0d-1111-4222-8333-444455556666";
@@ -192,6 +194,34 @@ fn ten_attributes_find_room_for_both_of_ours() {
         let mut wire = wire;
         wire.remove(FAILURE).unwrap();
         assert_eq!(plain_of(body, &wire).attributes, small(10));
+    }
+}
+
+/// With fewer beside it, what it folds would find places, and it would be taken for ours.
+#[test]
+fn a_producers_own_dead_letter_that_folds_too_much_to_be_ours_never_becomes_ours() {
+    let folds = |count: usize| {
+        let folded = |n| format!(r#""f{n}":{{"data_type":"String","text":"x"}}"#);
+        let folded = (0..count).map(folded).collect::<Vec<_>>().join(",");
+        format!(
+            r#"{{"stage":"message-processor","cause":{{"type":"a","message":"b"}},"sqs_message_id":"c","fingerprint":"d","dead_lettered_at":"2026-07-25T17:20:00Z","folded_attributes":{{{folded}}}}}"#
+        )
+    };
+    let opened = |attributes: Attributes| {
+        let record = ReceivedMessage { attributes, ..received(None) };
+        Arrival::open(record, at(5)).record.attributes
+    };
+    let with =
+        |count| small(9).into_iter().chain([(DEAD_LETTER.to_owned(), Attribute::string(folds(count)))]);
+    let ours = Attributes::from_iter(with(1));
+    assert_eq!(opened(ours).len(), 10, "what a console has sent back is whole again");
+    let theirs = Attributes::from_iter(with(2));
+    assert_eq!(opened(theirs.clone()), theirs);
+    let mut sent = theirs.clone();
+    for _ in 0..3 {
+        sent = resent("plain", &opened(sent));
+        assert!(sent.len() < ATTRIBUTES_MAX);
+        assert_eq!(plain_of("plain", &opened(sent.clone())).attributes, theirs);
     }
 }
 

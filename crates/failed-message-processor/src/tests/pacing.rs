@@ -186,6 +186,16 @@ fn a_count_that_takes_too_long_is_not_waited_for() {
 }
 
 #[test]
+fn a_count_takes_at_most_a_quarter_of_the_time_that_is_left() {
+    let mut setup = Setup::with_policy(PACED);
+    setup.source = setup.source.clone().slow(Duration::from_millis(1500), Duration::ZERO);
+    assert!(setup.process_within(Duration::from_secs(4), vec![failed(1)]).is_empty());
+    let events = setup.world.seen.timed();
+    let one_second_later = start() + Duration::from_secs(1);
+    assert_eq!(events[0], (one_second_later, Event::NotCounted(NotCounted { code: "Timeout".to_owned() })));
+}
+
+#[test]
 fn a_count_of_long_ago_says_nothing() {
     let setup = Setup::with_policy(PACED);
     wait(&setup, 3000);

@@ -1,6 +1,7 @@
 //! Near the deadline: what runs is cut off, what has not started is said so, what is finished stays done.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::task::{Context, Waker};
 
 use redeliver_core::delivery::until;
 use redeliver_core::failure::FAILURE;
@@ -237,4 +238,18 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
     assert!(setup.world.clock.block_on(response).failed.is_empty());
     assert_eq!(setup.world.clock.now() - start(), chrono::TimeDelta::milliseconds(24_900));
     assert_eq!(handed_off(&setup), BTreeMap::from([(id(0), pair("Known", "permanent"))]));
+}
+
+#[test]
+fn a_batch_that_is_broken_off_tells_what_it_has_seen() {
+    let mut setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", "come later"));
+    setup.intermediate = setup.intermediate.clone().slow(Duration::from_secs(1), Duration::ZERO);
+    let World { clock, seen, .. } = &setup.world;
+    let processor = setup.processor();
+    let time_stands_still = clock.hold();
+    let mut batch = Box::pin(clock.run(processor.process(ten(), start() + Duration::from_secs(30))));
+    assert!(batch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(seen.untold(), 9, "all but the second are done, and its hand-off takes long");
+    drop((batch, time_stands_still));
+    assert_eq!(seen.untold(), 0);
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +11,8 @@ use flate2::write::GzEncoder;
 use redeliver_tests::figures::{cpu_time, median, peak_memory};
 use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{Function, Outcome};
-use redeliver_tests::settings::{bundle, functions, root, target_dir, venv_file};
+use redeliver_tests::runtimes;
+use redeliver_tests::settings::{bundle, functions, root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
 
@@ -67,11 +67,8 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
     let policy = r#"{"circuit_breaker":false,"max_attempts":5,"backoff":{"kind":"uniform"}}"#;
     let policy = variable("RETRY_POLICY", policy);
     let variables: Vec<_> = queues.into_iter().chain([sqs, policy, variable("TARGET", target)]).collect();
-    let python = [
-        ("LAMBDA_TASK_ROOT", root().join("tests/support").display().to_string()),
-        ("_HANDLER", "boto3_retry.handler".to_owned()),
-    ];
-    let python = python.map(|(name, value)| (name.to_owned(), value));
+    let python = runtimes::python(&root().join("tests/support"), "boto3_retry.handler");
+    let in_python = python.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
     let of = |name, program, event, batches| Subject {
         name,
         program,
@@ -107,23 +104,10 @@ pub(crate) fn all(stub: &SqsStub, target: &str) -> [Subject; 8] {
             )
         },
         Subject {
-            variables: variables.iter().cloned().chain(python).collect(),
-            ..of("Python", python_program(), hand_offs(), 100)
+            variables: variables.iter().cloned().chain(in_python).collect(),
+            ..of("Python", python.path, hand_offs(), 100)
         },
     ]
-}
-
-/// AWS's own runtime for Python. Lambda starts it by such a script, too.
-fn python_program() -> PathBuf {
-    let program = target_dir().join("bench-python");
-    let python = venv_file("bin/python");
-    let task = root().join("tests/support");
-    let script =
-        format!("#!/bin/sh\ncd {}\nexec {} -m awslambdaric $_HANDLER\n", task.display(), python.display());
-    fs::write(&program, script).expect("the target directory takes files");
-    let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(&program, executable).expect("a file of ours can be made executable");
-    program
 }
 
 impl<'a> Running<'a> {

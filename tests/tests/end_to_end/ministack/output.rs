@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use aws_sdk_sqs::types::MessageAttributeValue;
 use redeliver_tests::http_target::{HttpTarget, RESPONSE_CANARY, Reply};
+use redeliver_tests::runtimes::Language;
 use redeliver_tests::topology::{Running, Setup, Topology};
 use serde_json::{Value, json};
 
@@ -95,7 +96,7 @@ async fn the_text_of_a_panic_and_of_an_error_is_not_written() {
         let body = message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));
         send_with_canary_attribute(&topology, body).await;
     }
-    let running = topology.run(&loud(Setup::scripted(&journal)));
+    let running = topology.run(&loud(Setup::scripted(Language::Rust, &journal)));
     topology.settle(&running).await;
 
     assert_no_canary(&running);

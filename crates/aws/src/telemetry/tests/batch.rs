@@ -104,6 +104,18 @@ fn a_further_value_of_a_dimension_a_further_error_and_more_values_are_in_further
     assert_eq!(lines[0]["Processed"], json!(201));
 }
 
+#[test]
+fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once() {
+    let sent_again = |error_type: &str| {
+        let Event::RetryScheduled(retry) = retry_scheduled(1) else { unreachable!("what it is") };
+        Event::RetryScheduled(RetryScheduled { error_type: Some(error_type.to_owned()), ..retry })
+    };
+    let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again);
+    let lines = lines_of(&written(&events));
+    let errors = lines.iter().map(|line| (line["error_type"].clone(), line["failures"].clone()));
+    assert_eq!(errors.collect::<Vec<_>>(), [(json!("Timeout"), json!(2)), (json!("FromTarget"), json!(1))]);
+}
+
 /// Whatever is written in lines of their own: no metric is lost, and none counts twice.
 #[test]
 fn metrics_are_the_same_whatever_is_logged() {

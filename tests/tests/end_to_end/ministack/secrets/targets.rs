@@ -3,6 +3,7 @@
 use redeliver_tests::fake_aws::{FakeAws, Invocation};
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
+use redeliver_tests::runtimes::Language;
 use redeliver_tests::sqs::unique;
 
 use super::super::{final_records, journal};
@@ -137,7 +138,7 @@ async fn of_a_handler_in_rust() {
     let bodies =
         (0..).zip(scripts).map(|(n, script)| message(n, &json!({ "script": script, "text": ERROR_TEXT })));
     send(&topology, bodies).await;
-    let running = topology.run(&loud(Setup::scripted(&journal), &tap));
+    let running = topology.run(&loud(Setup::scripted(Language::Rust, &journal), &tap));
     topology.settle(&running).await;
 
     assert_nothing_leaked(&running, &topology, &tap);

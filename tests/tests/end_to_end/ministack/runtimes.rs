@@ -1,0 +1,213 @@
+//! The same handler in each language, under the same blows: a record that breaks spends its own attempt, nobody else's; a
+//! process that breaks spends none; and nothing is lost.
+
+use std::time::Duration;
+
+use aws_sdk_sqs::types::MessageAttributeValue;
+use redeliver_tests::runtime_api::Outcome;
+use redeliver_tests::runtimes::Language;
+use redeliver_tests::topology::Setup;
+use serde_json::json;
+
+use super::{calls, final_records, id, journal, scripted, topology};
+
+macro_rules! in_language {
+    ($name:ident, $language:expr, $($test:ident),* $(,)?) => {
+        mod $name {
+            use redeliver_tests::runtimes::Language;
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::$test($language).await;
+                }
+            )*
+        }
+    };
+}
+
+in_language!(
+    rust,
+    Language::Rust,
+    ten_messages_of_one_batch_have_ten_outcomes,
+    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    a_killed_process_in_mid_batch_loses_nothing,
+    a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
+    a_hand_off_that_is_refused_or_has_no_place_is_reported_and_arrives_by_redrive,
+);
+in_language!(
+    node,
+    Language::Node,
+    ten_messages_of_one_batch_have_ten_outcomes,
+    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    a_killed_process_in_mid_batch_loses_nothing,
+    a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
+    a_hand_off_that_is_refused_or_has_no_place_is_reported_and_arrives_by_redrive,
+);
+// A thread that blocks is left behind: only the coroutine can block all others.
+in_language!(
+    python,
+    Language::Python,
+    ten_messages_of_one_batch_have_ten_outcomes,
+    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    a_killed_process_in_mid_batch_loses_nothing,
+    a_hand_off_that_is_refused_or_has_no_place_is_reported_and_arrives_by_redrive,
+);
+in_language!(
+    python_async,
+    Language::PythonAsync,
+    ten_messages_of_one_batch_have_ten_outcomes,
+    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
+);
+
+/// How each language calls an error of its own, and what no handler should raise.
+fn error_types(language: Language) -> (&'static str, &'static str) {
+    match language {
+        Language::Rust => ("Scripted.Transient", "Panic"),
+        Language::Node => ("Scripted.Transient", "RangeError"),
+        Language::Python | Language::PythonAsync => ("scripted.Transient", "SystemExit"),
+    }
+}
+
+async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    let (transient, panic) = error_types(language);
+    let script = |n: u32| match n {
+        1 => &["transient"][..],
+        2 => &["permanent"],
+        3 => &["panic"],
+        4 => &["snooze"],
+        5 => &["transient", "transient", "transient"],
+        _ => &[],
+    };
+    let mut messages: Vec<_> = (0..10).map(|n| scripted(n, script(n))).collect();
+    messages[6] = "poison".to_owned();
+    topology.send_all(&messages).await;
+    let running = topology.run(&Setup::scripted(language, &journal));
+    topology.settle(&running).await;
+
+    let first = &running.processor.invocations()[0];
+    let all_kept = Outcome::Response(json!({"batchItemFailures": []}));
+    assert_eq!((first.records.len(), &first.outcome), (10, &all_kept), "{}", running.log());
+    let [again, at_last] = [1, 2].map(|attempt| format!("{attempt} 0 transient {transient}"));
+    let expected = |n: u32| match n {
+        1 => vec!["0 0 transient -".to_owned(), format!("1 0 ok {transient}")],
+        2 => vec!["0 0 permanent -".to_owned()],
+        3 => vec!["0 0 panic -".to_owned(), format!("1 0 ok {panic}")],
+        4 => vec!["0 0 snooze -".to_owned(), "0 1 ok Scripted.Snooze".to_owned()],
+        5 => vec!["0 0 transient -".to_owned(), again.clone(), at_last.clone()],
+        6 => Vec::new(),
+        _ => vec!["0 0 ok -".to_owned()],
+    };
+    for n in 0..10 {
+        assert_eq!(calls(&journal, n), expected(n), "message {n}\n{}", running.log());
+    }
+    let mut died: Vec<_> = final_records(&topology)
+        .await
+        .into_iter()
+        .map(|record| {
+            let cause = record.dead_letter["cause"]["type"].as_str().unwrap_or_default().to_owned();
+            let id = record.body["metadata"]["message_id"].as_str().unwrap_or_default().to_owned();
+            (id, record.error_type, cause)
+        })
+        .collect();
+    died.sort();
+    let died: Vec<_> =
+        died.iter().map(|(id, reason, cause)| [id, reason, cause].map(String::as_str)).collect();
+    assert_eq!(
+        died,
+        [
+            ["", "INVALID_MESSAGE_FORMAT", died[0][2]],
+            [&id(2), "NON_RETRYABLE_ERROR", "Scripted.Permanent"],
+            [&id(5), "RETRY_ATTEMPT_EXCEEDED", transient],
+        ]
+    );
+}
+
+async fn a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([scripted(0, &["hang"]), scripted(1, &[]), scripted(2, &[])]).await;
+    let mut setup = Setup { timeout: Duration::from_secs(4), ..Setup::scripted(language, &journal) };
+    setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+
+    let first = &running.processor.invocations()[0];
+    assert_eq!(first.outcome, Outcome::Response(json!({"batchItemFailures": []})), "{}", running.log());
+    assert_eq!(calls(&journal, 0), ["0 0 hang -", "1 0 ok Timeout"]);
+    for n in [1, 2] {
+        let calls = calls(&journal, n);
+        assert_eq!(calls, ["0 1 ok NotStarted"], "message {n} was not called before, and lost no attempt");
+    }
+    assert!(final_records(&topology).await.is_empty());
+}
+
+async fn a_killed_process_in_mid_batch_loses_nothing(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    let script = |n: u32| if n == 0 { &["hang"][..] } else { &[] };
+    topology.send_all(&(0..10).map(|n| scripted(n, script(n))).collect::<Vec<_>>()).await;
+    let running = topology.run(&Setup::scripted(language, &journal));
+    let all_are_called = async {
+        while (0..10).any(|n| calls(&journal, n).is_empty()) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let called = tokio::time::timeout(Duration::from_secs(15), all_are_called).await;
+    assert!(called.is_ok(), "{}", running.log());
+    running.processor.function().kill();
+    topology.settle(&running).await;
+
+    let first = &running.processor.invocations()[0];
+    assert_eq!((first.records.len(), first.failed.len(), &first.outcome), (10, 10, &Outcome::Died));
+    assert_eq!(calls(&journal, 0), ["0 0 hang -", "0 0 ok Redrive"], "{}", running.log());
+    for n in 1..10 {
+        // At least once: what was done before the death, but not acknowledged, is done again.
+        assert_eq!(calls(&journal, n), ["0 0 ok -", "0 0 ok Redrive"], "message {n}");
+    }
+    assert!(final_records(&topology).await.is_empty());
+}
+
+async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    topology.send([scripted(0, &["block"])]).await;
+    let timeout = Duration::from_secs(2);
+    let running = topology.run(&Setup { timeout, ..Setup::scripted(language, &journal) });
+    topology.settle(&running).await;
+
+    assert_eq!(running.processor.invocations()[0].outcome, Outcome::TimedOut, "{}", running.log());
+    assert_eq!(calls(&journal, 0), ["0 0 block -", "0 0 ok Redrive"]);
+    assert!(final_records(&topology).await.is_empty());
+}
+
+async fn a_hand_off_that_is_refused_or_has_no_place_is_reported_and_arrives_by_redrive(language: Language) {
+    let (topology, journal) = (topology().await, journal());
+    let attribute = MessageAttributeValue::builder().data_type("String").string_value("x").build().unwrap();
+    let ten = (0..10).map(|n| (format!("a{n}"), attribute.clone())).collect();
+    let full = topology.client.send_message().queue_url(&topology.source.url);
+    let full = full.message_body(scripted(0, &["transient"])).set_message_attributes(Some(ten));
+    full.send().await.unwrap();
+    let running = topology.run(&Setup::scripted(language, &journal));
+    topology.settle(&running).await;
+    let first = &running.processor.invocations()[0];
+    assert_eq!(
+        (first.records.len(), first.failed.len()),
+        (1, 1),
+        "no place for the reason\n{}",
+        running.log()
+    );
+    // Nobody could have told of an answer: so it may have been one, and spends its attempt.
+    assert_eq!(calls(&journal, 0), ["0 0 transient -", "1 0 ok Redrive"]);
+    drop(running);
+
+    topology.send([scripted(1, &["transient"]), scripted(2, &[])]).await;
+    // Short: a send that is refused is tried again for as long as the invocation has time.
+    let mut setup = Setup { timeout: Duration::from_secs(4), ..Setup::scripted(language, &journal) };
+    setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));
+    let running = topology.run(&setup);
+    topology.settle(&running).await;
+    let first = &running.processor.invocations()[0];
+    assert_eq!((first.records.len(), first.failed.len()), (2, 1), "{}", running.log());
+    assert_eq!(calls(&journal, 1), ["0 0 transient -", "0 0 ok Redrive"]);
+    assert_eq!(calls(&journal, 2), ["0 0 ok -"], "its neighbour is done");
+    assert!(final_records(&topology).await.is_empty());
+}
