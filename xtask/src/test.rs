@@ -80,7 +80,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     unit_tests_step(report)?;
     instruction_counts(report)?;
     stack_tests(report, &python, &node)?;
-    library_tests(report, &node)?;
+    library_tests(report, &python, &node)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
     if let Some(runtimes) = runtimes {
         report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
@@ -224,10 +224,18 @@ fn stack_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), 
     report.step("tests of the stack", || stack::test(venv))
 }
 
-fn library_tests(report: &mut Report, node: &Node) -> Result<(), Failure> {
+fn library_tests(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
     match node {
-        Node::Unavailable(remedy) => report.skip("the library for Node.js", remedy),
-        Node::Ready => report.step("the library for Node.js", libraries::node),
+        Node::Unavailable(remedy) => report.skip("the library for Node.js", remedy)?,
+        Node::Ready => report.step("the library for Node.js", libraries::node)?,
+    }
+    match python {
+        Python::Unavailable(remedy) => report.skip("the library for Python", remedy),
+        Python::Ready(_) => {
+            let environment = || venv::set_up(&venv::LIBRARY)?.required();
+            let venv = report.step("Python environment of the library", environment)?;
+            report.step("the library for Python", || libraries::python(&venv))
+        }
     }
 }
 

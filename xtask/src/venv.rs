@@ -17,6 +17,10 @@ pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/re
 /// What bundles are built with.
 pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
 
+/// What the library for Python is tested with.
+pub(crate) const LIBRARY: Venv =
+    Venv { directory: "library-venv", requirements: "libraries/python/requirements.txt" };
+
 /// Whether an environment can be had.
 pub(crate) enum Python {
     /// Its packages are installed in this directory.
