@@ -3,10 +3,10 @@
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { Redeliver } from '../lib/index.ts';
@@ -16,6 +16,7 @@ const path = (relative: string): string => fileURLToPath(new URL(relative, impor
 /** By the library's name: how its function is run, and its code. */
 const FUNCTIONS: Record<string, () => Pick<lambda.FunctionProps, 'runtime' | 'handler' | 'code'>> = {
   Node: () => ({ runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromAsset(bundled('functions/orders.mjs')) }),
+  Python: () => ({ runtime: lambda.Runtime.PYTHON_3_13, handler: 'orders.handler', code: lambda.Code.fromAsset(copied('functions/orders.py')) }),
 };
 
 const app = new App();
@@ -45,8 +46,7 @@ for (const [name, code] of Object.entries(FUNCTIONS)) {
 /** A module of Node.js with all that it imports, in a directory of its own: the library as it is built, and AWS's SDK as it has it. */
 function bundled(file: string): string {
   const library = createRequire(new URL('../../libraries/node/package.json', import.meta.url));
-  const directory = mkdtempSync(join(tmpdir(), 'redeliver-function-'));
-  process.once('exit', () => rmSync(directory, { recursive: true }));
+  const directory = newDirectory();
   library('esbuild').buildSync({
     entryPoints: [path(file)],
     outfile: join(directory, 'index.js'),
@@ -56,5 +56,20 @@ function bundled(file: string): string {
     alias: { '@redeliver/handler': library.resolve('@redeliver/handler') },
     nodePaths: [path('../../libraries/node/node_modules')],
   });
+  return directory;
+}
+
+/** A module of Python with the library beside it. */
+function copied(file: string): string {
+  const directory = newDirectory();
+  cpSync(path(file), join(directory, basename(file)));
+  const isSource = (source: string): boolean => basename(source) !== '__pycache__';
+  cpSync(path('../../libraries/python/src/redeliver'), join(directory, 'redeliver'), { recursive: true, filter: isSource });
+  return directory;
+}
+
+function newDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'redeliver-function-'));
+  process.once('exit', () => rmSync(directory, { recursive: true }));
   return directory;
 }

@@ -7,7 +7,7 @@ use super::{boto3, id, message, queue, told};
 
 const APP: &str = "test/functions-app.ts";
 /// As the app names them.
-const LIBRARIES: [&str; 1] = ["Node"];
+const LIBRARIES: [&str; 2] = ["Node", "Python"];
 
 #[tokio::test]
 async fn a_function_of_a_users_own_hands_off_what_fails_and_it_comes_back_or_is_explained() {
