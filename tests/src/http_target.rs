@@ -46,6 +46,7 @@ pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 struct Script {
     /// `Authorization`, where it is looked at.
     key: Option<String>,
+    refuses_first_attempts: bool,
     replies: HashMap<String, VecDeque<Reply>>,
     requests: Vec<Request>,
 }
@@ -56,6 +57,14 @@ impl HttpTarget {
         let state = Arc::new(Mutex::new(Script::default()));
         let (address, server) = serve(Router::new().fallback(answer).with_state(Arc::clone(&state))).await;
         Self { url: format!("http://{address}/target"), state, server }
+    }
+
+    /// From now on every first attempt is answered by 503, whatever the scripts say.
+    ///
+    /// # Panics
+    /// Never.
+    pub fn refuse_first_attempts(&self) {
+        self.state.lock().expect("no holder panics").refuses_first_attempts = true;
     }
 
     /// Its URL.
@@ -91,6 +100,16 @@ impl HttpTarget {
         script.requests.iter().filter(|request| key(&request.headers) == message_id).cloned().collect()
     }
 
+    /// The requests whose body has this text, in order of arrival.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn requests_with(&self, text: &str) -> Vec<Request> {
+        let script = self.state.lock().expect("no holder panics");
+        script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
+    }
+
     /// How many requests came in all.
     ///
     /// # Panics
@@ -112,9 +131,13 @@ async fn answer(State(state): State<Arc<Mutex<Script>>>, headers: HeaderMap, bod
         let mut script = state.lock().expect("no holder panics");
         let given = headers.get("Authorization").and_then(|key| key.to_str().ok());
         let is_refused = script.key.as_deref().is_some_and(|key| given != Some(key));
-        let reply = match is_refused {
-            true => Some(Reply::Status(401)),
-            false => script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front),
+        let is_first = headers.get("X-Redeliver-Attempt").is_some_and(|attempt| attempt == "0");
+        let reply = if is_refused {
+            Some(Reply::Status(401))
+        } else if is_first && script.refuses_first_attempts {
+            Some(Reply::Status(503))
+        } else {
+            script.replies.get_mut(key(&headers)).and_then(VecDeque::pop_front)
         };
         script.requests.push(Request { headers, body: String::from_utf8_lossy(&body).into_owned() });
         reply.unwrap_or(Reply::Status(200))
