@@ -18,7 +18,8 @@ fn named(page: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Every test in the Rust sources below a directory: a function with an attribute that says so in the lines before it.
+/// Every test in the Rust sources below a directory: a function with an attribute that says so in the lines before it, or
+/// one that `in_language!` lists.
 fn tests(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -26,8 +27,10 @@ fn tests(directory: &Path, found: &mut BTreeSet<String>) {
             tests(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = fs::read_to_string(&path).unwrap();
-            let mut is_test = false;
+            let (mut is_test, mut is_listed) = (false, false);
             for line in source.lines().map(str::trim) {
+                is_listed = line == "in_language!(" || (is_listed && line != ");");
+                found.extend(line.strip_suffix(',').filter(|_| is_listed).map(str::to_owned));
                 is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
                 if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
                     found.extend(rest.split_once('(').map(|(name, _)| name.to_owned()));
