@@ -107,9 +107,10 @@ function receivedOf(record: SqsRecord): Received | undefined {
 }
 
 /** None if one has no value of its type: dropping it would lose the producer's data. */
-function attributesOf(of: Readonly<Record<string, SqsRecordAttribute>>): Attributes | undefined {
+function attributesOf(of: Readonly<Record<string, SqsRecordAttribute | null>>): Attributes | undefined {
   const attributes = new Map<string, Attribute>();
-  for (const [name, { dataType, stringValue, binaryValue }] of Object.entries(of)) {
+  for (const [name, attribute] of Object.entries(of)) {
+    const { dataType, stringValue, binaryValue } = attribute ?? {};
     const isBinary = typeof dataType === 'string' && dataType.startsWith('Binary');
     const value = isBinary && typeof binaryValue === 'string' ? bytesOfBase64(binaryValue) : stringValue;
     const isText = typeof value === 'string' && value.isWellFormed();

@@ -129,6 +129,8 @@ test('a record that cannot be read is reported, and an invalid message is handed
   assert.deepEqual(setup.told(), { 'not JSON': 'InvalidMessage permanent', 8: 'InvalidMessage permanent' });
   assert.equal(setup.failures()[8]?.details, '/metadata/retry_attempt is not an integer from 0 to 1000, written in digits');
   assert.equal(setup.lines.filter(({ event }) => event === 'unreadable_record').length, 6);
+  const withNull = [record(1, envelope(1), { messageAttributes: { a: null as never } }), record(2, envelope(2))];
+  assert.deepEqual(await new Setup().process(withNull, () => undefined), ['sqs-1']);
 });
 
 test('what is no event of SQS fails as a whole', async () => {
