@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { PermanentError, Unavailable } from '../src/index.ts';
+import { Telemetry, type EventName } from '../src/telemetry.ts';
 import { Setup, record, ten } from './world.ts';
 
 const metrics = (line: Record<string, any> | undefined) =>
@@ -66,4 +67,43 @@ test('an outage has one line when it begins, and its messages one a batch', asyn
   assert.ok(opened?.probe_in_seconds >= 11.25 && opened?.probe_in_seconds <= 15);
   const batch = setup.lines.at(-1);
   assert.deepEqual([batch?.event, batch?.HandedOff, batch?.FailureKind, batch?.Held, batch?.CircuitOpen, batch?.error_type], ['batch', undefined, undefined, 10, 1, undefined]);
+});
+
+test('metrics are the same whatever is logged', () => {
+  const all: [EventName, Record<string, number>, string?][] = [
+    ['processed', { Processed: 1, MessageAgeSeconds: 1.5, TargetSeconds: 0.25 }],
+    ['handed_off', { HandedOff: 1, MessageAgeSeconds: 2.5 }, 'transient'],
+    ['retried_immediately', { ImmediateRetries: 1 }],
+    ['held', { Held: 3, CircuitOpen: 1 }],
+    ['probe_failed', { Probes: 1, CircuitOpen: 1 }],
+    ['circuit_closed', { Probes: 1 }],
+    ['not_confirmed', { NotConfirmed: 1 }],
+    ['circuit_opened', { CircuitOpen: 1 }],
+    ['unreadable_record', { UnreadableRecord: 1 }],
+  ];
+  const extracted = (lines: string[]): Record<string, number> => {
+    const sums: Record<string, number> = {};
+    for (const line of lines.map((text) => JSON.parse(text))) {
+      for (const { Name } of (line._aws?.CloudWatchMetrics ?? []).flatMap(({ Metrics }: any) => Metrics)) {
+        sums[Name] = [line[Name]].flat().reduce((sum, value) => sum + value, sums[Name] ?? 0);
+      }
+    }
+    return sums;
+  };
+  for (const detail of ['batches', 'messages'] as const) {
+    for (const level of ['INFO', 'WARN'] as const) {
+      for (const events of [...all.map((event) => [event]), all]) {
+        const lines: string[] = [];
+        const telemetry = new Telemetry('orders', { detail, level }, () => 0, (line: string) => lines.push(line));
+        const sums: Record<string, number> = {};
+        for (const [name, metrics, by] of events) {
+          const fields = name === 'handed_off' ? { error_type: 'Timeout' } : {};
+          telemetry.observe({ name, fields, metrics, ...(by === undefined ? {} : { by }) } as never);
+          Object.entries(metrics).forEach(([metric, value]) => (sums[metric] = (sums[metric] ?? 0) + value));
+        }
+        telemetry.flush();
+        assert.deepEqual(extracted(lines), sums, `${detail} ${level}: ${events.map(([name]) => name)}`);
+      }
+    }
+  }
 });

@@ -2,10 +2,15 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from redeliver import Message, PermanentError, Unavailable
+from redeliver._settings import Logging
+from redeliver._telemetry import _TOLD, Event, Telemetry
 
 from .world import START, Setup, id_of, record, ten
 
@@ -95,3 +100,46 @@ def test_an_outage_has_one_line_when_it_begins_and_its_messages_one_a_batch(new:
     batch = setup.lines[-1]
     of_batch = ("event", "HandedOff", "FailureKind", "Held", "CircuitOpen", "error_type")
     assert [batch.get(name) for name in of_batch] == ["batch", None, None, 10, 1, None]
+
+
+METRICS: dict[str, dict[str, float]] = {
+    "processed": {"Processed": 1, "MessageAgeSeconds": 1.5, "TargetSeconds": 0.25},
+    "handed_off": {"HandedOff": 1, "MessageAgeSeconds": 2.5},
+    "retried_immediately": {"ImmediateRetries": 1},
+    "held": {"Held": 3, "CircuitOpen": 1},
+    "probe_failed": {"Probes": 1, "CircuitOpen": 1},
+    "circuit_closed": {"Probes": 1},
+    "not_confirmed": {"NotConfirmed": 1},
+    "circuit_opened": {"CircuitOpen": 1},
+    "unreadable_record": {"UnreadableRecord": 1},
+}
+
+
+def sums_of(lines: list[dict[str, Any]]) -> dict[str, float]:
+    sums: Counter[str] = Counter()
+    for line in lines:
+        for directive in line.get("_aws", {}).get("CloudWatchMetrics", []):
+            for name in (metric["Name"] for metric in directive["Metrics"]):
+                sums[name] += sum(line[name]) if isinstance(line[name], list) else line[name]
+    return dict(sums)
+
+
+@pytest.mark.parametrize("detail", ["batches", "messages"])
+@pytest.mark.parametrize("level", ["INFO", "WARN"])
+def test_metrics_are_the_same_whatever_is_logged(detail: str, level: str) -> None:
+    def told(names: list[str]) -> dict[str, float]:
+        lines: list[str] = []
+        telemetry = Telemetry("orders", Logging(detail, level), lambda: START, lines.append)
+        for name in names:
+            fields = {"error_type": "Timeout"} if name == "handed_off" else {}
+            telemetry.observe(Event(name, fields, METRICS[name], "transient" if name == "handed_off" else None))
+        telemetry.flush()
+        return sums_of([json.loads(line) for line in lines])
+
+    assert set(METRICS) == set(_TOLD)
+    for name, metrics_of_one in METRICS.items():
+        assert told([name]) == metrics_of_one
+    expected: Counter[str] = Counter()
+    for metrics_of_one in METRICS.values():
+        expected.update(metrics_of_one)
+    assert told(list(METRICS)) == dict(expected)

@@ -73,13 +73,13 @@ class Telemetry:
 
     def observe(self, event: Event) -> None:
         told, is_quiet = _TOLD[event.name], self._logging.level == "WARN"
-        if told == "with its batch":
-            self._gather(event)
-            if self._logging.detail == "messages" and not is_quiet:
-                self._line("INFO", event.name, event.fields, [])
-        elif told == "at once" or not is_quiet:
+        if told == "at once" or (told == "at once unless quiet" and not is_quiet):
             level = "WARN" if told == "at once" else "INFO"
             self._line(level, event.name, {**event.fields, **event.metrics}, [_directive(list(event.metrics))])
+            return
+        self._gather(event)
+        if self._logging.detail == "messages" and not is_quiet:
+            self._line("INFO", event.name, event.fields, [])
 
     def flush(self) -> None:
         """The batch is over: a line has one value of each dimension, one error, and so many values."""
