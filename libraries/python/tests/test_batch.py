@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from redeliver import Attribute, Message, PermanentError, RetryAfter, Snooze, Unavailable
+from redeliver._breaker import Permit
+from redeliver._permits import Permitted
 from redeliver._record import records_of
 
-from .world import FakeQueue, Setup, envelope, id_of, record, refused, ten
+from .world import START, FakeQueue, Setup, envelope, id_of, record, refused, ten
 
 New = Callable[..., Setup]
 IMMEDIATE = {"max_attempts": 2, "delay_ms": 100}
@@ -280,6 +282,25 @@ def test_a_further_call_that_is_cut_off_does_not_count(new: New, is_async: bool)
     assert (len(calls), setup.told(), setup.clock.seconds) == (2, {"0": "db.Busy transient"}, 24.9)
 
 
+def test_a_blip_near_the_end_is_not_called_again(new: New) -> None:
+    setup, calls = new({"RETRY_POLICY": json.dumps({"immediate": IMMEDIATE})}), []
+
+    async def handle(_: object) -> None:
+        calls.append(1)
+        await asyncio.sleep(4.85)
+        raise Busy
+
+    setup.process([record(0)], handle, seconds=10)
+    assert (len(calls), setup.told(), setup.clock.seconds) == (1, {"0": "db.Busy transient"}, 4.85)
+
+
+def test_a_handler_runs_in_a_thread_that_holds_up_no_process(new: New) -> None:
+    threads: list[threading.Thread] = []
+    new().process([record(0)], lambda _: threads.append(threading.current_thread()))
+    [thread] = threads
+    assert (thread.daemon, thread is threading.main_thread()) == (True, False)
+
+
 def test_a_target_that_is_down_is_not_called_and_a_probe_finds_it_back(new: New) -> None:
     setup, calls = new(), []
 
@@ -321,6 +342,33 @@ def test_an_environment_that_has_just_begun_learns_of_an_outage_by_a_message_tha
     # What was held for as long as it may be is called whatever is known.
     setup.process([record(3, envelope(3, {"held_seconds": 86_400}))], counted)
     assert setup.told()["3"] == "Unavailable transient"
+
+
+def test_the_earliest_moment_counts_that_held_messages_tell_and_none_of_long_ago(new: New) -> None:
+    setup, calls = new(), []
+
+    async def counted(message: Message[Any]) -> None:
+        calls.append(message.message_id)
+        await down(message)
+
+    later = {"held_seconds": 60, "held_since": "2026-07-25T17:10:00Z"}
+    setup.process([record(0, envelope(0, later)), record(1, envelope(1, HELD)), record(2)], counted)
+    assert setup.failures()["2"]["details"].endswith("17:00:00.000001Z")
+    # The longest delay, and as long on the queue.
+    sent = {"SentTimestamp": str(START - 1_800_000), "ApproximateReceiveCount": "1"}
+    setup, calls = new(), []
+    before = {"held_seconds": 60, "held_since": "2026-07-25T16:40:00Z"}
+    setup.process([record(0, envelope(0, before), attributes=sent), record(1)], counted)
+    assert (len(calls), setup.told()["1"]) == (2, "Unavailable transient")
+
+
+def test_a_permit_is_used_once() -> None:
+    told: list[object] = []
+    permitted = Permitted(Permit(0, False), lambda _, error: told.append(error), lambda _: told.append("given back"))
+    permitted.record(None)
+    permitted.cut_off()
+    permitted.give_back()
+    assert told == [None]
 
 
 def test_a_probe_that_hangs_is_held_and_so_is_what_waits_for_it(new: New) -> None:

@@ -1,6 +1,7 @@
 """Sends: confirmed entry by entry, tried again where that helps, and never a storm of copies."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -73,6 +74,26 @@ def test_what_may_have_been_done_is_sent_once_more_after_a_pause_and_no_further(
 def test_a_request_without_an_answer_is_made_once_more_after_half_of_the_time(delivered: Delivered) -> None:
     assert delivered(FakeQueue(Never, Never), one()) == (["NoAnswerBeforeDeadline"], ["a", "a"], 20)
     assert delivered(FakeQueue(Never), one()) == (["confirmed"], ["a", "a"], 10)
+
+
+class Late(FakeQueue):
+    """Answers each request after so many seconds."""
+
+    def __init__(self, *answers: tuple[float, list[EntryError | None]]) -> None:
+        super().__init__(*(outcomes for _, outcomes in answers))
+        self._seconds = [seconds for seconds, _ in answers]
+
+    async def send(self, entries: Sequence[Outgoing]) -> Sequence[EntryError | None]:
+        seconds = self._seconds[len(self.requests)]
+        outcomes = await super().send(entries)
+        await asyncio.sleep(seconds)
+        return outcomes
+
+
+def test_a_confirmation_stands_whatever_a_later_answer_says(delivered: Delivered) -> None:
+    # The second request is made at 10 s; its answer for `b` is waited for.
+    queue = Late((11, [None, SERVICE]), (2, [LOST, None]))
+    assert delivered(queue) == (["confirmed", "confirmed"], ["ab", "ab"], 12)
 
 
 def test_an_answer_with_too_few_entries_confirms_only_those(delivered: Delivered) -> None:

@@ -130,7 +130,6 @@ class _OneCall:
         self._calling = calling
         self._accepted = accepted
         self._permitted: Permitted | None = None
-        self._is_cut_off = False
 
     async def run(self, permitted: Permitted) -> Call:
         """Until it is done, the blips that the policy allows are over, or no time remains."""
@@ -146,7 +145,7 @@ class _OneCall:
     async def _at_once(self, outcome: Outcome) -> Outcome:
         _, _, policy, permits, clock, telemetry, _, end = self._calling
         made = 0
-        while isinstance(outcome, Failed) and not self._is_cut_off:
+        while isinstance(outcome, Failed):
             # Judged anew each time: the last call may have met another error, one that is no blip.
             again = retries_at_once(policy, outcome.error)
             if again is None or made >= again.max_attempts or clock() + again.delay >= end - _CUT_OFF:
@@ -176,7 +175,6 @@ class _OneCall:
 
     def cut_off(self) -> None:
         """The invocation ends: whatever it still says, nobody hears."""
-        self._is_cut_off = True
         if self._permitted is not None:
             self._permitted.cut_off()
 
