@@ -1,7 +1,7 @@
 // SQS through the AWS SDK: one request a call, one outcome an entry. Retrying is delivery's business.
 
 import {
-  SQSClient, SendMessageBatchCommand, type SendMessageBatchRequestEntry, type SendMessageBatchResult,
+  SQSClient, SendMessageBatchCommand, type SQSClientConfig, type SendMessageBatchRequestEntry, type SendMessageBatchResult,
 } from '@aws-sdk/client-sqs';
 
 import type { EntryError, EntryOutcome, Outgoing, Queue } from './delivery.ts';
@@ -13,8 +13,8 @@ export type SqsSender = Pick<SQSClient, 'send'>;
  * Asks once. There is no limit to a request's time: delivery ends at its deadline, and a late answer is better than
  * none. And no checksums: one entry's would make an error of all ten, and they would be sent once more.
  */
-export function newClient(): SqsSender {
-  return new SQSClient({ maxAttempts: 1, md5: false, requestHandler: { connectionTimeout: 3000 } });
+export function newClient(settings: SQSClientConfig = {}): SQSClient {
+  return new SQSClient({ maxAttempts: 1, md5: false, requestHandler: { connectionTimeout: 3000 }, ...settings });
 }
 
 export function sqsQueue(client: SqsSender, queueUrl: string): Queue {

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { PermanentError, RetryAfter, Snooze, Unavailable } from '../src/index.ts';
-import { FakeQueue, NEVER, Setup, envelope, id, record, ten, text } from './world.ts';
+import { Permitted } from '../src/permits.ts';
+import { FakeQueue, NEVER, START, Setup, envelope, id, record, ten, text } from './world.ts';
 
 const on = (n: number, fail: () => unknown) => (message: any) => (message.data.n === n ? fail() : undefined);
 const reject = (value: unknown) => on(3, () => Promise.reject(value));
@@ -297,4 +298,37 @@ test('a send that is refused is reported, and only that', async () => {
   assert.deepEqual(await setup.process(ten().slice(0, 3), busy), ['sqs-1']);
   assert.equal(setup.lines.find(({ event }) => event === 'not_confirmed')?.code, 'AccessDenied');
   assert.equal(setup.lines.at(-1)?.HandedOff, 2);
+});
+
+test('a blip near the end is not called again', async () => {
+  const setup = new Setup({ RETRY_POLICY: JSON.stringify({ immediate: { max_attempts: 2, delay_ms: 100 } }) });
+  let calls = 0;
+  await setup.process([record(0)], async () => {
+    calls += 1;
+    await setup.clock.pass(4.85);
+    throw Object.assign(new Error(), { name: 'Db.Busy' });
+  }, 10);
+  assert.deepEqual([calls, setup.told(), setup.clock.seconds], [1, { 0: 'Db.Busy transient' }, 4.85]);
+});
+
+test('the earliest moment counts that held messages tell, and none of long ago', async () => {
+  const since = (moment: string) => ({ held_seconds: 60, held_since: `2026-07-25T${moment}Z` });
+  const down = () => Promise.reject(new Unavailable());
+  const setup = new Setup();
+  await setup.process([record(0, envelope(0, since('17:10:00'))), record(1, envelope(1, since('17:00:00'))), record(2)], down);
+  assert.match(setup.failures()[2]?.details, /17:00:00\.000000Z$/);
+  // The longest delay, and as long on the queue.
+  const attributes = { SentTimestamp: String(START - 1_800_000), ApproximateReceiveCount: '1' };
+  const later = new Setup();
+  await later.process([record(0, envelope(0, since('16:40:00')), { attributes }), record(1)], down);
+  assert.equal(later.told()[1], 'Unavailable transient');
+});
+
+test('a permit is used once', () => {
+  const told: unknown[] = [];
+  const permitted = new Permitted({ epoch: 0, isProbe: false }, (_, error) => void told.push(error), undefined);
+  permitted.record(undefined);
+  permitted.cutOff();
+  permitted.giveBack();
+  assert.deepEqual(told, [undefined]);
 });

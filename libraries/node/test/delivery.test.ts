@@ -53,6 +53,22 @@ test('what may have been done is sent once more, after a pause, and no further',
   assert.deepEqual(codes, ['no answer']);
 });
 
+test('a confirmation stands, whatever a later answer says', async () => {
+  const clock = new VirtualClock();
+  const requests: string[] = [];
+  // The second request is made at 10 s; its answer for `b` is waited for.
+  const answers: [number, (EntryOutcome | undefined)[]][] = [[11, [undefined, service]], [2, [lost, undefined]]];
+  const late = {
+    async send(entries: readonly Outgoing[]) {
+      const [seconds, outcomes] = answers[requests.push(entries.map(({ body }) => body).join('')) - 1] ?? assert.fail();
+      await clock.pass(seconds);
+      return outcomes;
+    },
+  };
+  const outcomes = await clock.run(deliver(late, clock, START + 20_000, [message('a'), message('b')]));
+  assert.deepEqual([outcomes, requests, clock.seconds], [[undefined, undefined], ['ab', 'ab'], 12]);
+});
+
 test('a request without an answer is made once more after half of the time, and a late answer counts', async () => {
   const never = await delivered(new FakeQueue(NEVER, NEVER), [message('a')]);
   assert.deepEqual(never, { codes: ['NoAnswerBeforeDeadline'], bodies: ['a', 'a'], seconds: 20 });

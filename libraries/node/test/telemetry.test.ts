@@ -107,3 +107,14 @@ test('metrics are the same whatever is logged', () => {
     }
   }
 });
+
+test('a probe has a line of its own, unless it must be quiet', () => {
+  const events = (level: 'INFO' | 'WARN') => {
+    const lines: string[] = [];
+    const telemetry = new Telemetry('orders', { detail: 'batches', level }, () => 0, (line: string) => lines.push(line));
+    telemetry.observe({ name: 'probe_failed', fields: {}, metrics: { Probes: 1, CircuitOpen: 1 } });
+    telemetry.flush();
+    return lines.map((line) => JSON.parse(line).event);
+  };
+  assert.deepEqual([events('INFO'), events('WARN')], [['probe_failed'], ['batch']]);
+});

@@ -143,3 +143,14 @@ def test_metrics_are_the_same_whatever_is_logged(detail: str, level: str) -> Non
     for metrics_of_one in METRICS.values():
         expected.update(metrics_of_one)
     assert told(list(METRICS)) == dict(expected)
+
+
+def test_a_probe_has_a_line_of_its_own_unless_it_must_be_quiet() -> None:
+    def events(level: str) -> list[str]:
+        lines: list[str] = []
+        telemetry = Telemetry("orders", Logging("batches", level), lambda: START, lines.append)
+        telemetry.observe(Event("probe_failed", {}, METRICS["probe_failed"]))
+        telemetry.flush()
+        return [json.loads(line)["event"] for line in lines]
+
+    assert (events("INFO"), events("WARN")) == (["probe_failed"], ["batch"])
