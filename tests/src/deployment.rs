@@ -104,27 +104,25 @@ impl Cloud {
         Ok(values.map(|(name, value)| (name, value.as_str().unwrap_or_default().to_owned())).collect())
     }
 
-    /// Takes the stack with these context values down.
+    /// Takes down what was deployed last.
     ///
     /// # Errors
     /// What `cdk destroy` printed.
-    pub async fn destroy(&self, context: &[String]) -> Result<(), CdkFailed> {
-        self.cdk(&["destroy", "--force"], context).await.map(drop)
+    pub async fn destroy(&self) -> Result<(), CdkFailed> {
+        // As it was synthesized for the deployment: the app need not run again.
+        let assembly = self.assembly().display().to_string();
+        self.cdk(&["destroy", "--force", "--app", &assembly], &[]).await.map(drop)
     }
 
-    /// Takes the only stack of another app down.
-    ///
-    /// # Errors
-    /// What `cdk destroy` printed.
-    pub async fn destroy_of(&self, app: &str, context: &[String]) -> Result<(), CdkFailed> {
-        self.cdk(&["destroy", "--force", "--app", &program(app)], context).await.map(drop)
+    fn assembly(&self) -> PathBuf {
+        self.directory.join("cdk.out")
     }
 
     async fn cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
         let infra = root().join("infra");
         let mut command = Command::new("node");
         command.current_dir(&infra).arg(infra.join("node_modules/aws-cdk/bin/cdk")).args(arguments);
-        command.arg("--output").arg(self.directory.join("cdk.out")).args(["--no-notices", "--no-color"]);
+        command.arg("--output").arg(self.assembly()).args(["--no-notices", "--no-color"]);
         command.args(context.iter().flat_map(|value| ["--context", value]));
         command.env_clear().envs(self.client_variables());
         command.env("PATH", variable("PATH").unwrap_or_default());

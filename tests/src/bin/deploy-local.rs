@@ -50,7 +50,7 @@ async fn run(context: &[String]) -> Result<(), CdkFailed> {
         _ = ctrl_c() => {}
     }
     eprintln!("destroying ...");
-    cloud.destroy(context).await
+    cloud.destroy().await
 }
 
 /// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.

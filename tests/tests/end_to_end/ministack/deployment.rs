@@ -137,7 +137,7 @@ async fn every_message_of_a_deployed_stack_ends_as_designed_and_nothing_stays_af
     assert_eq!(calls, [1, 3, 1, 2], "how often the target was called");
     status_knows_of_an_outage(&cloud).await;
 
-    cloud.destroy(&context).await.unwrap();
+    cloud.destroy().await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
@@ -179,7 +179,7 @@ async fn an_existing_source_queue_is_given_what_it_needs_and_nobodys_redrive_pol
     let records = boto3(&cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await;
     assert_eq!(told(&records[0]).0, id(1));
 
-    cloud.destroy(&context).await.unwrap();
+    cloud.destroy().await.unwrap();
     let left = boto3(&cloud, &["list"], &[]).await;
     assert_eq!(left, ["orders", "orders-dlq"], "the queue is not the stack's to delete");
     assert_eq!(attribute("RedrivePolicy").await, "", "nobody reads our DLQ any more");

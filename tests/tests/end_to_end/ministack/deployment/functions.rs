@@ -18,7 +18,7 @@ async fn a_function_of_a_users_own_hands_off_what_fails_and_it_comes_back_or_is_
         messages_are_done_come_back_or_are_explained(&cloud, &outputs, library).await;
     }
 
-    cloud.destroy_of(APP, &local_context()).await.unwrap();
+    cloud.destroy().await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 

@@ -26,7 +26,7 @@ async fn what_aws_and_existing_producers_send_is_retried_as_it_came() {
     existing_producers(&cloud, &target, &outputs).await;
     pipes_and_the_final_record(&cloud, &target, &outputs).await;
 
-    cloud.destroy_of(APP, &context).await.unwrap();
+    cloud.destroy().await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 

@@ -24,7 +24,7 @@ async fn each_strategy_of_a_deployed_stack_does_what_it_is_for() {
     a_message_with_a_long_delay_hops(&cloud, &outputs, &target).await;
     failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
 
-    cloud.destroy_of(APP, &context).await.unwrap();
+    cloud.destroy().await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
