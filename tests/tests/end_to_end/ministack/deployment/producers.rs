@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::{boto3, boto3_script, queue};
 
 const APP: &str = "examples/producers-app.ts";
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn what_aws_and_existing_producers_send_is_retried_as_it_came() {
