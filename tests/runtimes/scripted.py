@@ -16,8 +16,8 @@ class Transient(Exception):
     """Ours has no name of its own: an exception's type is its class."""
 
 
-def begin(message: redeliver.Message) -> tuple[str, str]:
-    """Notes the call; its action and the text of its error."""
+def begin(message: redeliver.Message) -> tuple[str, str, int]:
+    """Notes the call; its action, the text of its error, and for how long it would be left alone."""
     body = json.loads(message.body)
     metadata, data = body["metadata"], body["data"]
     done = message.retry_attempt + metadata.get("redrive_count", 0)
@@ -30,10 +30,10 @@ def begin(message: redeliver.Message) -> tuple[str, str]:
     call = [message.message_id, message.retry_attempt, metadata.get("snooze_count", 0), action, last]
     with open(os.environ["SCRIPT_JOURNAL"], "a") as journal:
         journal.write(" ".join(map(str, call)) + "\n")
-    return action, data.get("text", "")
+    return action, data.get("text", ""), data.get("seconds", 1)
 
 
-def end(action: str, text: str) -> None:
+def end(action: str, text: str, seconds: int) -> None:
     if action == "panic":
         raise SystemExit(text)
     if action == "transient":
@@ -41,22 +41,22 @@ def end(action: str, text: str) -> None:
     if action == "permanent":
         raise redeliver.PermanentError(text, type="Scripted.Permanent")
     if action == "snooze":
-        raise redeliver.Snooze(1, "later", type="Scripted.Snooze")
+        raise redeliver.Snooze(seconds, "later", type="Scripted.Snooze")
 
 
 @redeliver.handler
 def handler(message: redeliver.Message) -> None:
-    action, text = begin(message)
+    action, *told = begin(message)
     if action == "hang":
         threading.Event().wait()
-    end(action, text)
+    end(action, *told)
 
 
 @redeliver.handler
 async def async_handler(message: redeliver.Message) -> None:
-    action, text = begin(message)
+    action, *told = begin(message)
     if action == "hang":
         await asyncio.Event().wait()
     while action == "block":
         time.sleep(1)
-    end(action, text)
+    end(action, *told)

@@ -114,14 +114,7 @@ impl Service {
         });
         let event: Value = serde_json::from_str(payload).expect("the payload is JSON");
         if (self.fails)(&event) {
-            let request_id =
-                format!("{:08x}-0000-4000-8000-{:012x}", now.timestamp_subsec_nanos(), self.number());
-            let record = record(
-                function_arn,
-                payload,
-                &request_id,
-                &now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
-            );
+            let record = failed_now(function_arn, payload, self.number());
             let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
             request.send().await.expect("the destination takes the record");
         }
@@ -150,6 +143,18 @@ async fn answer(
 
 fn epoch_millis() -> i64 {
     i64::try_from(crate::settings::epoch_millis()).expect("this millennium")
+}
+
+/// The record of an invocation that has failed just now: the `number`th of all.
+///
+/// # Panics
+/// If the payload is not JSON.
+#[must_use]
+pub fn failed_now(function_arn: &str, payload: &str, number: usize) -> String {
+    let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
+    let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", now.timestamp_subsec_nanos());
+    let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+    record(function_arn, payload, &request_id, &timestamp)
 }
 
 /// "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.

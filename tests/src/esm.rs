@@ -2,7 +2,7 @@
 //!
 //! "Using Lambda with Amazon SQS" and "Handling errors for an SQS event source in Lambda" in the AWS Lambda Developer Guide.
 
-pub(crate) mod event;
+pub mod event;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -131,7 +131,8 @@ impl EventSourceMapping {
 
 /// The records that are not done. All of them unless the function answers with a well-formed partial batch response; an
 /// unknown or empty identifier spoils the whole of it.
-pub(crate) fn failed_records(outcome: &Outcome, records: &[String]) -> BTreeSet<String> {
+#[must_use]
+pub fn failed_records(outcome: &Outcome, records: &[String]) -> BTreeSet<String> {
     let all = || records.iter().cloned().collect();
     let Outcome::Response(response) = outcome else {
         return all();

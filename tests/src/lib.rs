@@ -2,6 +2,7 @@
 //!
 //! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
 //! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
+//! Its rights are enforced by another emulator ([`moto`]), with the statements of a [`template`].
 //! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
 //! The [`soak`] puts all of it under fire.
 //! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
@@ -16,6 +17,7 @@ pub mod figures;
 pub mod full_batch;
 pub mod http_target;
 pub mod ministack;
+pub mod moto;
 pub mod runtime_api;
 pub mod runtimes;
 pub mod settings;
@@ -23,5 +25,6 @@ pub mod skips;
 pub mod soak;
 pub mod sqs;
 pub mod sqs_stub;
+pub mod template;
 pub mod topology;
 pub mod wire;

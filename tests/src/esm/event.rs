@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::sqs::REGION;
 
 /// The event of a batch from the queue `arn`.
-pub(crate) fn from_messages(messages: &[Message], arn: &str) -> Value {
+#[must_use]
+pub fn from_messages(messages: &[Message], arn: &str) -> Value {
     json!({ "Records": messages.iter().map(|message| record(message, arn)).collect::<Vec<_>>() })
 }
 

@@ -18,10 +18,12 @@ use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::{Mutex as AsyncMutex, mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{Line, Outcome};
 use crate::settings::epoch_millis;
+
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A process and its Runtime API; dropping it ends both.
 pub(super) struct Environment {
@@ -30,8 +32,10 @@ pub(super) struct Environment {
     answers: mpsc::UnboundedReceiver<Answer>,
     polled: watch::Receiver<bool>,
     invoked: u32,
-    /// The server and the readers of the output end with the environment.
-    _tasks: JoinSet<()>,
+    /// It ends with the environment.
+    _server: JoinSet<()>,
+    /// Of the output.
+    readers: JoinSet<()>,
 }
 
 struct Invocation {
@@ -86,13 +90,13 @@ impl Environment {
             .spawn()
             .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
 
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move {
+        let (mut server, mut readers) = (JoinSet::new(), JoinSet::new());
+        server.spawn(async move {
             axum::serve(listener, routes(api)).await.expect("the Runtime API serves");
         });
-        tasks.spawn(read_lines(process.stdout.take().expect("it is piped"), false, Arc::clone(output)));
-        tasks.spawn(read_lines(process.stderr.take().expect("it is piped"), true, Arc::clone(output)));
-        Self { process, invocations, answers, polled, invoked: 0, _tasks: tasks }
+        readers.spawn(read_lines(process.stdout.take().expect("it is piped"), false, Arc::clone(output)));
+        readers.spawn(read_lines(process.stderr.take().expect("it is piped"), true, Arc::clone(output)));
+        Self { process, invocations, answers, polled, invoked: 0, _server: server, readers }
     }
 
     pub(super) fn has_ended(&mut self) -> bool {
@@ -144,8 +148,10 @@ impl Environment {
         }
     }
 
+    /// Ends it, and reads what it wrote last; a child of its own that lives on could keep its output open.
     pub(super) async fn kill(mut self) {
         let _already_ended = self.process.kill().await;
+        let _cut_off = timeout(LAST_WORDS, self.readers.join_all()).await;
     }
 }
 

@@ -3,5 +3,6 @@
 
 mod lambda_rie;
 mod ministack;
+mod moto;
 mod requests;
 mod tls_target;

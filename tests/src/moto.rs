@@ -1,0 +1,293 @@
+//! `moto`, an AWS emulator that enforces IAM, as a child process on loopback: `tests/support/moto_iam.py` says what of it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::{BehaviorVersion, Config, Credentials, Region};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::settings;
+use crate::sqs::REGION;
+
+const START_POLLS: u32 = 600;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const PORT_TRIES: u32 = 5;
+
+/// A running moto; it ends when its standard input does, so with this process at the latest.
+pub struct Moto {
+    process: Child,
+    address: SocketAddr,
+    told: Arc<Mutex<HashMap<String, Vec<Told>>>>,
+}
+
+/// What moto tells of an account.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum Told {
+    /// Whether a request was allowed.
+    Decided(Decision),
+    /// A function was invoked.
+    Invoked(Invoked),
+}
+
+/// Whether a user may do something.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Decision {
+    /// The role's name, with `@lambda` if Lambda itself is at work.
+    pub user: String,
+    /// For example `sqs:SendMessage`.
+    pub action: String,
+    /// An ARN, or `*`.
+    pub resource: String,
+    /// The answer.
+    pub allowed: bool,
+}
+
+/// An invocation of a function.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Invoked {
+    /// Its ARN.
+    pub function: String,
+    /// What it was given.
+    pub payload: Value,
+    /// Whether it failed.
+    pub fails: bool,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    account: String,
+    #[serde(flatten)]
+    told: Told,
+}
+
+/// An AWS account of its own in a shared moto.
+pub struct Account {
+    moto: &'static Moto,
+    /// Twelve digits.
+    pub id: String,
+    http: reqwest::Client,
+}
+
+impl Moto {
+    /// The one that all tests of a test program share.
+    #[must_use]
+    pub fn shared() -> &'static Self {
+        static SHARED: LazyLock<Moto> = LazyLock::new(Moto::start);
+        &SHARED
+    }
+
+    fn start() -> Self {
+        // Somebody may take a free port before moto does: it then exits, and another port is tried.
+        (0..PORT_TRIES)
+            .find_map(|_| Self::start_on(settings::free_address()))
+            .expect("moto starts; its log is in the target directory")
+    }
+
+    fn start_on(address: SocketAddr) -> Option<Self> {
+        let directory = settings::target_dir().join("moto");
+        std::fs::create_dir_all(&directory).expect("the target directory is writable");
+        let log = File::create(directory.join(format!("{}.log", address.port())));
+        let mut process = Command::new(settings::venv_file("bin/python"))
+            .arg(settings::root().join("tests/support/moto_iam.py"))
+            .args([address.ip().to_string(), address.port().to_string()])
+            .env_clear()
+            .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
+            .process_group(0) // an interrupt from the keyboard is for us
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log.expect("the target directory is writable"))
+            .spawn()
+            .expect("the Python of the tests' environment runs");
+        let told = Arc::default();
+        read_lines(process.stdout.take().expect("it is piped"), Arc::clone(&told));
+        let mut moto = Self { process, address, told };
+        moto.wait_until_ready().then_some(moto)
+    }
+
+    fn wait_until_ready(&mut self) -> bool {
+        for _ in 0..START_POLLS {
+            if self.process.try_wait().is_ok_and(|exit| exit.is_some()) {
+                return false;
+            }
+            if TcpStream::connect(self.address).is_ok() {
+                return true;
+            }
+            sleep(POLL_INTERVAL);
+        }
+        false
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn endpoint_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+impl Drop for Moto {
+    fn drop(&mut self) {
+        let _already_ended = self.process.kill();
+        let _exit = self.process.wait();
+    }
+}
+
+fn read_lines(output: ChildStdout, told: Arc<Mutex<HashMap<String, Vec<Told>>>>) {
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // What Flask greets with is none.
+            if let Ok(Line { account, told: one }) = serde_json::from_str(&line) {
+                told.lock().expect("no holder panics").entry(account).or_default().push(one);
+            }
+        }
+    });
+}
+
+impl Account {
+    /// One that nobody else has.
+    #[must_use]
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(1);
+        let id = format!("1111{:08}", COUNT.fetch_add(1, Ordering::Relaxed));
+        Self { moto: Moto::shared(), id, http: reqwest::Client::new() }
+    }
+
+    /// The endpoint for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn endpoint_url(&self) -> String {
+        self.moto.endpoint_url()
+    }
+
+    /// A request to SQS that may do all, e.g. `CreateQueue`.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn sqs(&self, operation: &str, request: &Value) -> Value {
+        self.json("sqs", &format!("AmazonSQS.{operation}"), request).await
+    }
+
+    /// A secret with this text; its ARN.
+    ///
+    /// # Panics
+    /// If it is not created.
+    pub async fn secret(&self, name: &str, text: &str) -> String {
+        let request =
+            json!({ "Name": name, "SecretString": text, "ClientRequestToken": "0".repeat(32) + name });
+        let created = self.json("secretsmanager", "secretsmanager.CreateSecret", &request).await;
+        created["ARN"].as_str().expect("a secret has an ARN").to_owned()
+    }
+
+    /// A user without rights, and its access key. `path` says which function it is, if it is one.
+    ///
+    /// # Panics
+    /// If it is not created.
+    pub async fn user(&self, name: &str, path: &str) -> Credentials {
+        self.iam(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
+        let created = self.iam(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
+        let member = |name: &str| {
+            let (_, rest) = created.split_once(&format!("<{name}>"))?;
+            rest.split_once('<').map(|(value, _)| value.to_owned())
+        };
+        let key = (member("AccessKeyId"), member("SecretAccessKey"));
+        let (Some(id), Some(secret)) = key else { panic!("no access key in {created}") };
+        Credentials::new(id, secret, None, None, "tests")
+    }
+
+    /// Gives a user exactly these statements.
+    ///
+    /// # Panics
+    /// If moto refuses them.
+    pub async fn allow(&self, user: &str, statements: &[Value]) {
+        let document = json!({ "Version": "2012-10-17", "Statement": statements }).to_string();
+        let policy = [("PolicyName", "of-the-template"), ("PolicyDocument", document.as_str())];
+        let request = [("Action", "PutUserPolicy"), ("UserName", user)];
+        self.iam(&[request.as_slice(), &policy].concat()).await;
+    }
+
+    /// A client that signs with these.
+    #[must_use]
+    pub fn client(&self, credentials: Credentials) -> Client {
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(REGION))
+            .credentials_provider(credentials)
+            .endpoint_url(self.endpoint_url())
+            .build();
+        Client::from_conf(config)
+    }
+
+    /// What was decided so far.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn decisions(&self) -> Vec<Decision> {
+        let told = self.told();
+        told.into_iter()
+            .filter_map(|one| match one {
+                Told::Decided(decision) => Some(decision),
+                Told::Invoked(_) => None,
+            })
+            .collect()
+    }
+
+    /// What was invoked so far.
+    ///
+    /// # Panics
+    /// Never.
+    #[must_use]
+    pub fn invoked(&self) -> Vec<Invoked> {
+        let told = self.told();
+        told.into_iter()
+            .filter_map(|one| match one {
+                Told::Decided(_) => None,
+                Told::Invoked(invoked) => Some(invoked),
+            })
+            .collect()
+    }
+
+    fn told(&self) -> Vec<Told> {
+        self.moto.told.lock().expect("no holder panics").get(&self.id).cloned().unwrap_or_default()
+    }
+
+    async fn json(&self, service: &str, target: &str, request: &Value) -> Value {
+        let request = self.http.post(self.endpoint_url()).body(request.to_string());
+        let request = request.header("x-amz-target", target);
+        let answer = self.send(service, request.header("content-type", "application/x-amz-json-1.0")).await;
+        serde_json::from_str(if answer.is_empty() { "{}" } else { &answer }).expect("the answer is JSON")
+    }
+
+    async fn iam(&self, parameters: &[(&str, &str)]) -> String {
+        let version = [("Version", "2010-05-08")];
+        let url = reqwest::Url::parse_with_params(&self.endpoint_url(), parameters.iter().chain(&version));
+        self.send("iam", self.http.post(url.expect("a URL with parameters"))).await
+    }
+
+    /// The header that it has names the account, and says that it may do all.
+    async fn send(&self, service: &str, request: reqwest::RequestBuilder) -> String {
+        let scope = format!("Credential=TESTS/20260101/{REGION}/{service}/aws4_request");
+        let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
+        let request = request.header("authorization", authorization).header("x-moto-account-id", &self.id);
+        let answer = request.send().await.expect("moto answers");
+        let status = answer.status();
+        let text = answer.text().await.expect("moto answers whole");
+        assert!(status.is_success(), "{service}: {status}: {text}");
+        text
+    }
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self::new()
+    }
+}

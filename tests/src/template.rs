@@ -1,0 +1,102 @@
+//! A CloudFormation template with the values that its deployment would have.
+
+use serde_json::{Map, Value};
+
+use crate::sqs::REGION;
+
+/// The resources of a template.
+pub struct Template {
+    resources: Map<String, Value>,
+    account: String,
+    endpoint_url: String,
+}
+
+/// The account that the templates of `infra/test/stack-variants.ts` name.
+const ACCOUNT_OF_VARIANTS: &str = "111122223333";
+
+impl Template {
+    /// As it would be in this account.
+    ///
+    /// # Panics
+    /// If it is no template.
+    #[must_use]
+    pub fn read(text: &str, account: &str, endpoint_url: &str) -> Self {
+        let template: Value =
+            serde_json::from_str(&text.replace(ACCOUNT_OF_VARIANTS, account)).expect("JSON");
+        let resources = template["Resources"].as_object().expect("a template has resources").clone();
+        Self { resources, account: account.to_owned(), endpoint_url: endpoint_url.to_owned() }
+    }
+
+    /// The resources of a type: logical ids, and properties with all references resolved.
+    pub fn of_type(&self, wanted: &str) -> impl Iterator<Item = (&str, Value)> {
+        let found = self.resources.iter().filter(move |(_, resource)| resource["Type"] == wanted);
+        found.map(|(id, resource)| (id.as_str(), self.resolve(&resource["Properties"])))
+    }
+
+    /// A value with all references resolved; other functions of CloudFormation stay.
+    ///
+    /// # Panics
+    /// If it is in no form that the CDK writes.
+    #[must_use]
+    pub fn resolve(&self, value: &Value) -> Value {
+        match value {
+            Value::Array(values) => values.iter().map(|value| self.resolve(value)).collect(),
+            Value::Object(members) => match members.iter().next() {
+                Some((name, of)) if members.len() == 1 && name == "Ref" => self.reference(text(of)).into(),
+                Some((name, of)) if members.len() == 1 && name == "Fn::GetAtt" => self.attribute(of).into(),
+                Some((name, of)) if members.len() == 1 && name == "Fn::Join" => self.join(of).into(),
+                _ => members.iter().map(|(name, value)| (name.clone(), self.resolve(value))).collect(),
+            },
+            other => other.clone(),
+        }
+    }
+
+    fn join(&self, of: &Value) -> String {
+        let parts = self.resolve(&of[1]);
+        let parts = parts.as_array().expect("a list").iter().map(text);
+        parts.collect::<Vec<_>>().join(text(&of[0]))
+    }
+
+    fn reference(&self, id: &str) -> String {
+        match id {
+            "AWS::Partition" => "aws".to_owned(),
+            "AWS::Region" => REGION.to_owned(),
+            "AWS::AccountId" => self.account.clone(),
+            "AWS::URLSuffix" => "amazonaws.com".to_owned(),
+            _ if self.resources[id]["Type"] == "AWS::SQS::Queue" => self.queue_url(&self.name(id)),
+            _ => self.name(id),
+        }
+    }
+
+    /// Where moto has a queue of this name.
+    #[must_use]
+    pub fn queue_url(&self, name: &str) -> String {
+        format!("{}/{}/{name}", self.endpoint_url, self.account)
+    }
+
+    fn attribute(&self, of: &Value) -> String {
+        let (id, attribute) = (text(&of[0]), text(&of[1]));
+        let name = self.name(id);
+        let (here, account) = (format!("{REGION}:{}", self.account), &self.account);
+        match (text(&self.resources[id]["Type"]), attribute) {
+            ("AWS::SQS::Queue", "Arn") => format!("arn:aws:sqs:{here}:{name}"),
+            ("AWS::SQS::Queue", "QueueName") => name,
+            ("AWS::Lambda::Function", "Arn") => format!("arn:aws:lambda:{here}:function:{name}"),
+            ("AWS::Logs::LogGroup", "Arn") => format!("arn:aws:logs:{here}:log-group:{name}:*"),
+            ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{account}:role/{name}"),
+            ("AWS::KMS::Key", "Arn") => format!("arn:aws:kms:{here}:key/{name}"),
+            (of_type, _) => format!("{of_type}.{attribute} of {name}"),
+        }
+    }
+
+    /// As the template calls it; a resource without a name gets its logical id.
+    fn name(&self, id: &str) -> String {
+        let properties = &self.resources[id]["Properties"];
+        let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());
+        named.unwrap_or(id).to_owned()
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
+}

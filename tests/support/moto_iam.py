@@ -1,0 +1,180 @@
+"""moto with IAM enforced as AWS documents it. Arguments: address, port. Runs until its standard input ends.
+
+What moto checks itself (tried with 5.2.5): the signature, and a user's policies by action and resource, an explicit deny
+before all. What it does not, and this file adds:
+
+- An action is not always the operation: SendMessageBatch needs sqs:SendMessage ("Actions, resources, and condition keys",
+  Service Authorization Reference).
+- Except for SQS and IAM it takes any request for one on the resource "*".
+- It takes patterns for regular expressions: an ARN that ends with :$LATEST never matches.
+- A queue's key: whoever sends needs kms:GenerateDataKey and kms:Decrypt, whoever receives kms:Decrypt ("Key management",
+  Amazon SQS Developer Guide).
+- A queue's own policy: what it denies is denied.
+- Conditions: moto takes each deny that has one for a deny.
+
+Left out on both sides: key policies, grants, permission boundaries, session and service control policies.
+
+A request with the header x-moto-account-id is the test's own: it may do all. Each decision on another one is a line of
+JSON on standard output, and so is each invocation of a function. A user is named after its
+role, so that it is that role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn.
+Lambda itself at work with the role is ROLE@lambda, and has no path: its requests do not have that key.
+"""
+
+import functools
+import json
+import os
+import re
+import sys
+import threading
+import urllib.parse
+
+from moto.awslambda_simple.models import LambdaSimpleBackend
+from moto.core.authorization import ActionAuthenticatorMixin
+from moto.core.exceptions import AccessDeniedError
+from moto.iam import access_control, models
+from moto.sqs.models import Message, sqs_backends
+from werkzeug.serving import run_simple
+
+KEY_ACTIONS = {"SendMessage": ["kms:GenerateDataKey", "kms:Decrypt"], "ReceiveMessage": ["kms:Decrypt"]}
+WRITING = threading.Lock()
+ACCOUNT_OF = models.get_account_id_from
+
+
+def needed(service, operation, path, body, resource, account, region):
+    """The actions that a request needs, each with its resource."""
+    if service == "sqs":
+        action = operation.removesuffix("Batch")
+        yield f"sqs:{action}", resource
+        key = queue_attribute(resource, account, region, "kms_master_key_id")
+        for key_action in KEY_ACTIONS.get(action, []) if key else []:
+            yield key_action, key
+    elif service == "secretsmanager":
+        yield f"secretsmanager:{operation}", json.loads(body)["SecretId"]
+    elif service == "lambda":
+        yield "lambda:InvokeFunction", urllib.parse.unquote(path.split("/")[-2])
+    elif service == "logs":
+        request = json.loads(body)
+        group = f"arn:aws:logs:{region}:{account}:log-group:{request['logGroupName']}"
+        yield f"logs:{operation}", f"{group}:log-stream:{request['logStreamName']}"
+    elif service == "xray":
+        yield f"xray:Put{operation}", resource
+    else:
+        yield f"{service}:{operation}", resource
+
+
+def queue_attribute(arn, account, region, name):
+    queue = sqs_backends[account][region].queues.get(arn.rsplit(":", 1)[-1])
+    return getattr(queue, name, None)
+
+
+def is_allowed(statements, denials, action, resource, context):
+    def names(statement):
+        return (
+            matches(statement["Action"], action)
+            and matches(statement["Resource"], resource)
+            and all(holds(*condition, context) for condition in statement.get("Condition", {}).items())
+        )
+
+    if any(names(statement) for statement in statements + denials if statement["Effect"] == "Deny"):
+        return False
+    return any(names(statement) for statement in statements if statement["Effect"] == "Allow")
+
+
+def matches(patterns, text):
+    patterns = patterns if isinstance(patterns, list) else [patterns]
+    return any(re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) for pattern in patterns)
+
+
+def holds(operator, expected, context):
+    """As "IAM JSON policy elements: Condition operators" says; an operator that no template has is an error."""
+    for key, values in expected.items():
+        values = values if isinstance(values, list) else [values]
+        is_one = context.get(key) in values
+        if not {"ArnEquals": is_one, "ArnNotEquals": not is_one, "Bool": is_one}[operator]:
+            return False
+    return True
+
+
+class Denied(AccessDeniedError):
+    """As services say it that speak JSON; moto says it in XML to all."""
+
+    def __init__(self, user_arn, action):
+        super().__init__(user_arn=user_arn, action=action)
+        is_key = action.startswith("kms:")
+        self.code = 400 if is_key else 403
+        code = "KmsAccessDenied" if is_key else "AccessDeniedException"
+        told = f"User: {user_arn} is not authorized to perform: {action}"
+        self.description = json.dumps({"__type": code, "message": told})
+
+
+class EnforcedRequest(access_control.IAMRequest):
+    def check_action_permitted(self, resource):
+        user = self._access_key.arn.rsplit("/", 1)[-1]
+        account, region = self.account_id, self._region
+        role = f"arn:aws:iam::{account}:role/{user.partition('@')[0]}"
+        context = {"aws:PrincipalArn": role, "aws:SecureTransport": "true"}
+        function = self._access_key.backend.get_user(user).path.strip("/")
+        if function:
+            context["lambda:SourceFunctionArn"] = f"arn:aws:lambda:{region}:{account}:function:{function}"
+        policies = [json.loads(policy["policy_document"]) for policy in self._access_key.collect_policies()]
+        statements = [statement for policy in policies for statement in policy["Statement"]]
+        operation = self._action.split(":")[1]
+        path = self._path.split("?")[0]
+        for action, on in needed(self._service, operation, path, self._body, resource, account, region):
+            policy = self._service == "sqs" and queue_attribute(on, account, region, "policy")
+            denials = json.loads(policy)["Statement"] if policy and action.startswith("sqs:") else []
+            allowed = is_allowed(statements, denials, action, on, context)
+            tell({"account": account, "user": user, "action": action, "resource": on, "allowed": allowed})
+            if not allowed:
+                error = AccessDeniedError if self._service == "ec2" else Denied
+                raise error(user_arn=self._access_key.arn, action=action)
+
+
+def tell(line):
+    with WRITING:
+        print(json.dumps(line), flush=True)
+
+
+def authorize(self, _moto_class, resource="*", check=ActionAuthenticatorMixin._authenticate_and_authorize_action):
+    if "x-moto-account-id" not in self.headers:
+        check(self, EnforcedRequest, resource)
+
+
+def invoke(self, name, _qualifier, body, _headers, response_headers):
+    """A function that fails as often as the message's data says."""
+    event = json.loads(body)
+    fails = event.get("metadata", {}).get("retry_attempt", 0) < event.get("data", {}).get("fails", 0)
+    tell({"account": self.account_id, "function": name, "payload": event, "fails": fails})
+    if not fails:
+        return b"null"
+    response_headers["x-amz-function-error"] = "Unhandled"
+    return b'{"errorType": "Down", "errorMessage": "down"}'
+
+
+def delay(self, delay_seconds, hide=Message.delay):
+    """Nothing here is about time: a hop of 900 s waits, and what asks for one second; all else is there at once."""
+    hide(self, delay_seconds if delay_seconds in (1, 900) else 0)
+
+
+@functools.cache
+def account_of(access_key):
+    """moto asks each account in turn, at each request. A key is never asked for before it is made."""
+    return ACCOUNT_OF(access_key)
+
+
+def main():
+    threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
+    models.get_account_id_from = account_of
+    ActionAuthenticatorMixin._authenticate_and_authorize_action = authorize
+    LambdaSimpleBackend.invoke = invoke
+    Message.delay = delay
+
+    from moto.core.config import default_user_config
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+
+    default_user_config["lambda"] = {"use_docker": False}
+    application = DomainDispatcherApplication(create_backend_app)
+    run_simple(sys.argv[1], int(sys.argv[2]), application, threaded=True, request_handler=MotoRequestHandler)
+
+
+main()

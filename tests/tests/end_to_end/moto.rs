@@ -1,0 +1,127 @@
+//! Rights, enforced: each function with its own role's statements, as they are in the template, and with each of them taken
+//! away. What moto checks of IAM, and what not, is in `tests/support/moto_iam.py`.
+
+mod expected;
+mod mapping;
+mod messages;
+mod others;
+mod setter;
+mod stack;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use futures_util::{StreamExt as _, stream};
+use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::settings::root;
+use redeliver_tests::template::Template;
+
+use expected::{Found, said_in_the_log};
+use messages::Messages;
+use stack::{Right, Stack};
+
+/// Of a variant at the same time: moto is one process.
+const CASES_AT_ONCE: usize = 8;
+
+macro_rules! variants {
+    ($($test:ident: $variant:literal,)*) => {
+        /// As `infra/test/stack-variants.ts` has them.
+        const VARIANTS: &[&str] = &[$($variant),*];
+        $(
+            #[tokio::test]
+            async fn $test() {
+                rights_of($variant).await;
+            }
+        )*
+    };
+}
+
+variants! {
+    every_right_is_needed_and_enough_with_an_http_target: "http",
+    every_right_is_needed_and_enough_with_a_lambda_target_a_key_and_a_vpc: "lambda",
+    every_right_is_needed_and_enough_with_long_delays: "long-delays",
+    every_right_is_needed_and_enough_with_direct_resend: "direct-resend",
+    every_right_is_needed_and_enough_with_direct_resend_on_an_existing_queue: "direct-resend-existing-queue",
+    every_right_is_needed_and_enough_with_visibility: "visibility",
+    every_right_is_needed_and_enough_with_visibility_on_an_existing_queue: "visibility-existing-queue",
+    every_right_is_needed_and_enough_on_an_existing_queue: "existing-queue",
+    every_right_is_needed_and_enough_on_a_queue_of_the_stack: "queue-of-the-stack",
+    every_right_is_needed_and_enough_on_an_existing_queue_with_keys: "existing-queue-with-keys",
+    every_right_is_needed_and_enough_with_a_function_of_a_users_own: "function",
+    every_right_is_needed_and_enough_with_asynchronous_invocations: "async-retry",
+}
+
+/// The templates of all variants, by name.
+static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rights-templates");
+    let _of_an_earlier_run = std::fs::remove_dir_all(&directory);
+    let mut write = Command::new("node");
+    write.current_dir(root().join("infra")).args(["--import", "tsx", "test/write-templates.ts"]);
+    assert!(write.arg(&directory).status().unwrap().success(), "the templates are synthesized");
+    let files = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
+    let named = |file: PathBuf| file.file_stem().unwrap().to_str().unwrap().to_owned();
+    files.map(|file| (named(file.clone()), std::fs::read_to_string(file).unwrap())).collect()
+});
+
+#[tokio::test]
+async fn every_variant_of_the_stack_is_tested() {
+    let written: BTreeSet<_> = TEMPLATES.keys().map(String::as_str).collect();
+    assert_eq!(written, VARIANTS.iter().copied().collect());
+}
+
+async fn rights_of(variant: &'static str) {
+    let target = HttpTarget::start().await;
+    let used = enough(variant, &target).await;
+    let cases = used.iter().map(|right| needed(variant, &target, right));
+    stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
+}
+
+/// All ends are reached with the rights of the template, and all of these are used. Those that are worth a case: a function
+/// of this kind with the same rights has been tested in no earlier variant.
+async fn enough(variant: &'static str, target: &HttpTarget) -> Vec<Right> {
+    let stack = Stack::deploy(variant, target).await;
+    let messages = Messages::of(&stack, target);
+    setter::has_worked(&stack, target).await;
+    messages.send(&stack).await;
+    stack.lambda_works_with_its_roles().await;
+    stack.run(&|| false).await;
+    messages.assert_ended(&stack, true).await;
+
+    let found = Found::of(&stack);
+    assert_eq!(found.unexplained, Vec::<String>::new(), "{variant}: unused\n{}", stack.log());
+    assert_eq!(found.denied, Vec::<String>::new(), "{variant}\n{}", stack.log());
+    others::are_denied(&stack).await;
+    found.used.into_iter().filter(|right| is_first_of_its_kind(variant, &stack, right)).collect()
+}
+
+/// Without this right something is refused and told. When it is given back, every message ends where it should.
+async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
+    let stack = Stack::deploy(variant, target).await;
+    let right = stack.same(right);
+    let messages = Messages::of(&stack, target);
+    stack.take_away(&right).await;
+    messages.send(&stack).await;
+    stack.run(&|| stack.is_denied(&right)).await;
+    assert!(stack.is_denied(&right), "{variant}: {right:?} was not missed\n{}", stack.log());
+    // It goes on for a moment: what comes of a refusal must lose nothing either.
+    stack.round().await;
+    if let Some(words) = said_in_the_log(&stack, &right) {
+        stack.assert_told(&right, &words).await;
+    }
+
+    stack.give_back().await;
+    messages.send_what_was_refused(&stack).await;
+    stack.run(&|| false).await;
+    messages.assert_ended(&stack, false).await;
+}
+
+fn is_first_of_its_kind(variant: &str, stack: &Stack, right: &Right) -> bool {
+    let kind = stack.kind(&right.role);
+    let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
+    earlier.into_iter().all(|earlier| {
+        let template = Template::read(&TEMPLATES[*earlier], &stack.account.id, &stack.account.endpoint_url());
+        !stack::kinds(&template).contains(&kind)
+    })
+}

@@ -1,0 +1,91 @@
+//! An event source mapping, as Lambda works for it: with the rights of the function's role.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use redeliver_tests::esm::event::from_messages;
+use redeliver_tests::esm::failed_records;
+use redeliver_tests::moto::Account;
+use redeliver_tests::runtime_api::Function;
+use serde_json::json;
+
+/// A refusal ends a send at once, so no function comes near it.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+pub(super) struct Mapping {
+    pub(super) role: String,
+    /// The function's, or the user's function's logical id.
+    pub(super) handler: String,
+    pub(super) queue_url: String,
+    pub(super) queue_arn: String,
+    pub(super) function: Arc<Function>,
+    /// Signs as Lambda at work with the role.
+    pub(super) lambda: Client,
+}
+
+impl Mapping {
+    /// Whether a batch came. "Using Lambda with Amazon SQS" lists the three rights.
+    pub(super) async fn poll(&self, account: &Account) -> bool {
+        if self.lambda.get_queue_attributes().queue_url(&self.queue_url).send().await.is_err() {
+            return false;
+        }
+        let messages = self.receive().await;
+        if messages.is_empty() {
+            return false;
+        }
+        let outcome = self.function.invoke(&from_messages(&messages, &self.queue_arn), TIMEOUT).await;
+        let ids: Vec<_> = messages.iter().map(|message| id(message).to_owned()).collect();
+        let failed = failed_records(&outcome, &ids);
+        let (failures, done): (Vec<_>, Vec<_>) =
+            messages.iter().partition(|message| failed.contains(id(message)));
+        let kept = self.delete(&done).await;
+        for message in failures.into_iter().chain(done.into_iter().filter(|done| kept.contains(id(done)))) {
+            self.time_passes_for(message, account).await;
+        }
+        true
+    }
+
+    async fn receive(&self) -> Vec<Message> {
+        let request = self.lambda.receive_message().queue_url(&self.queue_url).max_number_of_messages(10);
+        let request = request.message_attribute_names("All");
+        let request = request.message_system_attribute_names(MessageSystemAttributeName::All);
+        request.send().await.ok().and_then(|answer| answer.messages).unwrap_or_default()
+    }
+
+    /// The ids of those that are still there.
+    async fn delete(&self, messages: &[&Message]) -> BTreeSet<String> {
+        if messages.is_empty() {
+            return BTreeSet::new();
+        }
+        let entries = messages.iter().enumerate().map(|(index, message)| {
+            let entry = DeleteMessageBatchRequestEntry::builder().id(index.to_string());
+            entry.receipt_handle(handle(message)).build().unwrap()
+        });
+        let request = self.lambda.delete_message_batch().queue_url(&self.queue_url);
+        match request.set_entries(Some(entries.collect())).send().await {
+            Ok(deleted) => {
+                assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
+                BTreeSet::new()
+            }
+            Err(_refused) => messages.iter().map(|message| id(message).to_owned()).collect(),
+        }
+    }
+
+    /// Until it is visible again.
+    async fn time_passes_for(&self, message: &Message, account: &Account) {
+        let request =
+            json!({ "QueueUrl": self.queue_url, "ReceiptHandle": handle(message), "VisibilityTimeout": 0 });
+        account.sqs("ChangeMessageVisibility", &request).await;
+    }
+}
+
+fn id(message: &Message) -> &str {
+    message.message_id().unwrap()
+}
+
+fn handle(message: &Message) -> &str {
+    message.receipt_handle().unwrap()
+}

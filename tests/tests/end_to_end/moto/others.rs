@@ -1,0 +1,69 @@
+//! What nobody may: other queues, and to send to the inner queues at all.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::stack::{Stack, of_lambda, text};
+
+pub(super) async fn are_denied(stack: &Stack) {
+    let somebody_elses = stack.template.queue_url("somebody-elses");
+    stack.account.sqs("CreateQueue", &json!({ "QueueName": "somebody-elses" })).await;
+    let mut queues = queues(stack);
+    queues.insert(somebody_elses);
+    for mapping in &stack.mappings {
+        let sends_to = sends_to(stack, &mapping.role);
+        for user in [mapping.role.clone(), of_lambda(&mapping.role)] {
+            let client = stack.client(&user);
+            for url in &queues {
+                if !sends_to.contains(url) {
+                    let sent = client.send_message().queue_url(url).message_body("x").send().await;
+                    assert!(sent.is_err(), "{user} sends to {url}");
+                }
+                if *url != mapping.queue_url {
+                    let received = client.receive_message().queue_url(url).send().await;
+                    assert!(received.is_err(), "{user} receives from {url}");
+                }
+            }
+        }
+    }
+    nobody_else_sends_to_the_inner_queues(stack, &queues).await;
+}
+
+/// Not even somebody who may do everything; SQS's own moves are no sends.
+async fn nobody_else_sends_to_the_inner_queues(stack: &Stack, queues: &BTreeSet<String>) {
+    let key = stack.account.user("Operator", "/").await;
+    stack.account.allow("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })]).await;
+    let client = stack.account.client(key);
+    for url in queues {
+        let sent = client.send_message().queue_url(url).message_body("x").send().await;
+        let is_inner =
+            ["-intermediate-dlq", "-retry", "-annotation", "-final-dlq"].iter().any(|end| url.ends_with(end));
+        assert_eq!(sent.is_err(), is_inner, "an operator sends to {url}");
+        assert!(client.receive_message().queue_url(url).send().await.is_ok(), "an operator reads {url}");
+    }
+}
+
+/// By the settings, which say it in another way than the statements: a function sends to the queues that it is told of.
+fn sends_to(stack: &Stack, role: &str) -> BTreeSet<String> {
+    let mut functions = stack.template.of_type("AWS::Lambda::Function");
+    let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();
+    let variables = &function["Environment"]["Variables"];
+    let hops = variables["RETRY_POLICY"].as_str().is_some_and(|policy| policy.contains("long_delays"));
+    let is_retrier = function["Handler"] == "failed-message-processor";
+    let is_told = |name: &str| match name {
+        "SOURCE_QUEUE_URL" => variables["STRATEGY"] != "visibility",
+        "INTERMEDIATE_DLQ_URL" => !is_retrier || hops,
+        _ => name.ends_with("_QUEUE_URL") || name == "FINAL_DLQ_URL",
+    };
+    let told = variables.as_object().unwrap().iter().filter(|(name, _)| is_told(name));
+    told.map(|(_, url)| stack.template.queue_url(text(url).rsplit('/').next().unwrap())).collect()
+}
+
+fn queues(stack: &Stack) -> BTreeSet<String> {
+    let of_template = stack.template.of_type("AWS::SQS::Queue");
+    let names =
+        of_template.map(|(id, queue): (&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned());
+    let urls = names.map(|name| stack.template.queue_url(&name));
+    urls.chain(stack.mappings.iter().map(|mapping| mapping.queue_url.clone())).collect()
+}

@@ -1,0 +1,101 @@
+//! The function that sets an existing source queue's attributes at deployment.
+
+use std::process::Stdio;
+
+use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::sqs::REGION;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::stack::{Right, Stack, text};
+
+const RUN: &str = r#"
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("index", sys.argv[1])
+index = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(index)
+index.time.sleep = lambda seconds: None  # it is patient with changes that take a minute
+index.handler(json.load(sys.stdin), None)
+"#;
+
+#[tokio::test]
+async fn the_setter_of_an_existing_queue_needs_its_rights_and_changes_nothing_without_them() {
+    let target = HttpTarget::start().await;
+    let (stack, wanted) = with_a_bare_queue(&target).await;
+    assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");
+    assert_eq!(parsed(&attribute(&stack, "RedrivePolicy").await), parsed(&wanted["RedrivePolicy"]));
+    assert_eq!(attribute(&stack, "VisibilityTimeout").await, wanted["VisibilityTimeout"]);
+
+    for right in rights(&stack) {
+        let (stack, wanted) = with_a_bare_queue(&target).await;
+        stack.take_away(&stack.same(&right)).await;
+        let answer = set(&stack, &target, &wanted).await;
+        assert_eq!(answer["Status"], "FAILED", "{right:?}: {answer}");
+        assert!(text(&answer["Reason"]).contains("AccessDenied"), "{right:?}: {answer}");
+        assert_eq!(attribute(&stack, "RedrivePolicy").await, Value::Null, "{right:?}");
+    }
+}
+
+fn parsed(policy: &Value) -> Value {
+    serde_json::from_str(text(policy)).unwrap()
+}
+
+fn rights(stack: &Stack) -> impl Iterator<Item = Right> {
+    let all = stack.rights().into_iter();
+    all.filter(|right| right.role.contains("Setter") && right.action.starts_with("sqs:"))
+}
+
+async fn with_a_bare_queue(target: &HttpTarget) -> (Stack, Value) {
+    let stack = Stack::deploy("existing-queue", target).await;
+    let mut resources = stack.template.of_type("Custom::RedeliverSourceQueue");
+    let wanted = resources.find(|(_, resource)| resource["Step"] == "set").unwrap().1;
+    drop(resources);
+    let url = &stack.source().queue_url;
+    let bare = json!({ "QueueUrl": url, "Attributes": { "RedrivePolicy": "" } });
+    stack.account.sqs("SetQueueAttributes", &bare).await;
+    (stack, wanted)
+}
+
+async fn attribute(stack: &Stack, name: &str) -> Value {
+    let request = json!({ "QueueUrl": stack.source().queue_url, "AttributeNames": ["All"] });
+    stack.account.sqs("GetQueueAttributes", &request).await["Attributes"][name].clone()
+}
+
+/// If the variant has one.
+pub(super) async fn has_worked(stack: &Stack, target: &HttpTarget) {
+    let wanted: Vec<_> = stack.template.of_type("Custom::RedeliverSourceQueue").collect();
+    for (_, wanted) in wanted {
+        assert_eq!(set(stack, target, &wanted).await["Status"], "SUCCESS");
+    }
+}
+
+/// Runs it as Lambda does; its answer to CloudFormation.
+async fn set(stack: &Stack, target: &HttpTarget, wanted: &Value) -> Value {
+    let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
+    let key = stack.key(role);
+    let event = json!({
+        "RequestType": "Create",
+        "ResponseURL": target.url(),
+        "StackId": format!("stack of {}", stack.account.id),
+        "RequestId": "1",
+        "LogicalResourceId": "Set",
+        "ResourceProperties": wanted,
+    });
+    let mut setter = Command::new(venv_file("bin/python"))
+        .args(["-c", RUN])
+        .arg(root().join("infra/lib/existing-source-queue.py"))
+        .env_clear()
+        .env("AWS_ENDPOINT_URL", stack.account.endpoint_url())
+        .env("AWS_DEFAULT_REGION", REGION)
+        .env("AWS_ACCESS_KEY_ID", key.access_key_id())
+        .env("AWS_SECRET_ACCESS_KEY", key.secret_access_key())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    setter.stdin.take().unwrap().write_all(event.to_string().as_bytes()).await.unwrap();
+    assert!(setter.wait().await.unwrap().success(), "it answers whatever happens");
+    let answers = target.requests_with(&format!("stack of {}", stack.account.id));
+    serde_json::from_str(&answers.last().unwrap().body).unwrap()
+}

@@ -1,0 +1,505 @@
+//! A variant of the stack in an account of its own: queues with their policies, users with the roles' statements, functions.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::config::Credentials;
+use redeliver_tests::http_target::HttpTarget;
+use redeliver_tests::moto::{Account, Invoked};
+use redeliver_tests::runtime_api::Function;
+use redeliver_tests::runtimes::{Language, Program};
+use redeliver_tests::settings::{functions, root, venv_file};
+use redeliver_tests::sqs::REGION;
+use redeliver_tests::template::Template;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+use tokio::time::sleep;
+
+use super::TEMPLATES;
+use super::mapping::Mapping;
+
+/// A round is one poll of each queue; no run takes a tenth of them.
+const ROUNDS_MAX: u32 = 2000;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const PATIENCE_POLLS: u32 = 100;
+/// Services whose actions Lambda itself takes with the role, and no function.
+const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
+/// What the templates name.
+const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf";
+
+/// One action on one resource, of a role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right {
+    /// Logical id.
+    pub(super) role: String,
+    pub(super) action: String,
+    pub(super) resource: String,
+}
+
+pub(super) struct Stack {
+    pub(super) account: Account,
+    pub(super) template: Template,
+    /// Statements by role.
+    pub(super) roles: BTreeMap<String, Vec<Value>>,
+    pub(super) mappings: Vec<Mapping>,
+    /// What a handler in a user's own function writes.
+    pub(super) journal: PathBuf,
+    keys: BTreeMap<String, Credentials>,
+    /// Invocations that were looked at.
+    recorded: AtomicUsize,
+}
+
+impl Stack {
+    /// All of it, with all rights.
+    pub(super) async fn deploy(variant: &str, target: &HttpTarget) -> Self {
+        let account = Account::new();
+        let secret = account.secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
+        let text = TEMPLATES[variant].replace(SECRET, &secret);
+        let template = Template::read(&text, &account.id, &account.endpoint_url());
+        create_queues(&account, &template).await;
+        let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-{}", account.id));
+        let _of_an_earlier_run = std::fs::remove_file(&journal);
+        let roles = roles(&template);
+        let (mappings, keys, recorded) = (Vec::new(), BTreeMap::new(), AtomicUsize::new(0));
+        let mut stack = Self { account, template, roles, mappings, journal, keys, recorded };
+        stack.create_users().await;
+        stack.give_back().await;
+        stack.create_mappings(target);
+        stack
+    }
+
+    async fn create_users(&mut self) {
+        let functions: Vec<_> = self.template.of_type("AWS::Lambda::Function").collect();
+        for role in self.roles.keys() {
+            let of_role =
+                |(_, function): &&(&str, Value)| text(&function["Role"]).ends_with(&format!("/{role}"));
+            let name = functions
+                .iter()
+                .find(of_role)
+                .map_or("", |(id, function)| function["FunctionName"].as_str().unwrap_or(id));
+            for (user, path) in [(role.clone(), format!("/{name}/")), (of_lambda(role), "/".to_owned())] {
+                let key = self.account.user(&user, &path).await;
+                self.keys.insert(user, key);
+            }
+        }
+    }
+
+    fn create_mappings(&mut self, target: &HttpTarget) {
+        let functions: BTreeMap<_, _> = self
+            .template
+            .of_type("AWS::Lambda::Function")
+            .map(|(id, function)| {
+                (function["FunctionName"].as_str().unwrap_or(id).to_owned(), (id, function))
+            })
+            .collect();
+        let mut mappings = Vec::new();
+        for (_, mapping) in self.template.of_type("AWS::Lambda::EventSourceMapping") {
+            let (id, function) = &functions[text(&mapping["FunctionName"])];
+            let role = text(&function["Role"]).rsplit('/').next().unwrap().to_owned();
+            let queue_arn = text(&mapping["EventSourceArn"]).to_owned();
+            let queue_url = self.template.queue_url(queue_arn.rsplit(':').next().unwrap());
+            let is_ours = text(&function["Runtime"]).starts_with("provided");
+            let handler = if is_ours { text(&function["Handler"]) } else { id }.to_owned();
+            let lambda = self.client(&of_lambda(&role));
+            let function = self.function(&handler, is_ours, &role, function, target);
+            mappings.push(Mapping { role, handler, queue_url, queue_arn, function, lambda });
+        }
+        self.mappings = mappings;
+    }
+
+    fn function(
+        &self,
+        handler: &str,
+        is_ours: bool,
+        role: &str,
+        properties: &Value,
+        target: &HttpTarget,
+    ) -> Arc<Function> {
+        let mut variables: BTreeMap<String, String> = BTreeMap::new();
+        let program = if is_ours {
+            functions()
+        } else {
+            let Program { path, variables: of_runtime } = Language::Python.scripted();
+            variables.extend(of_runtime.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            path
+        };
+        for (name, value) in properties["Environment"]["Variables"].as_object().into_iter().flatten() {
+            let value = match name.as_str() {
+                "RETRY_POLICY" => quick(text(value), handler),
+                "TARGET" if text(value).starts_with("https:") => target.url().to_owned(),
+                _ => text(value).to_owned(),
+            };
+            variables.insert(name.clone(), value);
+        }
+        if is_ours && handler != "final-dlq-annotator" {
+            variables.entry("RETRY_POLICY".to_owned()).or_insert_with(|| quick("{}", handler));
+        }
+        let key = &self.keys[role];
+        let of_tests = [
+            ("AWS_ENDPOINT_URL", self.account.endpoint_url()),
+            ("AWS_ACCESS_KEY_ID", key.access_key_id().to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", key.secret_access_key().to_owned()),
+            ("LOG_DETAIL", "messages".to_owned()),
+            ("LOG_LEVEL", "INFO".to_owned()),
+            ("SCRIPT_JOURNAL", self.journal.display().to_string()),
+        ];
+        variables.extend(of_tests.map(|(name, value)| (name.to_owned(), value)));
+        Function::new(handler, program, variables)
+    }
+
+    /// A client that signs as a role's function, or as Lambda at work with it.
+    pub(super) fn client(&self, user: &str) -> Client {
+        self.account.client(self.keys[user].clone())
+    }
+
+    /// Its access key.
+    pub(super) fn key(&self, user: &str) -> &Credentials {
+        &self.keys[user]
+    }
+
+    /// Gives every role what the template says.
+    pub(super) async fn give_back(&self) {
+        for (role, statements) in &self.roles {
+            for user in [role.clone(), of_lambda(role)] {
+                self.account.allow(&user, statements).await;
+            }
+        }
+    }
+
+    /// Takes one right from its role.
+    pub(super) async fn take_away(&self, right: &Right) {
+        let mut left = Vec::new();
+        for statement in &self.roles[&right.role] {
+            if statement["Effect"] == "Deny" {
+                left.push(statement.clone());
+                continue;
+            }
+            let kept = pairs(statement).filter(|pair| *pair != (&right.action, &right.resource));
+            left.extend(kept.map(
+                |(action, resource)| json!({ "Effect": "Allow", "Action": action, "Resource": resource }),
+            ));
+        }
+        for user in [right.role.clone(), of_lambda(&right.role)] {
+            self.account.allow(&user, &left).await;
+        }
+    }
+
+    /// All rights of all roles.
+    pub(super) fn rights(&self) -> BTreeSet<Right> {
+        let mut rights = BTreeSet::new();
+        for (role, statements) in &self.roles {
+            let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
+            rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
+                role: role.clone(),
+                action: action.to_owned(),
+                resource: resource.to_owned(),
+            }));
+        }
+        rights
+    }
+
+    /// The right of another account's stack, in this one.
+    pub(super) fn same(&self, other: &Right) -> Right {
+        let here =
+            |right: &Right| right.resource.split(':').filter(|part| !is_account(part)).collect::<String>();
+        let of_role = self
+            .rights()
+            .into_iter()
+            .filter(|right| (&right.role, &right.action) == (&other.role, &other.action));
+        let mut same: Vec<_> = of_role.filter(|right| same_resource(&here(right), &here(other))).collect();
+        assert_eq!(same.len(), 1, "{other:?}: {same:?}");
+        same.remove(0)
+    }
+
+    /// Polls each queue until nothing comes any more, or until `is_enough`.
+    pub(super) async fn run(&self, is_enough: &dyn Fn() -> bool) {
+        for _ in 0..ROUNDS_MAX {
+            if is_enough() {
+                return;
+            }
+            if !self.round().await {
+                if !self.something_comes_soon().await {
+                    return;
+                }
+                sleep(POLL_INTERVAL).await;
+            }
+        }
+        panic!("it goes on and on\n{}", self.log());
+    }
+
+    /// Only a hop is not waited for.
+    async fn something_comes_soon(&self) -> bool {
+        let request = json!({ "QueueUrl": self.source().queue_url, "AttributeNames": ["All"] });
+        let counts = self.account.sqs("GetQueueAttributes", &request).await;
+        counts["Attributes"]["ApproximateNumberOfMessagesDelayed"] != "0"
+    }
+
+    /// Polls each queue once; whether anything came.
+    pub(super) async fn round(&self) -> bool {
+        let mut came = false;
+        for mapping in &self.mappings {
+            came |= mapping.poll(&self.account).await;
+        }
+        super::messages::failed_invocations_are_recorded(self).await || came
+    }
+
+    /// Whether this right was missed.
+    pub(super) fn is_denied(&self, right: &Right) -> bool {
+        self.account.decisions().iter().any(|decision| {
+            let role = decision.user.split('@').next();
+            !decision.allowed
+                && role == Some(&right.role)
+                && decision.action == right.action
+                && decision.resource == right.resource
+        })
+    }
+
+    /// Invocations since the last time that somebody asked.
+    pub(super) fn new_invocations(&self) -> Vec<Invoked> {
+        let invoked = self.account.invoked();
+        let seen = self.recorded.swap(invoked.len(), Ordering::Relaxed);
+        invoked.into_iter().skip(seen).collect()
+    }
+
+    /// The role of a function, by its name.
+    pub(super) fn role_of(&self, function: &str) -> Option<String> {
+        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let found = functions.find(|(id, of)| of["FunctionName"].as_str().unwrap_or(id) == function);
+        found.map(|(_, of)| text(&of["Role"]).rsplit('/').next().unwrap().to_owned())
+    }
+
+    /// Log, traces, network interfaces.
+    pub(super) async fn lambda_works_with_its_roles(&self) {
+        let mut lines = Vec::new();
+        for role in self.roles.keys() {
+            let rights = self.rights().into_iter().filter(|right| right.role == *role);
+            let actions: Vec<_> =
+                rights.map(|right| right.action).filter(|action| is_of_lambda(action)).collect();
+            for user in [of_lambda(role), role.clone()] {
+                let key = &self.keys[&user];
+                let client = json!({
+                    "endpoint_url": self.account.endpoint_url(),
+                    "region_name": REGION,
+                    "aws_access_key_id": key.access_key_id(),
+                    "aws_secret_access_key": key.secret_access_key(),
+                });
+                // The function itself may not touch its network.
+                let is_tried = |action: &&String| user != *role || action.starts_with("ec2:");
+                let actions: Vec<_> = actions.iter().filter(is_tried).collect();
+                let log_group = self.log_group(role);
+                lines.push(
+                    json!({ "client": client, "log_group": log_group, "actions": actions }).to_string(),
+                );
+            }
+        }
+        let mut script = Command::new(venv_file("bin/python"))
+            .arg(root().join("tests/support/boto3_platform.py"))
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        script.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).await.unwrap();
+        assert!(script.wait().await.unwrap().success(), "the script knows all actions");
+    }
+
+    fn log_group(&self, role: &str) -> String {
+        let mut functions = self.template.of_type("AWS::Lambda::Function");
+        let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(role));
+        found
+            .and_then(|(_, of)| of["LoggingConfig"]["LogGroup"].as_str().map(str::to_owned))
+            .unwrap_or_default()
+    }
+
+    /// What a process writes at its end may come a moment later.
+    pub(super) async fn assert_told(&self, right: &Right, words: &[String]) {
+        let is_told = || words.iter().all(|word| self.log_of(&right.role).contains(word));
+        for _ in 0..PATIENCE_POLLS {
+            if is_told() {
+                return;
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+        panic!("{right:?}: no {words:?} in\n{}", self.log_of(&right.role));
+    }
+
+    fn log_of(&self, role: &str) -> String {
+        let of_role = self.mappings.iter().filter(|mapping| mapping.role == role);
+        of_role.flat_map(|mapping| mapping.function.output()).map(|line| line.text + "\n").collect()
+    }
+
+    pub(super) fn log(&self) -> String {
+        let denied = self.account.decisions().into_iter().filter(|decision| !decision.allowed);
+        let denied: String = denied.map(|decision| format!("{decision:?}\n")).collect();
+        self.mappings.iter().map(|mapping| self.log_of(&mapping.role)).collect::<String>() + &denied
+    }
+
+    /// A queue of the variant by the end of its name.
+    pub(super) fn queue(&self, end: &str) -> Option<String> {
+        let mut names = self
+            .template
+            .of_type("AWS::SQS::Queue")
+            .map(|(id, queue)| queue["QueueName"].as_str().unwrap_or(id).to_owned());
+        names.find(|name| name.ends_with(end)).map(|name| self.template.queue_url(&name))
+    }
+
+    /// The queue that producers send to.
+    pub(super) fn source(&self) -> &Mapping {
+        let is_first = |mapping: &&Mapping| {
+            !["failed-message-processor", "final-dlq-annotator"].contains(&mapping.handler.as_str())
+        };
+        self.mappings.iter().find(is_first).unwrap()
+    }
+
+    /// What a function of this role does and may do, the same in all accounts.
+    pub(super) fn kind(&self, role: &str) -> String {
+        kind(&self.template, role, &self.roles[role])
+    }
+}
+
+/// Of each role of a template.
+pub(super) fn kinds(template: &Template) -> BTreeSet<String> {
+    roles(template).iter().map(|(role, statements)| kind(template, role, statements)).collect()
+}
+
+fn kind(template: &Template, role: &str, statements: &[Value]) -> String {
+    let mut functions = template.of_type("AWS::Lambda::Function");
+    let function = functions.find(|(_, function)| text(&function["Role"]).ends_with(role));
+    let (handler, settings) = function.map_or_else(Default::default, |(_, function)| {
+        let variables = function["Environment"]["Variables"].as_object().cloned().unwrap_or_default();
+        let policy = variables.get("RETRY_POLICY").map(|policy| quick(text(policy), ""));
+        let names: Vec<_> = variables.keys().cloned().collect();
+        (function["Handler"].to_string(), format!("{names:?} {policy:?} {:?}", variables.get("STRATEGY")))
+    });
+    let pairs: BTreeSet<_> = statements.iter().flat_map(pairs).collect();
+    let pairs: String = pairs
+        .into_iter()
+        .map(|(action, resource)| {
+            let parts = resource.split(':').filter(|part| !is_account(part) && !part.contains("Logs"));
+            format!("{action} {}\n", parts.collect::<String>())
+        })
+        .collect();
+    format!("{handler} {settings}\n{pairs}")
+}
+
+/// Whether only Lambda itself does this with a role.
+pub(super) fn is_of_lambda(action: &str) -> bool {
+    OF_LAMBDA.iter().any(|service| action.starts_with(service))
+}
+
+fn is_account(part: &str) -> bool {
+    part.len() == 12 && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A secret's ARN ends with what Secrets Manager drew.
+fn same_resource(one: &str, other: &str) -> bool {
+    one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
+}
+
+/// Lambda at work with a role.
+pub(super) fn of_lambda(role: &str) -> String {
+    format!("{role}@lambda")
+}
+
+fn pairs(statement: &Value) -> impl Iterator<Item = (&str, &str)> {
+    strings(&statement["Action"])
+        .flat_map(move |action| strings(&statement["Resource"]).map(move |resource| (action, resource)))
+}
+
+fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    let (one, many) = (value.as_str(), value.as_array());
+    one.into_iter().chain(many.into_iter().flatten().map(text))
+}
+
+/// Inline statements by role; AWS's own policies of users' functions are none of ours.
+fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
+    let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (id, role) in template.of_type("AWS::IAM::Role") {
+        let inline = role["Policies"].as_array().into_iter().flatten();
+        let statements =
+            inline.flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone());
+        roles.insert(id.to_owned(), statements.collect());
+    }
+    for (_, policy) in template.of_type("AWS::IAM::Policy") {
+        let statements = policy["PolicyDocument"]["Statement"].as_array().unwrap();
+        for role in strings(&policy["Roles"]) {
+            roles.get_mut(role).unwrap().extend(statements.clone());
+        }
+    }
+    roles
+}
+
+/// No delays and few attempts; the breaker has no rights of its own.
+fn quick(policy: &str, handler: &str) -> String {
+    let policy: Value = serde_json::from_str(policy).unwrap();
+    let backoff = json!({ "kind": "fixed", "delay_seconds": 0, "jitter": "none" });
+    let mut quick = json!({ "max_attempts": 3, "backoff": backoff, "circuit_breaker": false });
+    for member in ["long_delays", "max_redelivery_per_second"] {
+        if let Some(value) = policy.get(member) {
+            quick[member] = value.clone();
+        }
+    }
+    if handler == "async-retry-handler" {
+        // It has no breaker, and a second makes it wait on its own queue.
+        quick.as_object_mut().unwrap().remove("circuit_breaker");
+        quick["backoff"]["delay_seconds"] = json!(1);
+        quick["max_age_seconds"] = json!(3600);
+    }
+    quick.to_string()
+}
+
+async fn create_queues(account: &Account, template: &Template) {
+    let queues: Vec<_> = template.of_type("AWS::SQS::Queue").collect();
+    let name = |(id, queue): &(&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned();
+    for queue in &queues {
+        let mut attributes = json!({ "VisibilityTimeout": queue.1["VisibilityTimeout"].to_string() });
+        if let Some(key) = queue.1["KmsMasterKeyId"].as_str() {
+            attributes["KmsMasterKeyId"] = key.into();
+        }
+        account.sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes })).await;
+    }
+    for queue in &queues {
+        if queue.1["RedrivePolicy"].is_object() {
+            set(account, &template.queue_url(&name(queue)), "RedrivePolicy", &queue.1["RedrivePolicy"]).await;
+        }
+    }
+    for (_, policy) in template.of_type("AWS::SQS::QueuePolicy") {
+        for url in strings(&policy["Queues"]) {
+            set(account, url, "Policy", &policy["PolicyDocument"]).await;
+        }
+    }
+    for (_, setter) in template.of_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
+    {
+        let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
+        let key = account_key(template, &setter);
+        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": key })).await;
+        let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
+        set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
+    }
+}
+
+/// The key that only the setter's queue has.
+fn account_key(template: &Template, setter: &Value) -> Value {
+    if setter["HasKey"] != "true" {
+        return json!({});
+    }
+    let rights = roles(template).into_values().flatten().collect::<Vec<_>>();
+    let mut keys = rights
+        .iter()
+        .flat_map(pairs)
+        .filter(|(action, resource)| *action == "kms:Decrypt" && resource.ends_with("000000000002"));
+    json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
+}
+
+async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
+    let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
+    account.sqs("SetQueueAttributes", &request).await;
+}
+
+pub(super) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
+}
