@@ -78,8 +78,7 @@ async fn rights_of(variant: &'static str) {
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }
 
-/// All ends are reached with the rights of the template, and all of these are used. Those that are worth a case: a function
-/// of this kind with the same rights has been tested in no earlier variant.
+/// All ends are reached with the rights of the template, and all of these are used. Those that are worth a case here.
 async fn enough(variant: &'static str, target: &HttpTarget) -> Vec<Right> {
     let stack = Stack::deploy(variant, target).await;
     let messages = Messages::of(&stack, target);
@@ -117,11 +116,13 @@ async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
     messages.assert_ended(&stack, false).await;
 }
 
+/// The same right of the same function with the same strategy has one case, in the first variant that has it.
 fn is_first_of_its_kind(variant: &str, stack: &Stack, right: &Right) -> bool {
-    let kind = stack.kind(&right.role);
+    let kind = stack::kind(&stack.template, right);
     let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
     earlier.into_iter().all(|earlier| {
-        let template = Template::read(&TEMPLATES[*earlier], &stack.account.id, &stack.account.endpoint_url());
-        !stack::kinds(&template).contains(&kind)
+        let account = &stack.account;
+        let template = Template::read(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
+        stack::rights(&stack::roles(&template)).iter().all(|right| stack::kind(&template, right) != kind)
     })
 }

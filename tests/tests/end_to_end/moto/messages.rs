@@ -162,7 +162,7 @@ impl<'a> Messages<'a> {
             .account
             .decisions()
             .into_iter()
-            .any(|decision| !decision.allowed && decision.user.ends_with("ServiceRole@lambda"));
+            .any(|decision| !decision.allowed && decision.user.contains("ServiceRole"));
         if matches!(self.target, Target::Invocations) && refused {
             self.send(stack).await;
         }

@@ -192,16 +192,7 @@ impl Stack {
 
     /// All rights of all roles.
     pub(super) fn rights(&self) -> BTreeSet<Right> {
-        let mut rights = BTreeSet::new();
-        for (role, statements) in &self.roles {
-            let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
-            rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
-                role: role.clone(),
-                action: action.to_owned(),
-                resource: resource.to_owned(),
-            }));
-        }
-        rights
+        rights(&self.roles)
     }
 
     /// The right of another account's stack, in this one.
@@ -223,8 +214,10 @@ impl Stack {
             if is_enough() {
                 return;
             }
+            // Asked before, or it could come between the two.
+            let comes_soon = self.something_comes_soon().await;
             if !self.round().await {
-                if !self.something_comes_soon().await {
+                if !comes_soon {
                     return;
                 }
                 sleep(POLL_INTERVAL).await;
@@ -233,8 +226,11 @@ impl Stack {
         panic!("it goes on and on\n{}", self.log());
     }
 
-    /// Only a hop is not waited for.
+    /// Only failed invocations wait for a second.
     async fn something_comes_soon(&self) -> bool {
+        if self.source().handler != "async-retry-handler" {
+            return false;
+        }
         let request = json!({ "QueueUrl": self.source().queue_url, "AttributeNames": ["All"] });
         let counts = self.account.sqs("GetQueueAttributes", &request).await;
         counts["Attributes"]["ApproximateNumberOfMessagesDelayed"] != "0"
@@ -354,36 +350,22 @@ impl Stack {
         };
         self.mappings.iter().find(is_first).unwrap()
     }
-
-    /// What a function of this role does and may do, the same in all accounts.
-    pub(super) fn kind(&self, role: &str) -> String {
-        kind(&self.template, role, &self.roles[role])
-    }
 }
 
-/// Of each role of a template.
-pub(super) fn kinds(template: &Template) -> BTreeSet<String> {
-    roles(template).iter().map(|(role, statements)| kind(template, role, statements)).collect()
-}
-
-fn kind(template: &Template, role: &str, statements: &[Value]) -> String {
+/// A right without what differs from account to account, and from name to name of a source queue.
+pub(super) fn kind(template: &Template, right: &Right) -> String {
     let mut functions = template.of_type("AWS::Lambda::Function");
-    let function = functions.find(|(_, function)| text(&function["Role"]).ends_with(role));
-    let (handler, settings) = function.map_or_else(Default::default, |(_, function)| {
-        let variables = function["Environment"]["Variables"].as_object().cloned().unwrap_or_default();
-        let policy = variables.get("RETRY_POLICY").map(|policy| quick(text(policy), ""));
-        let names: Vec<_> = variables.keys().cloned().collect();
-        (function["Handler"].to_string(), format!("{names:?} {policy:?} {:?}", variables.get("STRATEGY")))
-    });
-    let pairs: BTreeSet<_> = statements.iter().flat_map(pairs).collect();
-    let pairs: String = pairs
-        .into_iter()
-        .map(|(action, resource)| {
-            let parts = resource.split(':').filter(|part| !is_account(part) && !part.contains("Logs"));
-            format!("{action} {}\n", parts.collect::<String>())
-        })
-        .collect();
-    format!("{handler} {settings}\n{pairs}")
+    let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
+    let Some((id, function)) = of_role else { return format!("{right:?}") };
+    let name = function["FunctionName"].as_str().unwrap_or(id);
+    let mut mappings = template.of_type("AWS::Lambda::EventSourceMapping");
+    let own = mappings
+        .find(|(_, mapping)| mapping["FunctionName"] == name)
+        .map(|(_, of)| of["EventSourceArn"].clone());
+    let is_own = own.is_some_and(|own| own == right.resource.as_str());
+    let resource = if is_own { "its queue" } else { right.resource.rsplit(':').next().unwrap_or_default() };
+    let strategy = &function["Environment"]["Variables"]["STRATEGY"];
+    format!("{} {strategy} {} {resource}", function["Handler"], right.action)
 }
 
 /// Whether only Lambda itself does this with a role.
@@ -415,8 +397,21 @@ fn strings(value: &Value) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.into_iter().flatten().map(text))
 }
 
+pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for (role, statements) in roles {
+        let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
+        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
+            role: role.clone(),
+            action: action.to_owned(),
+            resource: resource.to_owned(),
+        }));
+    }
+    rights
+}
+
 /// Inline statements by role; AWS's own policies of users' functions are none of ours.
-fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
+pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (id, role) in template.of_type("AWS::IAM::Role") {
         let inline = role["Policies"].as_array().into_iter().flatten();
