@@ -15,8 +15,17 @@ use crate::sqs::REGION;
 /// An emulator with the CDK's own resources, ready for stacks.
 pub struct Cloud {
     emulator: Ministack,
-    /// Of this cloud alone: the CDK's output and outputs.
+    cdk: Cdk,
+}
+
+/// The CDK, with the apps of `infra/`.
+pub struct Cdk {
+    /// Of this one alone: the CDK's output and outputs.
     directory: PathBuf,
+    /// Where it finds AWS, and who it is there.
+    variables: Vec<(&'static str, String)>,
+    /// Whether it knows what the user has set, too.
+    is_the_users: bool,
 }
 
 /// A command of the CDK that failed: what it printed.
@@ -44,11 +53,10 @@ impl Cloud {
     /// If the emulator does not start.
     pub async fn start() -> Result<Self, CdkFailed> {
         let emulator = Ministack::with_all_services();
-        let directory = target_dir().join("deployments").join(emulator.port().to_string());
-        std::fs::create_dir_all(&directory).expect("the target directory is writable");
-        let cloud = Self { emulator, directory };
-        cloud.cdk(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
-        Ok(cloud)
+        let variables = client_variables(&emulator.endpoint_url());
+        let cdk = Cdk::new(&emulator.port().to_string(), variables.into(), false);
+        cdk.run(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
+        Ok(Self { emulator, cdk })
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL`.
@@ -60,14 +68,13 @@ impl Cloud {
     /// What every AWS client needs to get here.
     #[must_use]
     pub fn client_variables(&self) -> [(&'static str, String); 6] {
-        [
-            ("AWS_ENDPOINT_URL", self.endpoint_url()),
-            ("AWS_ENDPOINT_URL_S3", self.endpoint_url()), // the CDK asks for S3's alone
-            ("AWS_REGION", REGION.to_owned()),
-            ("AWS_DEFAULT_REGION", REGION.to_owned()), // Python's name for it
-            ("AWS_ACCESS_KEY_ID", "test".to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
-        ]
+        client_variables(&self.endpoint_url())
+    }
+
+    /// What deploys here.
+    #[must_use]
+    pub fn cdk(&self) -> &Cdk {
+        &self.cdk
     }
 
     /// Deploys the stack with these context values.
@@ -78,7 +85,7 @@ impl Cloud {
     /// # Panics
     /// If the CDK does not write its outputs.
     pub async fn deploy(&self, context: &[String]) -> Result<Outputs, CdkFailed> {
-        self.deploy_app(&[], context).await
+        self.cdk.deploy(&[], context).await
     }
 
     /// Deploys the only stack of another app in `infra/`.
@@ -89,14 +96,59 @@ impl Cloud {
     /// # Panics
     /// If the CDK does not write its outputs.
     pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
-        self.deploy_app(&["--app", &program(app)], context).await
+        self.cdk.deploy_of(app, context).await
     }
 
-    async fn deploy_app(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
+    /// Takes down what was deployed last.
+    ///
+    /// # Errors
+    /// What `cdk destroy` printed.
+    pub async fn destroy(&self) -> Result<(), CdkFailed> {
+        self.cdk.destroy().await
+    }
+}
+
+/// What every AWS client needs to get to an emulator.
+fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
+    [
+        ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),
+        ("AWS_ENDPOINT_URL_S3", endpoint_url.to_owned()), // the CDK asks for S3's alone
+        ("AWS_REGION", REGION.to_owned()),
+        ("AWS_DEFAULT_REGION", REGION.to_owned()), // Python's name for it
+        ("AWS_ACCESS_KEY_ID", "test".to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+    ]
+}
+
+impl Cdk {
+    /// With the user's own AWS configuration, and these variables instead of the user's.
+    #[must_use]
+    pub fn of_user(name: &str, variables: Vec<(&'static str, String)>) -> Self {
+        Self::new(name, variables, true)
+    }
+
+    fn new(name: &str, variables: Vec<(&'static str, String)>, is_the_users: bool) -> Self {
+        let directory = target_dir().join("deployments").join(name);
+        std::fs::create_dir_all(&directory).expect("the target directory is writable");
+        Self { directory, variables, is_the_users }
+    }
+
+    /// Deploys the only stack of an app in `infra/`.
+    ///
+    /// # Errors
+    /// What `cdk deploy` printed.
+    ///
+    /// # Panics
+    /// If the CDK does not write its outputs.
+    pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
+        self.deploy(&["--app", &program(app)], context).await
+    }
+
+    async fn deploy(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
         let outputs = self.directory.join("outputs.json");
         let file = outputs.display().to_string();
         let deploy = ["deploy", "--require-approval", "never", "--outputs-file", &file];
-        self.cdk(&[deploy.as_slice(), app].concat(), context).await?;
+        self.run(&[deploy.as_slice(), app].concat(), context).await?;
         let text = std::fs::read_to_string(&outputs).expect("the CDK has written the outputs");
         let stacks: BTreeMap<String, BTreeMap<String, Value>> =
             serde_json::from_str(&text).expect("outputs are a JSON object");
@@ -111,22 +163,24 @@ impl Cloud {
     pub async fn destroy(&self) -> Result<(), CdkFailed> {
         // As it was synthesized for the deployment: the app need not run again.
         let assembly = self.assembly().display().to_string();
-        self.cdk(&["destroy", "--force", "--app", &assembly], &[]).await.map(drop)
+        self.run(&["destroy", "--force", "--app", &assembly], &[]).await.map(drop)
     }
 
     fn assembly(&self) -> PathBuf {
         self.directory.join("cdk.out")
     }
 
-    async fn cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
+    async fn run(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
         let infra = root().join("infra");
         let mut command = Command::new("node");
         command.current_dir(&infra).arg(infra.join("node_modules/aws-cdk/bin/cdk")).args(arguments);
         command.arg("--output").arg(self.assembly()).args(["--no-notices", "--no-color"]);
         command.args(context.iter().flat_map(|value| ["--context", value]));
-        command.env_clear().envs(self.client_variables());
-        command.env("PATH", variable("PATH").unwrap_or_default());
-        command.env("HOME", &self.directory).env("TMPDIR", &self.directory);
+        if !self.is_the_users {
+            command.env_clear().env("PATH", variable("PATH").unwrap_or_default());
+            command.env("HOME", &self.directory);
+        }
+        command.envs(self.variables.iter().map(|(name, value)| (name, value))).env("TMPDIR", &self.directory);
         command.env("INIT_CWD", current_directory());
         command.env("CDK_DISABLE_VERSION_CHECK", "true").env("CDK_DISABLE_CLI_TELEMETRY", "true");
         // An interrupt from the keyboard must not break off what is to be taken down.
@@ -138,7 +192,7 @@ impl Cloud {
     }
 }
 
-impl Drop for Cloud {
+impl Drop for Cdk {
     fn drop(&mut self) {
         let _left_for_the_next_build_clean = std::fs::remove_dir_all(&self.directory);
     }

@@ -121,6 +121,14 @@ enum Task {
         #[arg(value_enum)]
         what: Bench,
     },
+    /// Deploy to your AWS account under a name of its own, send messages every way, destroy it, and report: docs/smoke.md.
+    ///
+    /// Example: `cargo xtask smoke --profile sandbox --region eu-west-1`
+    Smoke {
+        /// Passed on: --help lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run the conformance suite against Amazon SQS, in your account: creates queues, sends a few hundred messages, and
     /// deletes the queues at the end.
     Conformance {
@@ -154,6 +162,7 @@ fn main() -> ExitCode {
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
         Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Bench { what } => bench(what),
+        Task::Smoke { arguments } => smoke(&arguments),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),
     };
     match done {
@@ -166,10 +175,21 @@ fn main() -> ExitCode {
 }
 
 fn deploy_local(arguments: &[String]) -> Result<(), Failure> {
+    deploying("deploy-local", arguments)
+}
+
+/// It runs the operator's own command, too.
+fn smoke(arguments: &[String]) -> Result<(), Failure> {
+    run(&mut cargo(&["build", "--workspace", "--bin", "redeliver"]))?;
+    deploying("smoke", arguments)
+}
+
+/// A program of the tests that deploys the stack of this machine's architecture.
+fn deploying(program: &str, arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     npm::set_up()?.required()?;
     bundle(Architecture::HOST)?;
-    let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", "deploy-local", "--"]);
+    let mut command = cargo(&["run", "--package", "redeliver-tests", "--bin", program, "--"]);
     run(command.args(arguments))
 }
 

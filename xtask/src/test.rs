@@ -271,12 +271,12 @@ fn proof(report: &mut Report, has: &Has<'_>, this_program: &Path) -> Result<(), 
 fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
     let mut command = cargo(&["test", "--workspace", "--test", "*", "--"]);
     if let Python::Unavailable(remedy) = has.python {
-        report.skip("tests on ministack and aws-lambda-rie", remedy)?;
-        command.args(["--skip", "ministack", "--skip", "lambda_rie"]);
+        report.skip("tests on ministack, moto and aws-lambda-rie", remedy)?;
+        command.args(["--skip", "ministack", "--skip", "moto", "--skip", "lambda_rie"]);
     }
     if let Node::Unavailable(remedy) = has.node {
-        report.skip("tests of a deployment", remedy)?;
-        command.args(["--skip", "deployment"]);
+        report.skip("tests of a deployment and of its rights", remedy)?;
+        command.args(["--skip", "deployment", "--skip", "moto"]);
     }
     if !has.runtime_of_node {
         command.args(["--skip", "runtimes::node"]);

@@ -2,6 +2,7 @@
 
 mod functions;
 mod producers;
+mod smoke;
 mod strategies;
 
 use std::process::Stdio;

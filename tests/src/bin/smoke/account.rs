@@ -1,0 +1,81 @@
+//! Where it runs: an AWS account, or an emulator.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use aws_config::{BehaviorVersion, Region};
+use redeliver_tests::deployment::Cloud;
+use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::sqs;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::process::Command;
+
+pub(crate) struct Account {
+    pub(crate) sqs: aws_sdk_sqs::Client,
+    /// What other programs need to get there.
+    pub(crate) variables: Vec<(&'static str, String)>,
+    pub(crate) is_emulated: bool,
+}
+
+/// Who and where.
+#[derive(Deserialize)]
+pub(crate) struct Identity {
+    pub(crate) account: String,
+    pub(crate) user: String,
+    pub(crate) region: String,
+}
+
+impl Account {
+    pub(crate) fn emulated(cloud: &Cloud) -> Self {
+        let sqs = sqs::client(&cloud.endpoint_url());
+        Self { sqs, variables: cloud.client_variables().into(), is_emulated: true }
+    }
+
+    pub(crate) async fn of_profile(profile: Option<&str>, region: Option<&str>) -> Result<Self, String> {
+        let mut loader = aws_config::defaults(BehaviorVersion::latest());
+        if let Some(profile) = profile {
+            loader = loader.profile_name(profile);
+        }
+        if let Some(region) = region {
+            loader = loader.region(Region::new(region.to_owned()));
+        }
+        let config = loader.load().await;
+        let region = config.region().ok_or("the profile has no region: add --region")?.to_string();
+        let mut variables = vec![("AWS_REGION", region.clone()), ("AWS_DEFAULT_REGION", region)];
+        variables.extend(profile.map(|profile| ("AWS_PROFILE", profile.to_owned())));
+        Ok(Self { sqs: aws_sdk_sqs::Client::new(&config), variables, is_emulated: false })
+    }
+
+    pub(crate) async fn identity(&self) -> Result<Identity, String> {
+        self.ask(&["identity"]).await
+    }
+
+    /// The status of a stack, if there is one.
+    pub(crate) async fn stack(&self, name: &str) -> Result<Option<String>, String> {
+        self.ask(&["stack", name]).await
+    }
+
+    /// The states of the alarms of this prefix.
+    pub(crate) async fn alarms(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
+        self.ask(&["alarms", &format!("{prefix}-")]).await
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T, String> {
+        let mut command = self.command(&venv_file("bin/python"));
+        command.arg(root().join("tests/support/boto3_smoke.py")).args(arguments);
+        let answer = command.output().await.map_err(|error| format!("boto3: {error}"))?;
+        let told = String::from_utf8_lossy(&answer.stderr);
+        let reason = told.lines().last().unwrap_or_default();
+        serde_json::from_slice(&answer.stdout).map_err(|_| format!("{}: {reason}", arguments.join(" ")))
+    }
+
+    /// A program that finds the account.
+    pub(crate) fn command(&self, program: &std::path::Path) -> Command {
+        let mut command = Command::new(program);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        // An interrupt from the keyboard must not break off what is to be taken down.
+        command.process_group(0).kill_on_drop(true).stdin(Stdio::null());
+        command
+    }
+}

@@ -1,0 +1,40 @@
+//! What a run costs at list price. Free tiers are not counted.
+
+use serde_json::Value;
+
+use crate::report::Report;
+
+const PRICES: &str = include_str!("../../../../crates/cli/src/cost/prices.json");
+/// CloudWatch asks for a twelfth of a year by the hour.
+const HOURS_A_MONTH: f64 = 730.0;
+/// Each message is sent, received and deleted a few times, and 16 pollers of the mappings ask three times a minute.
+const REQUESTS: f64 = 2000.0;
+const INVOCATIONS: f64 = 200.0;
+/// Of 256 MiB, a second each: more than they take.
+const GB_SECONDS: f64 = INVOCATIONS / 4.0;
+/// As many as the template has, or more.
+const ALARMS: f64 = 30.0;
+/// Each value of a dimension is one.
+const METRICS: f64 = 60.0;
+const LOG_GB: f64 = 0.001;
+
+/// Before it: an hour of what is paid by the hour.
+pub(crate) fn expected_dollars() -> f64 {
+    for_hours(1.0)
+}
+
+/// After it. What is begun counts.
+pub(crate) fn dollars(report: &Report) -> f64 {
+    for_hours((report.elapsed_seconds() / 3600.0).ceil().max(1.0))
+}
+
+fn for_hours(hours: f64) -> f64 {
+    let list: Value = serde_json::from_str(PRICES).expect("our own file is JSON");
+    let price = |name: &str| list["prices"][name]["dollars"].as_f64().expect("a price is a number");
+    let by_month = ALARMS * price("alarm_month") + METRICS * price("metric_month") + price("dashboard_month");
+    by_month * hours / HOURS_A_MONTH
+        + REQUESTS * price("sqs_million_requests") / 1e6
+        + INVOCATIONS * (price("lambda_million_requests") + price("traces_million")) / 1e6
+        + GB_SECONDS * price("lambda_gb_second_x86_64")
+        + LOG_GB * price("logs_gb")
+}

@@ -1,0 +1,156 @@
+//! Deploys redeliver to an AWS account under a name of its own, sends messages every way, takes it all down, and reports.
+#![expect(clippy::print_stdout, reason = "a command-line tool")]
+
+mod account;
+mod cost;
+mod report;
+mod scenarios;
+
+use std::process::ExitCode;
+use std::thread;
+
+use clap::Parser;
+use redeliver_tests::deployment::{Cdk, Cloud, Outputs, local_context};
+use tokio::signal::ctrl_c;
+use tokio::sync::oneshot;
+
+use account::{Account, Identity};
+use report::Report;
+use scenarios::Smoke;
+
+const APP: &str = "test/smoke-app.ts";
+
+/// Deploy redeliver to your AWS account under a name of its own, send messages every way, and take it all down again.
+///
+/// It shows what it will do and asks, unless --yes is given. The stack is destroyed at the end, also after a failure and at
+/// Ctrl-C. The report is in target/smoke. It takes about ten minutes and costs a few cents.
+#[derive(Parser)]
+#[command(name = "cargo xtask smoke", bin_name = "cargo xtask smoke")]
+struct Arguments {
+    /// The profile of your AWS configuration.
+    #[arg(long, required_unless_present = "emulator")]
+    profile: Option<String>,
+    /// The region, if not the profile's.
+    #[arg(long)]
+    region: Option<String>,
+    /// The name of the stack, and the first part of all names in it; no such stack may exist.
+    #[arg(long, value_name = "NAME", default_value = "redeliver-smoke")]
+    prefix: String,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Against an emulator on this machine instead of an account; what it lacks is in the report as not checked.
+    #[arg(long, conflicts_with_all = ["profile", "region"])]
+    emulator: bool,
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    match smoke(&Arguments::parse()).await {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn smoke(arguments: &Arguments) -> Result<bool, String> {
+    if arguments.emulator {
+        let cloud = Cloud::start().await.map_err(|error| error.to_string())?;
+        let account = Account::emulated(&cloud);
+        return with(arguments, cloud.cdk(), &account).await;
+    }
+    let account = Account::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
+    let cdk = Cdk::of_user(&arguments.prefix, account.variables.clone());
+    with(arguments, &cdk, &account).await
+}
+
+/// Whether all went well. Nothing is created before the user has agreed.
+async fn with(arguments: &Arguments, cdk: &Cdk, account: &Account) -> Result<bool, String> {
+    let prefix = &arguments.prefix;
+    let identity = account.identity().await?;
+    if let Some(status) = account.stack(prefix).await? {
+        return Err(format!(
+            "the stack {prefix} exists already ({status}); give another --prefix, or delete it first: {}",
+            deletion(prefix, &identity)
+        ));
+    }
+    println!("{}", plan(prefix, &identity));
+    if !arguments.yes && !agreed().await {
+        return Err("nothing was created".to_owned());
+    }
+    let mut report = Report::begin(prefix, &identity, account.is_emulated);
+    tokio::select! {
+        done = deploy_and_try(cdk, account, prefix, &mut report) => {
+            if let Err(error) = done {
+                report.failed("went on to the end", error);
+            }
+        }
+        _ = ctrl_c() => report.failed("went on to the end", "interrupted".to_owned()),
+    }
+    take_down(cdk, account, prefix, &identity, &mut report).await;
+    report.cost(cost::dollars(&report));
+    let path = report.write()?;
+    println!("{}\nreport: {}", report.markdown(), path.display());
+    Ok(report.is_good())
+}
+
+async fn deploy_and_try(
+    cdk: &Cdk,
+    account: &Account,
+    prefix: &str,
+    report: &mut Report,
+) -> Result<(), String> {
+    eprintln!("deploying {prefix}, which takes some minutes on AWS ...");
+    let context = [local_context(), vec![format!("prefix={prefix}")]].concat();
+    let started = report.elapsed_seconds();
+    let outputs: Outputs = cdk.deploy_of(APP, &context).await.map_err(|error| error.to_string())?;
+    report.figure("deployment_seconds", report.elapsed_seconds() - started);
+    Smoke::new(account, prefix, &outputs).run(report).await
+}
+
+/// Whatever has happened before; a stack that was never made is no failure.
+async fn take_down(cdk: &Cdk, account: &Account, prefix: &str, identity: &Identity, report: &mut Report) {
+    eprintln!("destroying ...");
+    let destroyed = cdk.destroy().await.map_err(|error| error.to_string());
+    match (account.stack(prefix).await, destroyed) {
+        (Ok(None), _) => report.passed("nothing is left", String::new()),
+        (Ok(Some(status)), destroyed) => {
+            let told = destroyed.err().unwrap_or_default();
+            let left = format!("the stack {prefix} is {status}; run {}\n{told}", deletion(prefix, identity));
+            report.failed("nothing is left", left);
+        }
+        (Err(error), _) => {
+            let left = format!("{error}; to be sure, run {}", deletion(prefix, identity));
+            report.failed("nothing is left", left);
+        }
+    }
+}
+
+fn deletion(prefix: &str, identity: &Identity) -> String {
+    format!("aws cloudformation delete-stack --stack-name {prefix} --region {}", identity.region)
+}
+
+fn plan(prefix: &str, Identity { account, user, region }: &Identity) -> String {
+    format!(
+        "account {account}, region {region}, as {user}\n\
+         creates the stack {prefix}: 7 queues, 4 functions with roles and log groups, alarms, a dashboard; sends some 20 messages; \
+         destroys it all\n\
+         costs about ${:.2}, and takes about ten minutes",
+        cost::expected_dollars()
+    )
+}
+
+/// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
+async fn agreed() -> bool {
+    println!("type yes to go on:");
+    let (typed, answer) = oneshot::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        let _or_its_end = std::io::stdin().read_line(&mut line);
+        let _nobody_waits = typed.send(line.trim() == "yes");
+    });
+    answer.await.unwrap_or(false)
+}

@@ -1,0 +1,149 @@
+//! What was seen, as Markdown and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use redeliver_tests::settings::{epoch_millis, target_dir};
+use serde::Serialize;
+
+use crate::account::Identity;
+
+#[derive(Serialize)]
+pub(crate) struct Report {
+    prefix: String,
+    account: String,
+    region: String,
+    is_emulated: bool,
+    began_millis: u128,
+    checks: Vec<Check>,
+    figures: BTreeMap<&'static str, f64>,
+}
+
+#[derive(Serialize)]
+struct Check {
+    name: &'static str,
+    outcome: Outcome,
+    details: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Passed,
+    Failed,
+    NotCheckedHere,
+}
+
+/// All that an emulator may leave out.
+const NOT_ON_AN_EMULATOR: [(&str, &str); 3] = [
+    (
+        "what fails for good is not called again",
+        "ministack calls every error of a function Runtime.HandlerError",
+    ),
+    ("a send to the final DLQ is refused", "ministack does not enforce queue policies"),
+    ("the alarm final-dlq-not-empty goes off", "ministack does not evaluate alarms"),
+];
+
+impl Report {
+    pub(crate) fn begin(prefix: &str, identity: &Identity, is_emulated: bool) -> Self {
+        Self {
+            prefix: prefix.to_owned(),
+            account: identity.account.clone(),
+            region: identity.region.clone(),
+            is_emulated,
+            began_millis: epoch_millis(),
+            checks: Vec::new(),
+            figures: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn elapsed_seconds(&self) -> f64 {
+        seconds(epoch_millis() - self.began_millis)
+    }
+
+    pub(crate) fn passed(&mut self, name: &'static str, details: String) {
+        self.add(name, Outcome::Passed, details);
+    }
+
+    pub(crate) fn failed(&mut self, name: &'static str, details: String) {
+        self.add(name, Outcome::Failed, details);
+    }
+
+    /// Whether this is left out here, which the report then says. Nothing can be left out that is not in the list.
+    pub(crate) fn leaves_out(&mut self, name: &'static str) -> bool {
+        let known = NOT_ON_AN_EMULATOR.iter().find(|(known, _)| *known == name);
+        let Some((_, reason)) = known.filter(|_| self.is_emulated) else { return false };
+        self.add(name, Outcome::NotCheckedHere, (*reason).to_owned());
+        true
+    }
+
+    pub(crate) fn check(&mut self, name: &'static str, found: Result<String, String>) {
+        match found {
+            Ok(details) => self.passed(name, details),
+            Err(details) => self.failed(name, details),
+        }
+    }
+
+    fn add(&mut self, name: &'static str, outcome: Outcome, details: String) {
+        eprintln!("{}: {name}{}{details}", outcome.word(), if details.is_empty() { "" } else { ": " });
+        self.checks.push(Check { name, outcome, details });
+    }
+
+    pub(crate) fn figure(&mut self, name: &'static str, value: f64) {
+        self.figures.insert(name, value);
+    }
+
+    pub(crate) fn cost(&mut self, dollars: f64) {
+        self.figure("cost_dollars_at_list_price", dollars);
+        self.figure("seconds_in_all", self.elapsed_seconds());
+    }
+
+    pub(crate) fn is_good(&self) -> bool {
+        self.checks.iter().all(|check| check.outcome != Outcome::Failed)
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let place = if self.is_emulated { "an emulator" } else { "AWS" };
+        let mut page = format!(
+            "# Smoke test of redeliver on {place}\n\nStack {}, account {}, region {}.\n\n| | check | |\n| --- | --- | --- |\n",
+            self.prefix, self.account, self.region
+        );
+        for Check { name, outcome, details } in &self.checks {
+            let details = details.replace('|', "\\|").replace('\n', " ");
+            writeln!(page, "| {} | {name} | {details} |", outcome.word()).expect("a String takes it");
+        }
+        page += "\n| figure | |\n| --- | --- |\n";
+        for (name, value) in &self.figures {
+            writeln!(page, "| {} | {value:.3} |", name.replace('_', " ")).expect("a String takes it");
+        }
+        page
+    }
+
+    /// The page's path; the same as JSON is beside it.
+    pub(crate) fn write(&self) -> Result<PathBuf, String> {
+        let directory = target_dir().join("smoke");
+        let page = directory.join(format!("{}.md", self.prefix));
+        let json = serde_json::to_string_pretty(self).expect("numbers and texts are JSON");
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::write(&page, self.markdown()))
+            .and_then(|()| std::fs::write(page.with_extension("json"), json))
+            .map_err(|error| format!("{}: {error}", page.display()))?;
+        Ok(page)
+    }
+}
+
+impl Outcome {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "FAILED",
+            Self::NotCheckedHere => "not checked here",
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of a run")]
+fn seconds(millis: u128) -> f64 {
+    millis as f64 / 1000.0
+}

@@ -1,0 +1,316 @@
+//! What is tried: each way of a message, and what only AWS does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_sqs::types::{Message, MessageAttributeValue, MessageSystemAttributeName as System};
+use redeliver_tests::deployment::Outputs;
+use redeliver_tests::settings::{epoch_millis, target_dir, tested_program};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::sleep;
+
+use crate::account::Account;
+use crate::report::Report;
+
+const PATIENCE_SECONDS: u32 = 300;
+/// It looks at periods of five minutes, and a metric of SQS may be some minutes late.
+const ALARM_PATIENCE_SECONDS: u32 = 1200;
+/// For as long as the messages of one look are hidden from the next.
+const LOOK_SECONDS: i32 = 5;
+const ALARM: &str = "final-dlq-not-empty";
+
+pub(crate) struct Smoke<'a> {
+    account: &'a Account,
+    prefix: &'a str,
+    outputs: &'a Outputs,
+    calls: Vec<Call>,
+}
+
+/// One call of the target, as the target tells it.
+#[derive(Deserialize)]
+struct Call {
+    id: String,
+    attempt: u32,
+    generation: u32,
+    at: f64,
+    ok: bool,
+}
+
+const SUCCEEDS: &str = "00000001-5a0c-4000-8000-000000000000";
+const RECOVERS: &str = "00000002-5a0c-4000-8000-000000000000";
+const EXHAUSTED: &str = "00000003-5a0c-4000-8000-000000000000";
+const PERMANENT: &str = "00000004-5a0c-4000-8000-000000000000";
+const INVALID: &str = "not a message";
+
+impl<'a> Smoke<'a> {
+    pub(crate) fn new(account: &'a Account, prefix: &'a str, outputs: &'a Outputs) -> Self {
+        Self { account, prefix, outputs, calls: Vec::new() }
+    }
+
+    /// # Errors
+    /// What kept it from going on; what was wrong is in the report.
+    pub(crate) async fn run(mut self, report: &mut Report) -> Result<(), String> {
+        let sent_at = now();
+        self.send().await?;
+        let success = self.until_called("succeeds", |call| call.id == SUCCEEDS && call.ok).await;
+        report.check("a message is processed", success);
+        let recovered = self.until_called("recovers", |call| call.id == RECOVERS && call.ok).await;
+        report.check("a message that fails twice is processed", recovered);
+        self.figures(sent_at, report);
+        let explained = self.until_explained().await;
+        report.check(
+            "what fails for ever, for good, or is no message is explained in the final DLQ",
+            explained,
+        );
+        self.permanent(report).await;
+        self.denial(report).await;
+        self.alarm(report).await;
+        let redriven = self.redrive().await;
+        report.check("a dead letter that is sent back is processed", redriven);
+        let moved = self.move_by_sqs(report).await;
+        report.check("a message that SQS moves keeps its receives, attributes and time of sending", moved);
+        Ok(())
+    }
+
+    fn url(&self, queue: &str) -> Result<&str, String> {
+        self.outputs
+            .get(&format!("{queue}Url"))
+            .map(String::as_str)
+            .ok_or_else(|| format!("no output {queue}Url"))
+    }
+
+    async fn send(&self) -> Result<(), String> {
+        let message = |id: &str, wanted: &str| {
+            json!({ "metadata": { "message_id": id }, "data": { "wanted": wanted } }).to_string()
+        };
+        let bodies = [
+            message(SUCCEEDS, "ok"),
+            message(RECOVERS, "recovers"),
+            message(EXHAUSTED, "exhausted"),
+            message(PERMANENT, "permanent"),
+            INVALID.to_owned(),
+        ];
+        for body in bodies {
+            let request = self.account.sqs.send_message().queue_url(self.url("Source")?).message_body(body);
+            request.send().await.map_err(|error| format!("SendMessage: {}", code(&error)))?;
+        }
+        Ok(())
+    }
+
+    async fn until_called(&mut self, what: &str, is_it: impl Fn(&Call) -> bool) -> Result<String, String> {
+        for _ in 0..PATIENCE_SECONDS {
+            if let Some(call) = self.calls.iter().find(|call| is_it(call)) {
+                return Ok(format!("at attempt {}", call.attempt));
+            }
+            self.take_calls().await?;
+        }
+        Err(format!("{what}: not within {PATIENCE_SECONDS} s"))
+    }
+
+    /// Those that the target has told of; whether there were any.
+    async fn take_calls(&mut self) -> Result<bool, String> {
+        let url = self.url("Calls")?.to_owned();
+        let messages = self.receive(&url, LOOK_SECONDS).await?;
+        for message in &messages {
+            let call = serde_json::from_str(message.body().unwrap_or_default());
+            self.calls.push(call.map_err(|error| format!("the target tells what is no call: {error}"))?);
+            self.delete(&url, message).await?;
+        }
+        Ok(!messages.is_empty())
+    }
+
+    fn figures(&self, sent_at: f64, report: &mut Report) {
+        let calls_of = |id: &str| {
+            let mut calls: Vec<_> =
+                self.calls.iter().filter(|call| call.id == id).map(|call| call.at).collect();
+            calls.sort_by(f64::total_cmp);
+            calls
+        };
+        if let Some(at) = calls_of(SUCCEEDS).first() {
+            report.figure("seconds_to_the_first_call", at - sent_at);
+        }
+        let retries = calls_of(RECOVERS);
+        for (name, pair) in
+            ["seconds_to_retry_1_of_2", "seconds_to_retry_2_of_2"].into_iter().zip(retries.windows(2))
+        {
+            report.figure(name, pair[1] - pair[0]);
+        }
+    }
+
+    async fn until_explained(&self) -> Result<String, String> {
+        let expected = BTreeMap::from([
+            (EXHAUSTED, "RETRY_ATTEMPT_EXCEEDED"),
+            (PERMANENT, "NON_RETRYABLE_ERROR"),
+            (INVALID, "INVALID_MESSAGE_FORMAT"),
+        ]);
+        let mut found = BTreeMap::new();
+        for _ in 0..PATIENCE_SECONDS {
+            for message in self.receive(self.url("FinalDlq")?, LOOK_SECONDS).await? {
+                let body = message.body().unwrap_or_default();
+                let id = expected.keys().find(|id| body.contains(**id)).copied().unwrap_or("another message");
+                found.insert(id, attribute(&message, "ErrorType"));
+            }
+            if found.len() >= expected.len() {
+                // By what name an emulator knows a function's error is another question.
+                let is_expected = found.iter().all(|(id, error)| {
+                    expected.get(id) == Some(&error.as_str())
+                        || (*id == PERMANENT && self.account.is_emulated)
+                });
+                return if is_expected { Ok(String::new()) } else { Err(format!("{found:?}")) };
+            }
+        }
+        Err(format!("only {found:?} within {PATIENCE_SECONDS} s"))
+    }
+
+    /// Its dead letter is there, so all its calls are over.
+    async fn permanent(&mut self, report: &mut Report) {
+        let name = "what fails for good is not called again";
+        if report.leaves_out(name) {
+            return;
+        }
+        let found = self.until_called("fails for good", |call| call.id == PERMANENT).await;
+        let counted = async {
+            while self.take_calls().await? {}
+            match self.calls.iter().filter(|call| call.id == PERMANENT).count() {
+                1 => found,
+                calls => Err(format!("{calls} calls")),
+            }
+        };
+        report.check(name, counted.await);
+    }
+
+    async fn denial(&self, report: &mut Report) {
+        let name = "a send to the final DLQ is refused";
+        if report.leaves_out(name) {
+            return;
+        }
+        let refused = async {
+            let sent = self
+                .account
+                .sqs
+                .send_message()
+                .queue_url(self.url("FinalDlq")?)
+                .message_body("x")
+                .send()
+                .await;
+            match sent {
+                Ok(_) => Err("it was taken, although the queue's policy denies it".to_owned()),
+                Err(error) => match code(&error) {
+                    denied if denied.contains("AccessDenied") => Ok(denied),
+                    other => Err(other),
+                },
+            }
+        };
+        report.check(name, refused.await);
+    }
+
+    async fn alarm(&self, report: &mut Report) {
+        let name = "the alarm final-dlq-not-empty goes off";
+        if report.leaves_out(name) {
+            return;
+        }
+        let began = report.elapsed_seconds();
+        let gone_off = self.until_alarm().await;
+        report.figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
+        report.check(name, gone_off);
+    }
+
+    async fn until_alarm(&self) -> Result<String, String> {
+        for waited in (0..ALARM_PATIENCE_SECONDS).step_by(15) {
+            let alarms = self.account.alarms(self.prefix).await?;
+            let state =
+                alarms.iter().find(|(name, _)| name.ends_with(ALARM)).map(|(_, state)| state.as_str());
+            match state {
+                None => return Err(format!("no alarm {ALARM} among {:?}", alarms.keys())),
+                Some("ALARM") => return Ok(String::new()),
+                Some(other) => {
+                    eprintln!("{ALARM} is {other} after {waited} s of at most {ALARM_PATIENCE_SECONDS} s ...")
+                }
+            }
+            sleep(Duration::from_secs(15)).await;
+        }
+        Err(format!("not within {ALARM_PATIENCE_SECONDS} s"))
+    }
+
+    /// With the operator's own command, from a queue that nobody may send to.
+    async fn redrive(&mut self) -> Result<String, String> {
+        // What the last look has hidden must be there again.
+        sleep(Duration::from_secs(u64::from(LOOK_SECONDS.unsigned_abs()))).await;
+        let mut command = self.account.command(&tested_program("redeliver"));
+        command.args(["redrive", "--prefix", self.prefix, "--ids", EXHAUSTED, "--apply"]);
+        let journal = target_dir().join("smoke").join(format!("{}-{}", self.prefix, epoch_millis()));
+        std::fs::create_dir_all(&journal).map_err(|error| format!("{}: {error}", journal.display()))?;
+        let run =
+            command.current_dir(&journal).output().await.map_err(|error| format!("redeliver: {error}"))?;
+        if !run.status.success() {
+            return Err(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr)));
+        }
+        self.until_called("what was sent back", |call| {
+            call.id == EXHAUSTED && call.generation == 1 && call.ok
+        })
+        .await
+    }
+
+    async fn move_by_sqs(&self, report: &mut Report) -> Result<String, String> {
+        let (moving, moved) = (self.url("Moving")?, self.url("Moved")?);
+        let attribute = MessageAttributeValue::builder().data_type("String").string_value("kept");
+        let attribute = attribute.build().map_err(|error| error.to_string())?;
+        let request = self.account.sqs.send_message().queue_url(moving).message_body("moved");
+        let sent = request.message_attributes("mark", attribute).send().await;
+        let id = sent.map_err(|error| format!("SendMessage: {}", code(&error)))?.message_id;
+        let mut first = None;
+        for _ in 0..PATIENCE_SECONDS {
+            // Its second receive is the one that SQS answers with a move.
+            first = self.receive(moving, 0).await?.pop().or(first);
+            if let Some(message) = self.receive(moved, LOOK_SECONDS).await?.pop() {
+                let count = system(&message, System::ApproximateReceiveCount);
+                report.figure("receives_that_a_moved_message_has", count.parse().unwrap_or(f64::NAN));
+                let before = first.as_ref().map(|first| system(first, System::SentTimestamp));
+                let kept = (message.message_id == id, self::attribute(&message, "mark"));
+                let same_time = before.as_deref() == Some(system(&message, System::SentTimestamp).as_str());
+                let from = system(&message, System::DeadLetterQueueSourceArn);
+                return if kept == (true, "kept".to_owned()) && same_time && !from.is_empty() {
+                    Ok(format!("{count} receives, from {from}"))
+                } else {
+                    Err(format!(
+                        "id and attribute: {kept:?}; sent at the same time: {same_time}; from {from:?}"
+                    ))
+                };
+            }
+        }
+        Err(format!("not moved within {PATIENCE_SECONDS} s"))
+    }
+
+    async fn receive(&self, url: &str, hidden_seconds: i32) -> Result<Vec<Message>, String> {
+        let request = self.account.sqs.receive_message().queue_url(url).max_number_of_messages(10);
+        let request = request.wait_time_seconds(1).visibility_timeout(hidden_seconds);
+        let request = request.message_attribute_names("All").message_system_attribute_names(System::All);
+        let answer = request.send().await.map_err(|error| format!("ReceiveMessage: {}", code(&error)))?;
+        Ok(answer.messages.unwrap_or_default())
+    }
+
+    async fn delete(&self, url: &str, message: &Message) -> Result<(), String> {
+        let handle = message.receipt_handle().unwrap_or_default();
+        let request = self.account.sqs.delete_message().queue_url(url).receipt_handle(handle);
+        request.send().await.map(drop).map_err(|error| format!("DeleteMessage: {}", code(&error)))
+    }
+}
+
+fn now() -> f64 {
+    Duration::from_millis(u64::try_from(epoch_millis()).unwrap_or(u64::MAX)).as_secs_f64()
+}
+
+fn code<E: ProvideErrorMetadata, R>(error: &SdkError<E, R>) -> String {
+    error.code().unwrap_or("no answer").to_owned()
+}
+
+fn attribute(message: &Message, name: &str) -> String {
+    let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
+    attribute.and_then(MessageAttributeValue::string_value).unwrap_or_default().to_owned()
+}
+
+fn system(message: &Message, name: System) -> String {
+    message.attributes().and_then(|attributes| attributes.get(&name)).cloned().unwrap_or_default()
+}

@@ -1,0 +1,36 @@
+"""What `cargo xtask smoke` asks AWS beside SQS; each answer is a line of JSON.
+
+identity              the account, the user, and the region
+stack NAME            the status of a CloudFormation stack, or null
+alarms PREFIX         names and states of the alarms whose names begin with it
+"""
+
+import json
+import sys
+
+import boto3
+from botocore.exceptions import ClientError
+
+
+def identity():
+    caller = boto3.client("sts").get_caller_identity()
+    return {"account": caller["Account"], "user": caller["Arn"], "region": boto3.session.Session().region_name}
+
+
+def stack(name):
+    try:
+        found = boto3.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ValidationError":
+            return None
+        raise
+    there = [one["StackStatus"] for one in found if one["StackStatus"] != "DELETE_COMPLETE"]
+    return there[0] if there else None
+
+
+def alarms(prefix):
+    pages = boto3.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=prefix)
+    return {alarm["AlarmName"]: alarm["StateValue"] for page in pages for alarm in page["MetricAlarms"]}
+
+
+print(json.dumps({"identity": identity, "stack": stack, "alarms": alarms}[sys.argv[1]](*sys.argv[2:])))
