@@ -265,12 +265,12 @@ impl<'a> Smoke<'a> {
             // Its second receive is the one that SQS answers with a move.
             first = self.receive(moving, 0).await?.pop().or(first);
             if let Some(message) = self.receive(moved, LOOK_SECONDS).await?.pop() {
-                let count = system(&message, System::ApproximateReceiveCount);
+                let count = system(&message, &System::ApproximateReceiveCount);
                 report.figure("receives_that_a_moved_message_has", count.parse().unwrap_or(f64::NAN));
-                let before = first.as_ref().map(|first| system(first, System::SentTimestamp));
+                let before = first.as_ref().map(|first| system(first, &System::SentTimestamp));
                 let kept = (message.message_id == id, self::attribute(&message, "mark"));
-                let same_time = before.as_deref() == Some(system(&message, System::SentTimestamp).as_str());
-                let from = system(&message, System::DeadLetterQueueSourceArn);
+                let same_time = before.as_deref() == Some(system(&message, &System::SentTimestamp).as_str());
+                let from = system(&message, &System::DeadLetterQueueSourceArn);
                 return if kept == (true, "kept".to_owned()) && same_time && !from.is_empty() {
                     Ok(format!("{count} receives, from {from}"))
                 } else {
@@ -311,6 +311,6 @@ fn attribute(message: &Message, name: &str) -> String {
     attribute.and_then(MessageAttributeValue::string_value).unwrap_or_default().to_owned()
 }
 
-fn system(message: &Message, name: System) -> String {
-    message.attributes().and_then(|attributes| attributes.get(&name)).cloned().unwrap_or_default()
+fn system(message: &Message, name: &System) -> String {
+    message.attributes().and_then(|attributes| attributes.get(name)).cloned().unwrap_or_default()
 }
