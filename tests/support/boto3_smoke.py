@@ -2,6 +2,7 @@
 
 identity              the account, the user, and the region
 stack NAME            the status of a CloudFormation stack, or null
+delete NAME           deletes it, waits until it is gone, and prints null
 alarms PREFIX         names and states of the alarms whose names begin with it
 """
 
@@ -28,9 +29,15 @@ def stack(name):
     return there[0] if there else None
 
 
+def delete(name):
+    client = boto3.client("cloudformation")
+    client.delete_stack(StackName=name)
+    client.get_waiter("stack_delete_complete").wait(StackName=name)
+
+
 def alarms(prefix):
     pages = boto3.client("cloudwatch").get_paginator("describe_alarms").paginate(AlarmNamePrefix=prefix)
     return {alarm["AlarmName"]: alarm["StateValue"] for page in pages for alarm in page["MetricAlarms"]}
 
 
-print(json.dumps({"identity": identity, "stack": stack, "alarms": alarms}[sys.argv[1]](*sys.argv[2:])))
+print(json.dumps({"identity": identity, "stack": stack, "delete": delete, "alarms": alarms}[sys.argv[1]](*sys.argv[2:])))

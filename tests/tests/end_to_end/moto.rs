@@ -5,6 +5,8 @@ mod expected;
 mod mapping;
 mod messages;
 mod others;
+mod queues;
+mod rights;
 mod setter;
 mod stack;
 
@@ -20,7 +22,8 @@ use redeliver_tests::template::Template;
 
 use expected::{Found, said_in_the_log};
 use messages::Messages;
-use stack::{Right, Stack};
+use rights::Right;
+use stack::Stack;
 
 /// Of a variant at the same time: moto is one process.
 const CASES_AT_ONCE: usize = 8;
@@ -118,11 +121,11 @@ async fn needed(variant: &'static str, target: &HttpTarget, right: &Right) {
 
 /// The same right of the same function with the same strategy has one case, in the first variant that has it.
 fn is_first_of_its_kind(variant: &str, stack: &Stack, right: &Right) -> bool {
-    let kind = stack::kind(&stack.template, right);
+    let kind = rights::kind(&stack.template, right);
     let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
     earlier.into_iter().all(|earlier| {
         let account = &stack.account;
         let template = Template::read(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
-        stack::rights(&stack::roles(&template)).iter().all(|right| stack::kind(&template, right) != kind)
+        rights::rights(&rights::roles(&template)).iter().all(|right| rights::kind(&template, right) != kind)
     })
 }

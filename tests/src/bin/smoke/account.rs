@@ -56,6 +56,11 @@ impl Account {
         self.ask(&["stack", name]).await
     }
 
+    /// Waits until it is gone.
+    pub(crate) async fn delete_stack(&self, name: &str) -> Result<(), String> {
+        self.ask(&["delete", name]).await
+    }
+
     /// The states of the alarms of this prefix.
     pub(crate) async fn alarms(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
         self.ask(&["alarms", &format!("{prefix}-")]).await

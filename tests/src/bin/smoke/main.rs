@@ -63,7 +63,9 @@ async fn smoke(arguments: &Arguments) -> Result<bool, String> {
         return with(arguments, cloud.cdk(), &account).await;
     }
     let account = Account::of_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
-    let cdk = Cdk::of_user(&arguments.prefix, account.variables.clone());
+    // A folder of its own, also if somebody else is at work with this prefix.
+    let name = format!("{}-{}", arguments.prefix, std::process::id());
+    let cdk = Cdk::of_user(&name, account.variables.clone());
     with(arguments, &cdk, &account).await
 }
 
@@ -114,19 +116,17 @@ async fn deploy_and_try(
 /// Whatever has happened before; a stack that was never made is no failure.
 async fn take_down(cdk: &Cdk, account: &Account, prefix: &str, identity: &Identity, report: &mut Report) {
     eprintln!("destroying ...");
-    let destroyed = cdk.destroy().await.map_err(|error| error.to_string());
-    match (account.stack(prefix).await, destroyed) {
-        (Ok(None), _) => report.passed("nothing is left", String::new()),
-        (Ok(Some(status)), destroyed) => {
-            let told = destroyed.err().unwrap_or_default();
-            let left = format!("the stack {prefix} is {status}; run {}\n{told}", deletion(prefix, identity));
-            report.failed("nothing is left", left);
-        }
-        (Err(error), _) => {
-            let left = format!("{error}; to be sure, run {}", deletion(prefix, identity));
-            report.failed("nothing is left", left);
-        }
+    let mut told = cdk.destroy().await.err().map(|error| error.to_string()).unwrap_or_default();
+    if !matches!(account.stack(prefix).await, Ok(None)) {
+        // What the CDK needs for it may be what has failed.
+        told += &account.delete_stack(prefix).await.err().unwrap_or_default();
     }
+    let left = match account.stack(prefix).await {
+        Ok(None) => return report.passed("nothing is left", String::new()),
+        Ok(Some(status)) => format!("the stack {prefix} is {status}"),
+        Err(error) => format!("it is not known whether the stack {prefix} is there ({error})"),
+    };
+    report.failed("nothing is left", format!("{left}; run {}\n{told}", deletion(prefix, identity)));
 }
 
 fn deletion(prefix: &str, identity: &Identity) -> String {

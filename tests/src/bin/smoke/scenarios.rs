@@ -247,6 +247,8 @@ impl<'a> Smoke<'a> {
         if !run.status.success() {
             return Err(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr)));
         }
+        // All of it was sent, so nobody needs the journal.
+        let _left_in_target = std::fs::remove_dir_all(&journal);
         self.until_called("what was sent back", |call| {
             call.id == EXHAUSTED && call.generation == 1 && call.ok
         })

@@ -1,6 +1,7 @@
 //! What is known of each right: who uses it, and what is in the log of a function that misses it.
 
-use super::stack::{Right, Stack, is_of_lambda};
+use super::rights::{Right, is_of_lambda};
+use super::stack::Stack;
 
 /// What a run with all rights has shown.
 pub(super) struct Found {

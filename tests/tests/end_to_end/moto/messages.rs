@@ -7,7 +7,8 @@ use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
-use super::stack::{Stack, of_lambda};
+use super::rights::of_lambda;
+use super::stack::Stack;
 
 /// What of the messages is where the target of the variant is.
 enum Target<'a> {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::stack::{Stack, of_lambda, text};
+use super::rights::of_lambda;
+use super::stack::{Stack, text};
 
 pub(super) async fn are_denied(stack: &Stack) {
     let somebody_elses = stack.template.queue_url("somebody-elses");

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::stack::{Right, Stack, text};
+use super::rights::Right;
+use super::stack::{Stack, text};
 
 const RUN: &str = r#"
 import importlib.util, json, sys

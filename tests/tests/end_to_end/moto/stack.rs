@@ -21,26 +21,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 use tokio::time::sleep;
 
-use super::TEMPLATES;
 use super::mapping::Mapping;
+use super::rights::{Right, is_account, is_of_lambda, of_lambda, pairs, rights, roles, same_resource};
+use super::{TEMPLATES, queues};
 
 /// A round is one poll of each queue; no run takes a tenth of them.
 const ROUNDS_MAX: u32 = 2000;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const PATIENCE_POLLS: u32 = 100;
-/// Services whose actions Lambda itself takes with the role, and no function.
-const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
 /// What the templates name.
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf";
-
-/// One action on one resource, of a role.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Right {
-    /// Logical id.
-    pub(super) role: String,
-    pub(super) action: String,
-    pub(super) resource: String,
-}
 
 pub(super) struct Stack {
     pub(super) account: Account,
@@ -62,7 +52,7 @@ impl Stack {
         let secret = account.secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
         let text = TEMPLATES[variant].replace(SECRET, &secret);
         let template = Template::read(&text, &account.id, &account.endpoint_url());
-        create_queues(&account, &template).await;
+        queues::create(&account, &template).await;
         let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-{}", account.id));
         let _of_an_earlier_run = std::fs::remove_file(&journal);
         let roles = roles(&template);
@@ -352,82 +342,6 @@ impl Stack {
     }
 }
 
-/// A right without what differs from account to account, and from name to name of a source queue.
-pub(super) fn kind(template: &Template, right: &Right) -> String {
-    let mut functions = template.of_type("AWS::Lambda::Function");
-    let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
-    let Some((id, function)) = of_role else { return format!("{right:?}") };
-    let name = function["FunctionName"].as_str().unwrap_or(id);
-    let mut mappings = template.of_type("AWS::Lambda::EventSourceMapping");
-    let own = mappings
-        .find(|(_, mapping)| mapping["FunctionName"] == name)
-        .map(|(_, of)| of["EventSourceArn"].clone());
-    let is_own = own.is_some_and(|own| own == right.resource.as_str());
-    let resource = if is_own { "its queue" } else { right.resource.rsplit(':').next().unwrap_or_default() };
-    let strategy = &function["Environment"]["Variables"]["STRATEGY"];
-    format!("{} {strategy} {} {resource}", function["Handler"], right.action)
-}
-
-/// Whether only Lambda itself does this with a role.
-pub(super) fn is_of_lambda(action: &str) -> bool {
-    OF_LAMBDA.iter().any(|service| action.starts_with(service))
-}
-
-fn is_account(part: &str) -> bool {
-    part.len() == 12 && part.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// A secret's ARN ends with what Secrets Manager drew.
-fn same_resource(one: &str, other: &str) -> bool {
-    one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
-}
-
-/// Lambda at work with a role.
-pub(super) fn of_lambda(role: &str) -> String {
-    format!("{role}@lambda")
-}
-
-fn pairs(statement: &Value) -> impl Iterator<Item = (&str, &str)> {
-    strings(&statement["Action"])
-        .flat_map(move |action| strings(&statement["Resource"]).map(move |resource| (action, resource)))
-}
-
-fn strings(value: &Value) -> impl Iterator<Item = &str> {
-    let (one, many) = (value.as_str(), value.as_array());
-    one.into_iter().chain(many.into_iter().flatten().map(text))
-}
-
-pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Right> {
-    let mut rights = BTreeSet::new();
-    for (role, statements) in roles {
-        let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
-        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
-            role: role.clone(),
-            action: action.to_owned(),
-            resource: resource.to_owned(),
-        }));
-    }
-    rights
-}
-
-/// Inline statements by role; AWS's own policies of users' functions are none of ours.
-pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
-    let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for (id, role) in template.of_type("AWS::IAM::Role") {
-        let inline = role["Policies"].as_array().into_iter().flatten();
-        let statements =
-            inline.flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone());
-        roles.insert(id.to_owned(), statements.collect());
-    }
-    for (_, policy) in template.of_type("AWS::IAM::Policy") {
-        let statements = policy["PolicyDocument"]["Statement"].as_array().unwrap();
-        for role in strings(&policy["Roles"]) {
-            roles.get_mut(role).unwrap().extend(statements.clone());
-        }
-    }
-    roles
-}
-
 /// No delays and few attempts; the breaker has no rights of its own.
 fn quick(policy: &str, handler: &str) -> String {
     let policy: Value = serde_json::from_str(policy).unwrap();
@@ -445,54 +359,6 @@ fn quick(policy: &str, handler: &str) -> String {
         quick["max_age_seconds"] = json!(3600);
     }
     quick.to_string()
-}
-
-async fn create_queues(account: &Account, template: &Template) {
-    let queues: Vec<_> = template.of_type("AWS::SQS::Queue").collect();
-    let name = |(id, queue): &(&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned();
-    for queue in &queues {
-        let mut attributes = json!({ "VisibilityTimeout": queue.1["VisibilityTimeout"].to_string() });
-        if let Some(key) = queue.1["KmsMasterKeyId"].as_str() {
-            attributes["KmsMasterKeyId"] = key.into();
-        }
-        account.sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes })).await;
-    }
-    for queue in &queues {
-        if queue.1["RedrivePolicy"].is_object() {
-            set(account, &template.queue_url(&name(queue)), "RedrivePolicy", &queue.1["RedrivePolicy"]).await;
-        }
-    }
-    for (_, policy) in template.of_type("AWS::SQS::QueuePolicy") {
-        for url in strings(&policy["Queues"]) {
-            set(account, url, "Policy", &policy["PolicyDocument"]).await;
-        }
-    }
-    for (_, setter) in template.of_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
-    {
-        let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
-        let key = account_key(template, &setter);
-        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": key })).await;
-        let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
-        set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
-    }
-}
-
-/// The key that only the setter's queue has.
-fn account_key(template: &Template, setter: &Value) -> Value {
-    if setter["HasKey"] != "true" {
-        return json!({});
-    }
-    let rights = roles(template).into_values().flatten().collect::<Vec<_>>();
-    let mut keys = rights
-        .iter()
-        .flat_map(pairs)
-        .filter(|(action, resource)| *action == "kms:Decrypt" && resource.ends_with("000000000002"));
-    json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
-}
-
-async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
-    let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
-    account.sqs("SetQueueAttributes", &request).await;
 }
 
 pub(super) fn text(value: &Value) -> &str {

@@ -1,10 +1,16 @@
 //! `cargo xtask smoke`, against an emulator.
 
 use std::path::PathBuf;
+use std::process::Stdio;
 
+use redeliver_tests::deployment::Cloud;
 use redeliver_tests::settings::{target_dir, tested_program};
+use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
+
+use super::boto3;
 
 #[tokio::test]
 async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
@@ -15,7 +21,7 @@ async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
     let told = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{told}");
 
-    let page = target_dir().join("smoke").join(format!("{prefix}.md"));
+    let page = page(prefix);
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(page.with_extension("json")).unwrap()).unwrap();
     let checks: Vec<_> =
@@ -36,17 +42,13 @@ async fn the_smoke_test_passes_on_an_emulator_and_says_what_that_lacks() {
         assert!(report["figures"][retry].as_f64().unwrap() >= 2.0, "early: {report}");
     }
     assert!(std::fs::read_to_string(&page).unwrap().contains("| passed | nothing is left |"));
-    let _of_no_use_any_more: [std::io::Result<()>; 2] =
-        [page.clone(), page.with_extension("json")].map(|file: PathBuf| std::fs::remove_file(file));
+    remove(prefix);
 }
 
 #[tokio::test]
 async fn the_smoke_test_creates_nothing_unless_it_is_told_yes() {
     let mut smoke = Command::new(tested_program("smoke"));
-    smoke
-        .args(["--emulator", "--prefix", "smoke-unasked"])
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true);
+    smoke.args(["--emulator", "--prefix", "smoke-unasked"]).stdin(Stdio::null()).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
     assert_eq!(run.status.code(), Some(1));
     let told = [run.stdout, run.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -55,4 +57,64 @@ async fn the_smoke_test_creates_nothing_unless_it_is_told_yes() {
         "{told:?}"
     );
     assert_eq!(told[1], "error: nothing was created\n");
+}
+
+/// With a profile, as in an account: the emulator is where the variables say.
+#[tokio::test]
+async fn an_interrupted_smoke_test_destroys_what_it_has_created_and_two_of_a_name_are_refused() {
+    let cloud = Cloud::start().await.unwrap();
+    let prefix = "smoke-interrupted";
+    let mut first = with_a_profile(&cloud, prefix).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(first.stderr.take().unwrap()).lines();
+    while let Some(line) = told.next_line().await.unwrap() {
+        if line.starts_with("passed: a message is processed") {
+            break;
+        }
+    }
+    let second = with_a_profile(&cloud, prefix).output().await.unwrap();
+    let refusal = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        refusal.starts_with("error: the stack smoke-interrupted exists already (CREATE_COMPLETE)"),
+        "{refusal}"
+    );
+
+    let interrupt = format!("kill -INT {}", first.id().unwrap());
+    assert!(Command::new("sh").args(["-c", &interrupt]).status().await.unwrap().success());
+    let mut ends = Vec::new();
+    while let Some(line) = told.next_line().await.unwrap() {
+        ends.push(line);
+    }
+    assert_eq!(first.wait().await.unwrap().code(), Some(1));
+    // A check may have ended at the same moment.
+    let last = &ends[ends.len() - 3..];
+    assert_eq!(
+        last,
+        ["FAILED: went on to the end: interrupted", "destroying ...", "passed: nothing is left"],
+        "{ends:?}"
+    );
+    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+    remove(prefix);
+}
+
+fn with_a_profile(cloud: &Cloud, prefix: &str) -> Command {
+    let config = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("smoke-config");
+    let profile = format!(
+        "[profile smoke]\nregion = {REGION}\naws_access_key_id = test\naws_secret_access_key = test\n"
+    );
+    std::fs::write(&config, profile).unwrap();
+    let mut smoke = Command::new(tested_program("smoke"));
+    smoke.args(["--profile", "smoke", "--yes", "--prefix", prefix]).kill_on_drop(true);
+    smoke.env("AWS_CONFIG_FILE", config);
+    smoke.envs(["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"].map(|name| (name, cloud.endpoint_url())));
+    smoke
+}
+
+fn page(prefix: &str) -> PathBuf {
+    target_dir().join("smoke").join(format!("{prefix}.md"))
+}
+
+fn remove(prefix: &str) {
+    for file in [page(prefix), page(prefix).with_extension("json")] {
+        std::fs::remove_file(file).unwrap();
+    }
 }

@@ -1,0 +1,56 @@
+//! The queues of a template, with their policies, in an account.
+
+use redeliver_tests::moto::Account;
+use redeliver_tests::template::Template;
+use serde_json::{Value, json};
+
+use super::rights::{pairs, roles, strings};
+use super::stack::text;
+
+pub(super) async fn create(account: &Account, template: &Template) {
+    let queues: Vec<_> = template.of_type("AWS::SQS::Queue").collect();
+    let name = |(id, queue): &(&str, Value)| queue["QueueName"].as_str().unwrap_or(id).to_owned();
+    for queue in &queues {
+        let mut attributes = json!({ "VisibilityTimeout": queue.1["VisibilityTimeout"].to_string() });
+        if let Some(key) = queue.1["KmsMasterKeyId"].as_str() {
+            attributes["KmsMasterKeyId"] = key.into();
+        }
+        account.sqs("CreateQueue", &json!({ "QueueName": name(queue), "Attributes": attributes })).await;
+    }
+    for queue in &queues {
+        if queue.1["RedrivePolicy"].is_object() {
+            set(account, &template.queue_url(&name(queue)), "RedrivePolicy", &queue.1["RedrivePolicy"]).await;
+        }
+    }
+    for (_, policy) in template.of_type("AWS::SQS::QueuePolicy") {
+        for url in strings(&policy["Queues"]) {
+            set(account, url, "Policy", &policy["PolicyDocument"]).await;
+        }
+    }
+    for (_, setter) in template.of_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
+    {
+        let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
+        let key = account_key(template, &setter);
+        account.sqs("CreateQueue", &json!({ "QueueName": name, "Attributes": key })).await;
+        let redrive: Value = serde_json::from_str(text(&setter["RedrivePolicy"])).unwrap();
+        set(account, &template.queue_url(&name), "RedrivePolicy", &redrive).await;
+    }
+}
+
+/// The key that only the setter's queue has.
+fn account_key(template: &Template, setter: &Value) -> Value {
+    if setter["HasKey"] != "true" {
+        return json!({});
+    }
+    let rights = roles(template).into_values().flatten().collect::<Vec<_>>();
+    let mut keys = rights
+        .iter()
+        .flat_map(pairs)
+        .filter(|(action, resource)| *action == "kms:Decrypt" && resource.ends_with("000000000002"));
+    json!({ "KmsMasterKeyId": keys.next().unwrap().1 })
+}
+
+async fn set(account: &Account, url: &str, attribute: &str, value: &Value) {
+    let request = json!({ "QueueUrl": url, "Attributes": { attribute: value.to_string() } });
+    account.sqs("SetQueueAttributes", &request).await;
+}

@@ -1,0 +1,96 @@
+//! What the roles of a template may do, one right at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redeliver_tests::template::Template;
+use serde_json::Value;
+
+use super::stack::text;
+
+/// Services whose actions Lambda itself takes with the role, and no function.
+const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
+
+/// One action on one resource, of a role.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right {
+    /// Logical id.
+    pub(super) role: String,
+    pub(super) action: String,
+    pub(super) resource: String,
+}
+
+/// A right without what differs from account to account, and from name to name of a source queue.
+pub(super) fn kind(template: &Template, right: &Right) -> String {
+    let mut functions = template.of_type("AWS::Lambda::Function");
+    let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
+    let Some((id, function)) = of_role else { return format!("{right:?}") };
+    let name = function["FunctionName"].as_str().unwrap_or(id);
+    let mut mappings = template.of_type("AWS::Lambda::EventSourceMapping");
+    let own = mappings
+        .find(|(_, mapping)| mapping["FunctionName"] == name)
+        .map(|(_, of)| of["EventSourceArn"].clone());
+    let is_own = own.is_some_and(|own| own == right.resource.as_str());
+    let resource = if is_own { "its queue" } else { right.resource.rsplit(':').next().unwrap_or_default() };
+    let strategy = &function["Environment"]["Variables"]["STRATEGY"];
+    format!("{} {strategy} {} {resource}", function["Handler"], right.action)
+}
+
+/// Whether only Lambda itself does this with a role.
+pub(super) fn is_of_lambda(action: &str) -> bool {
+    OF_LAMBDA.iter().any(|service| action.starts_with(service))
+}
+
+pub(super) fn is_account(part: &str) -> bool {
+    part.len() == 12 && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A secret's ARN ends with what Secrets Manager drew.
+pub(super) fn same_resource(one: &str, other: &str) -> bool {
+    one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
+}
+
+/// Lambda at work with a role.
+pub(super) fn of_lambda(role: &str) -> String {
+    format!("{role}@lambda")
+}
+
+pub(super) fn pairs(statement: &Value) -> impl Iterator<Item = (&str, &str)> {
+    strings(&statement["Action"])
+        .flat_map(move |action| strings(&statement["Resource"]).map(move |resource| (action, resource)))
+}
+
+pub(super) fn strings(value: &Value) -> impl Iterator<Item = &str> {
+    let (one, many) = (value.as_str(), value.as_array());
+    one.into_iter().chain(many.into_iter().flatten().map(text))
+}
+
+pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for (role, statements) in roles {
+        let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
+        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| Right {
+            role: role.clone(),
+            action: action.to_owned(),
+            resource: resource.to_owned(),
+        }));
+    }
+    rights
+}
+
+/// Inline statements by role; AWS's own policies of users' functions are none of ours.
+pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
+    let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for (id, role) in template.of_type("AWS::IAM::Role") {
+        let inline = role["Policies"].as_array().into_iter().flatten();
+        let statements =
+            inline.flat_map(|policy| policy["PolicyDocument"]["Statement"].as_array().unwrap().clone());
+        roles.insert(id.to_owned(), statements.collect());
+    }
+    for (_, policy) in template.of_type("AWS::IAM::Policy") {
+        let statements = policy["PolicyDocument"]["Statement"].as_array().unwrap();
+        for role in strings(&policy["Roles"]) {
+            roles.get_mut(role).unwrap().extend(statements.clone());
+        }
+    }
+    roles
+}
