@@ -1,23 +1,23 @@
 """moto with IAM enforced as AWS documents it. Arguments: address, port. Runs until its standard input ends.
 
-What moto checks itself (tried with 5.2.5): the signature, and a user's policies by action and resource, an explicit deny
-before all. What it does not, and this file adds:
+From moto come SQS and the other services, users, keys, signatures and stored policies. What a request needs, and whether
+that is allowed, is decided here, since moto's own decision (each tried with 5.2.5) is another one than AWS's:
 
-- An action is not always the operation: SendMessageBatch needs sqs:SendMessage ("Actions, resources, and condition keys",
-  Service Authorization Reference).
-- Except for SQS and IAM it takes any request for one on the resource "*".
+- SendMessageBatch needs sqs:SendMessage; moto asks for sqs:SendMessageBatch, which does not exist ("Actions, resources,
+  and condition keys", Service Authorization Reference).
+- Except for SQS and IAM moto takes any request for one on the resource "*".
 - It takes patterns for regular expressions: an ARN that ends with :$LATEST never matches.
-- A queue's key: whoever sends needs kms:GenerateDataKey and kms:Decrypt, whoever receives kms:Decrypt ("Key management",
-  Amazon SQS Developer Guide).
-- A queue's own policy: what it denies is denied.
-- Conditions: moto takes each deny that has one for a deny.
+- It does not look at a queue's key. Whoever sends needs kms:GenerateDataKey and kms:Decrypt, whoever receives
+  kms:Decrypt ("Key management", Amazon SQS Developer Guide).
+- It does not look at a queue's own policy. What that denies is denied.
+- A deny with a condition that does not hold denies all the same.
 
-Left out on both sides: key policies, grants, permission boundaries, session and service control policies.
+Left out here, too: key policies, grants, permission boundaries, session and service control policies.
 
 A request with the header x-moto-account-id is the test's own: it may do all. Each decision on another one is a line of
-JSON on standard output, and so is each invocation of a function. A user is named after its
-role, so that it is that role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn.
-Lambda itself at work with the role is ROLE@lambda, and has no path: its requests do not have that key.
+JSON on standard output, and so is each invocation of a function. A user is named after its role, so that it is that role
+in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn. Lambda itself at work with the
+role is ROLE@lambda, and has no path: its requests do not have that key.
 """
 
 import functools
