@@ -1,7 +1,7 @@
 """Does what Lambda itself does with a function's role: its log, its traces, its network interfaces.
 
-Each line of standard input is a JSON object of a client's settings, a log group and the actions. What is answered does not
-matter: moto tells what it allowed.
+Each line of standard input is a JSON object of a client's settings, a log group and the actions. What is answered does
+not matter: moto tells what it allowed.
 """
 
 import json

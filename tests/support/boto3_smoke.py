@@ -40,4 +40,5 @@ def alarms(prefix):
     return {alarm["AlarmName"]: alarm["StateValue"] for page in pages for alarm in page["MetricAlarms"]}
 
 
-print(json.dumps({"identity": identity, "stack": stack, "delete": delete, "alarms": alarms}[sys.argv[1]](*sys.argv[2:])))
+COMMANDS = {"identity": identity, "stack": stack, "delete": delete, "alarms": alarms}
+print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))

@@ -1,7 +1,7 @@
 """moto with IAM enforced as AWS documents it. Arguments: address, port. Runs until its standard input ends.
 
-From moto come SQS and the other services, users, keys, signatures and stored policies. What a request needs, and whether
-that is allowed, is decided here, since moto's own decision (each tried with 5.2.5) is another one than AWS's:
+From moto come SQS and the other services, users, keys, signatures and stored policies. What a request needs, and
+whether that is allowed, is decided here, since moto's own decision (each tried with 5.2.5) is another one than AWS's:
 
 - SendMessageBatch needs sqs:SendMessage; moto asks for sqs:SendMessageBatch, which does not exist ("Actions, resources,
   and condition keys", Service Authorization Reference).
@@ -15,9 +15,9 @@ that is allowed, is decided here, since moto's own decision (each tried with 5.2
 Left out here, too: key policies, grants, permission boundaries, session and service control policies.
 
 A request with the header x-moto-account-id is the test's own: it may do all. Each decision on another one is a line of
-JSON on standard output, and so is each invocation of a function. A user is named after its role, so that it is that role
-in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn. Lambda itself at work with the
-role is ROLE@lambda, and has no path: its requests do not have that key.
+JSON on standard output, and so is each invocation of a function. A user is named after its role, so that it is that
+role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn. Lambda itself at work with
+the role is ROLE@lambda, and has no path: its requests do not have that key.
 """
 
 import functools
