@@ -1,7 +1,7 @@
 import { App } from 'aws-cdk-lib';
 
-import { RedeliverPropsError } from '../lib/props-error.ts';
-import { RedeliverStack } from '../lib/stack.ts';
+import { RedeliverPropsError } from '../lib/props-error';
+import { RedeliverStack } from '../lib/stack';
 
 try {
   // Paths are relative to where the user has called npm or cargo.

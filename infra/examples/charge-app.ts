@@ -2,7 +2,7 @@ import { App, Duration, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 
-import { Redeliver } from '../lib/index.ts';
+import { Redeliver } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Payments');

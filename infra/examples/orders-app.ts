@@ -1,7 +1,7 @@
 import { App, Duration, Stack } from 'aws-cdk-lib';
 import * as sns from 'aws-cdk-lib/aws-sns';
 
-import { Redeliver } from '../lib/index.ts';
+import { Redeliver } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Orders');

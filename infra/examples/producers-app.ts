@@ -8,7 +8,7 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import * as subscriptions from 'aws-cdk-lib/aws-sns-subscriptions';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { Redeliver, type RedeliverProps } from '../lib/index.ts';
+import { Redeliver, type RedeliverProps } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Producers');

@@ -1,7 +1,7 @@
 import { App, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { AsyncRetry } from '../lib/index.ts';
+import { AsyncRetry } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Reports');

@@ -6,10 +6,10 @@ import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { allowAlarms } from './alarm-topic.ts';
-import { ofLambda, own, PERIOD } from './metrics.ts';
-import { INNER_RETENTION, RETENTION_SHARE } from './plan.ts';
-import type { DeadLetterQueues } from './queues.ts';
+import { allowAlarms } from './alarm-topic';
+import { ofLambda, own, PERIOD } from './metrics';
+import { INNER_RETENTION, RETENTION_SHARE } from './plan';
+import type { DeadLetterQueues } from './queues';
 
 /** An alarm, named after what it means. */
 export interface Alarm {

@@ -2,13 +2,13 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm.ts';
-import { own } from './metrics.ts';
-import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan.ts';
-import type { RedeliverProps } from './props.ts';
-import type { Loop } from './strategy/definition.ts';
-import { STRATEGIES } from './strategy/index.ts';
-import { targetDown, targetLoop } from './target-alarm.ts';
+import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm';
+import { own } from './metrics';
+import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
+import type { RedeliverProps } from './props';
+import type { Loop } from './strategy/definition';
+import { STRATEGIES } from './strategy/index';
+import { targetDown, targetLoop } from './target-alarm';
 
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(

@@ -2,16 +2,16 @@ import { Stack } from 'aws-cdk-lib';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { topicProblems } from './alarm-topic.ts';
-import { type Commons, commonsOf } from './commons.ts';
-import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment.ts';
-import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names.ts';
-import type { RetryPolicy } from './policy.ts';
-import { refuse } from './props-error.ts';
-import type { AsyncRetryProps } from './props.ts';
-import { asyncRetryShapeProblems } from './props-shape.ts';
-import { policyProblems } from './schemas.ts';
-import { type Change, changeable, type UserFunction } from './user-function.ts';
+import { topicProblems } from './alarm-topic';
+import { type Commons, commonsOf } from './commons';
+import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
+import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names';
+import type { RetryPolicy } from './policy';
+import { refuse } from './props-error';
+import type { AsyncRetryProps } from './props';
+import { asyncRetryShapeProblems } from './props-shape';
+import { policyProblems } from './schemas';
+import { type Change, changeable, type UserFunction } from './user-function';
 
 /** What is to be deployed, found to be sound. */
 export interface AsyncPlan extends Commons {

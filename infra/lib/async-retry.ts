@@ -6,11 +6,11 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm.ts';
-import { type AsyncPlan, asyncPlanOf } from './async-plan.ts';
-import { allowSend, createAnnotator, createFunction, innerEventSource } from './function.ts';
-import { ofLambda } from './metrics.ts';
-import type { AsyncRetryProps } from './props.ts';
+import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong } from './alarm';
+import { type AsyncPlan, asyncPlanOf } from './async-plan';
+import { allowSend, createAnnotator, createFunction, innerEventSource } from './function';
+import { ofLambda } from './metrics';
+import type { AsyncRetryProps } from './props';
 import {
   createDeadLetterQueues,
   innerDlq,
@@ -18,8 +18,8 @@ import {
   INNER_MAX_RECEIVE_COUNT,
   INNER_TIMEOUT,
   innerQueue,
-} from './queues.ts';
-import type { UserFunction } from './user-function.ts';
+} from './queues';
+import type { UserFunction } from './user-function';
 
 /**
  * Delayed, jittered retries for failed asynchronous invocations of functions, with every one that is given up explained:

@@ -3,8 +3,8 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { Commons } from './commons.ts';
-import { RedeliverPropsError } from './props-error.ts';
+import type { Commons } from './commons';
+import { RedeliverPropsError } from './props-error';
 
 /** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
 const RUN_BY_ALL = 0o555;

@@ -1,18 +1,18 @@
 import { type Stack, Token } from 'aws-cdk-lib';
 import { isIPv4 } from 'node:net';
 
-import { topicProblems } from './alarm-topic.ts';
-import { existingQueueProblems } from './existing-queue-checks.ts';
-import { functionProblems } from './function-target.ts';
-import { messageProblems } from './messages.ts';
-import { nameProblems, takenProblems } from './names.ts';
-import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan.ts';
-import { maxAttempts, worstCaseSpanSeconds } from './policy.ts';
-import type { HttpTarget, RedeliverProps } from './props.ts';
-import { durationProblems, wholeNumberProblems } from './range.ts';
-import { policyProblems } from './schemas.ts';
-import { ofThisStack, saidOf } from './source-queue.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import { topicProblems } from './alarm-topic';
+import { existingQueueProblems } from './existing-queue-checks';
+import { functionProblems } from './function-target';
+import { messageProblems } from './messages';
+import { nameProblems, takenProblems } from './names';
+import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
+import { maxAttempts, worstCaseSpanSeconds } from './policy';
+import type { HttpTarget, RedeliverProps } from './props';
+import { durationProblems, wholeNumberProblems } from './range';
+import { policyProblems } from './schemas';
+import { ofThisStack, saidOf } from './source-queue';
+import { STRATEGIES } from './strategy/index';
 
 /** Where the durations of the source queue are said, and the numbers of the function that reads it. */
 interface Named {

@@ -1,9 +1,9 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 
-import type { CommonProps, LogDetail, LogLevel } from './props.ts';
+import type { CommonProps, LogDetail, LogLevel } from './props';
 
 /** What every construct's resources have in common. */
 export interface Commons {
@@ -21,7 +21,7 @@ export interface Commons {
 export function commonsOf(props: CommonProps): Commons {
   return {
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
-    bundles: props.bundles ?? fileURLToPath(new URL('../../target/lambda', import.meta.url)),
+    bundles: props.bundles ?? join(__dirname, '../../target/lambda'),
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logDetail: props.logDetail,
     logLevel: props.logLevel,

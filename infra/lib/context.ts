@@ -6,12 +6,12 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { planOf } from './planning.ts';
-import type { RetryPolicy } from './policy.ts';
-import { ENVELOPES, REMOVAL_POLICIES } from './props-shape.ts';
-import type { RedeliverProps, Target } from './props.ts';
-import { oneOf } from './shape.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import { planOf } from './planning';
+import type { RetryPolicy } from './policy';
+import { ENVELOPES, REMOVAL_POLICIES } from './props-shape';
+import type { RedeliverProps, Target } from './props';
+import { oneOf } from './shape';
+import { STRATEGIES } from './strategy/index';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
 export const CONTEXT_VALUES = [

@@ -3,10 +3,10 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { isUnconditional } from './alarm.ts';
-import { ofLambda, own, ownBy, ownSum, PERIOD } from './metrics.ts';
-import type { Plan } from './plan.ts';
-import type { Loop } from './strategy/definition.ts';
+import { isUnconditional } from './alarm';
+import { ofLambda, own, ownBy, ownSum, PERIOD } from './metrics';
+import type { Plan } from './plan';
+import type { Loop } from './strategy/definition';
 
 const HALF = { width: 12, height: 7 };
 const WHOLE = { width: 24, height: 5 };

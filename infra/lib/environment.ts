@@ -1,7 +1,7 @@
 import { Stack } from 'aws-cdk-lib';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { RedeliverPropsError } from './props-error.ts';
+import { RedeliverPropsError } from './props-error';
 
 /** "Lambda quotas": all environment variables of a function together. */
 export const ENVIRONMENT_BYTES_MAX = 4096;

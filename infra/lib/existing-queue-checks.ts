@@ -2,10 +2,10 @@ import { type Duration, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import type { Place, Plan } from './plan.ts';
-import type { ExistingSourceQueue, RedeliverProps } from './props.ts';
-import { MESSAGE_BYTES_MAX } from './queues.ts';
-import { ofThisStack, saidOf, takerOf } from './source-queue.ts';
+import type { Place, Plan } from './plan';
+import type { ExistingSourceQueue, RedeliverProps } from './props';
+import { MESSAGE_BYTES_MAX } from './queues';
+import { ofThisStack, saidOf, takerOf } from './source-queue';
 
 /** What is wrong with an existing source queue, as far as the synth can see it. */
 export function existingQueueProblems(

@@ -5,10 +5,11 @@ import * as logs from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-import type { Plan } from './plan.ts';
-import { MESSAGE_BYTES_MAX } from './queues.ts';
-import type { Loop } from './strategy/definition.ts';
+import type { Plan } from './plan';
+import { MESSAGE_BYTES_MAX } from './queues';
+import type { Loop } from './strategy/definition';
 
 /** As long as the function may take, and no longer: a late retry must not undo what came after it. */
 const LONGEST = Duration.minutes(3);
@@ -83,7 +84,7 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
     runtime: lambda.Runtime.PYTHON_3_14,
     architecture: plan.architecture,
     handler: 'index.handler',
-    code: lambda.Code.fromInline(readFileSync(new URL('existing-source-queue.py', import.meta.url), 'utf8')),
+    code: lambda.Code.fromInline(readFileSync(join(__dirname, 'existing-source-queue.py'), 'utf8')),
     role,
     logGroup,
     loggingFormat: lambda.LoggingFormat.JSON,

@@ -1,9 +1,9 @@
 import { Duration, Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { refuseTooLarge } from './environment.ts';
-import type { RedeliverProps, Strategy } from './props.ts';
-import { type Change, changeable, type UserFunction } from './user-function.ts';
+import { refuseTooLarge } from './environment';
+import type { RedeliverProps, Strategy } from './props';
+import { type Change, changeable, type UserFunction } from './user-function';
 
 /** Of a function that says none ("Configure Lambda function timeout"). */
 const LAMBDA_TIMEOUT_SECONDS = 3;

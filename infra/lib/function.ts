@@ -7,12 +7,12 @@ import * as logs from 'aws-cdk-lib/aws-logs';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Program, codeOf } from './bundles.ts';
-import type { Commons } from './commons.ts';
-import { refuseTooLarge } from './environment.ts';
-import type { VpcPlacement } from './props.ts';
-import { INNER_TIMEOUT } from './queues.ts';
-import { allowNetworkInterfaces } from './vpc.ts';
+import { type Program, codeOf } from './bundles';
+import type { Commons } from './commons';
+import { refuseTooLarge } from './environment';
+import type { VpcPlacement } from './props';
+import { INNER_TIMEOUT } from './queues';
+import { allowNetworkInterfaces } from './vpc';
 
 /** What they hold at most: a batch of 10 MiB a few times over; more memory is also more processor. */
 const MEMORY_MIB = 256;

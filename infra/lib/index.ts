@@ -1,6 +1,6 @@
-export { AsyncRetry } from './async-retry.ts';
-export type { AdditiveJitter, Backoff, CircuitBreaker, Immediate, Jitter, Preset, RetryPolicy } from './policy.ts';
-export { RedeliverPropsError } from './props-error.ts';
+export { AsyncRetry } from './async-retry';
+export type { AdditiveJitter, Backoff, CircuitBreaker, Immediate, Jitter, Preset, RetryPolicy } from './policy';
+export { RedeliverPropsError } from './props-error';
 export type {
   AsyncRetryProps,
   CommonProps,
@@ -14,5 +14,5 @@ export type {
   Strategy,
   Target,
   VpcPlacement,
-} from './props.ts';
-export { Redeliver } from './redeliver.ts';
+} from './props';
+export { Redeliver } from './redeliver';

@@ -3,11 +3,11 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { allowSend, createFunction, eventSource, logEnvironment } from './function.ts';
-import { configure } from './function-target.ts';
-import { messageEnvironment, schemaFiles } from './messages.ts';
-import type { Plan } from './plan.ts';
-import type { RedeliverProps } from './props.ts';
+import { allowSend, createFunction, eventSource, logEnvironment } from './function';
+import { configure } from './function-target';
+import { messageEnvironment, schemaFiles } from './messages';
+import type { Plan } from './plan';
+import type { RedeliverProps } from './props';
 
 /** What a strategy makes of it. */
 export interface Role {

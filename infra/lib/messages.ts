@@ -1,5 +1,5 @@
-import type { RedeliverProps } from './props.ts';
-import { schemaProblems } from './schemas.ts';
+import type { RedeliverProps } from './props';
+import { schemaProblems } from './schemas';
 
 /** What says which messages are taken. */
 export type MessageProps = Pick<

@@ -1,10 +1,10 @@
 import { Duration } from 'aws-cdk-lib';
 
-import type { Commons } from './commons.ts';
-import type { Names } from './names.ts';
-import type { RetryPolicy } from './policy.ts';
-import type { Strategy } from './props.ts';
-import type { UserFunction } from './user-function.ts';
+import type { Commons } from './commons';
+import type { Names } from './names';
+import type { RetryPolicy } from './policy';
+import type { Strategy } from './props';
+import type { UserFunction } from './user-function';
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */
 export interface Plan extends Commons {

@@ -1,16 +1,16 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
-import { problemsOf } from './checks.ts';
-import { commonsOf } from './commons.ts';
-import { readerOf } from './function-target.ts';
-import { namesOf } from './names.ts';
-import { type Plan, VISIBILITY_FACTOR } from './plan.ts';
-import type { RetryPolicy } from './policy.ts';
-import { refuse } from './props-error.ts';
-import type { RedeliverProps } from './props.ts';
-import { redeliverShapeProblems } from './props-shape.ts';
-import { ofThisStack, saidOf } from './source-queue.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import { problemsOf } from './checks';
+import { commonsOf } from './commons';
+import { readerOf } from './function-target';
+import { namesOf } from './names';
+import { type Plan, VISIBILITY_FACTOR } from './plan';
+import type { RetryPolicy } from './policy';
+import { refuse } from './props-error';
+import type { RedeliverProps } from './props';
+import { redeliverShapeProblems } from './props-shape';
+import { ofThisStack, saidOf } from './source-queue';
+import { STRATEGIES } from './strategy/index';
 
 /**
  * Fills in the defaults and checks all of it.

@@ -1,9 +1,9 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import type { AsyncRetryProps, CommonProps, Envelope, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props.ts';
-import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import type { AsyncRetryProps, CommonProps, Envelope, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props';
+import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape';
+import { STRATEGIES } from './strategy/index';
 
 /** Each removal policy by its name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;

@@ -7,7 +7,7 @@ import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import type { RetryPolicy } from './policy.ts';
+import type { RetryPolicy } from './policy';
 
 /** What is called for every message. */
 export type Target = HttpTarget | LambdaTarget | HandlerTarget | FunctionTarget;

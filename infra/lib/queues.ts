@@ -5,8 +5,8 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import type { Commons } from './commons.ts';
-import { INNER_RETENTION, VISIBILITY_FACTOR } from './plan.ts';
+import type { Commons } from './commons';
+import { INNER_RETENTION, VISIBILITY_FACTOR } from './plan';
 
 /** Where messages go that were given up. */
 export interface DeadLetterQueues {

@@ -4,13 +4,13 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { createAlarms } from './alarms.ts';
-import { createDashboard } from './dashboard.ts';
-import { setAttributes } from './existing-source-queue.ts';
-import { planOf } from './planning.ts';
-import type { RedeliverProps } from './props.ts';
-import { ofThisStack, takeSource } from './source-queue.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import { createAlarms } from './alarms';
+import { createDashboard } from './dashboard';
+import { setAttributes } from './existing-source-queue';
+import { planOf } from './planning';
+import type { RedeliverProps } from './props';
+import { ofThisStack, takeSource } from './source-queue';
+import { STRATEGIES } from './strategy/index';
 
 /**
  * Delayed, jittered retries for the messages of an SQS queue, with every dead letter explained: four queues, three

@@ -1,6 +1,6 @@
 import { Construct } from 'constructs';
 
-import { nearest } from './nearest.ts';
+import { nearest } from './nearest';
 
 /** What is wrong with a value, a sentence each, where it stands under this name. */
 export type Check = (value: unknown, name: string) => string[];

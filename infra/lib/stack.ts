@@ -1,8 +1,8 @@
 import { type App, CfnOutput, Stack } from 'aws-cdk-lib';
 
-import { propsOfContext } from './context.ts';
-import { nameProblems, namesOf } from './names.ts';
-import { Redeliver } from './redeliver.ts';
+import { propsOfContext } from './context';
+import { nameProblems, namesOf } from './names';
+import { Redeliver } from './redeliver';
 
 /** The app's one stack: an orchestrator made from the context values, with the queues' URLs as outputs. */
 export class RedeliverStack extends Stack {

@@ -3,11 +3,11 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
-import { type Alarm, loopStopped } from './alarm.ts';
-import { own } from './metrics.ts';
-import type { Plan } from './plan.ts';
-import type { Loop } from './strategy/definition.ts';
-import { STRATEGIES } from './strategy/index.ts';
+import { type Alarm, loopStopped } from './alarm';
+import { own } from './metrics';
+import type { Plan } from './plan';
+import type { Loop } from './strategy/definition';
+import { STRATEGIES } from './strategy/index';
 
 /**
  * Whether the message-processor has found its target down: one alert an outage. Its own metric says so, wherever the target

@@ -8,11 +8,11 @@ import { Construct } from 'constructs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index.ts';
-import { cdkJson } from './fakes.ts';
-import { grants, plain, referencesOf, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, temporaryDirectory } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { AsyncRetry, type AsyncRetryProps, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index';
+import { cdkJson } from './fakes';
+import { grants, plain, referencesOf, resources } from './stack-exact';
+import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 

@@ -6,9 +6,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import type { RedeliverProps, RetryPolicy } from '../lib/index.ts';
-import { grants, plain, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support.ts';
+import type { RedeliverProps, RetryPolicy } from '../lib/index';
+import { grants, plain, resources } from './stack-exact';
+import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';

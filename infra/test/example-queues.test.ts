@@ -1,10 +1,11 @@
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { resources } from './stack-exact.ts';
-import { HTTP, templateWith } from './stack-support.ts';
+import { resources } from './stack-exact';
+import { HTTP, templateWith } from './stack-support';
 
 const QUEUES = 4;
 
@@ -16,7 +17,7 @@ function ofTheStack(template: Template): string[] {
 }
 
 test('the queues for `redeliver work` keep and move messages as those of the stack do', () => {
-  const text = readFileSync(new URL('../../examples/queues.yaml', import.meta.url), 'utf8');
+  const text = readFileSync(join(__dirname, '../../examples/queues.yaml'), 'utf8');
   const queues = text.split('Type: AWS::SQS::Queue').slice(1);
   const facts = queues.map((queue) => `${queue.match(/MessageRetentionPeriod: (\d+)/)?.[1]} ${queue.match(/maxReceiveCount: (\d+)/)?.[1] ?? '-'}`);
   assert.equal(facts.length, QUEUES);

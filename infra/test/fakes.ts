@@ -14,5 +14,5 @@ export function writeFakeBundles(directory: string, architecture = lambda.Archit
 
 /** What the CDK's command line gives the app. */
 export function cdkJson(): { context: Record<string, unknown> } {
-  return JSON.parse(readFileSync(new URL('../cdk.json', import.meta.url), 'utf8'));
+  return JSON.parse(readFileSync(join(__dirname, '../cdk.json'), 'utf8'));
 }

@@ -3,17 +3,17 @@ import { Template } from 'aws-cdk-lib/assertions';
 import * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 
-import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
-import { cdkJson } from './fakes.ts';
-import { grants, plain, resources } from './stack-exact.ts';
-import { fakeBundles } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { cdkJson } from './fakes';
+import { grants, plain, resources } from './stack-exact';
+import { fakeBundles } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
-const SCHEMA = fileURLToPath(new URL('../../schemas/message.schema.json', import.meta.url));
+const SCHEMA = join(__dirname, '../../schemas/message.schema.json');
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60) };
 
 type Props = Omit<Partial<RedeliverProps>, 'target'> & { readonly handlerConcurrency?: number };

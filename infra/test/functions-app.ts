@@ -7,11 +7,10 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 
-import { Redeliver } from '../lib/index.ts';
+import { Redeliver } from '../lib/index';
 
-const path = (relative: string): string => fileURLToPath(new URL(relative, import.meta.url));
+const path = (relative: string): string => join(__dirname, relative);
 
 /** By the library's name: how its function is run, and its code. */
 const FUNCTIONS: Record<string, () => Pick<lambda.FunctionProps, 'runtime' | 'handler' | 'code'>> = {
@@ -45,7 +44,7 @@ for (const [name, code] of Object.entries(FUNCTIONS)) {
 
 /** A module of Node.js with all that it imports, in a directory of its own: the library as it is built, and AWS's SDK as it has it. */
 function bundled(file: string): string {
-  const library = createRequire(new URL('../../libraries/node/package.json', import.meta.url));
+  const library = createRequire(join(__dirname, '../../libraries/node/package.json'));
   const directory = newDirectory();
   library('esbuild').buildSync({
     entryPoints: [path(file)],

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 
 // @ts-expect-error: plain JavaScript, as people write it.
 import { handler } from '../../examples/targets/orders.mjs';
 
-const file = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const file = (path: string): string => readFileSync(join(__dirname, `../../${path}`), 'utf8');
 const page = file('docs/handlers.md');
 
 /** The page's one block of a language. */
@@ -37,7 +37,7 @@ test('the target in Python takes a message, and names what is permanent', () => 
   const program = 'import json, sys, orders\norders.handler(json.loads(sys.argv[1]), None)';
   const called = (cents: number) =>
     spawnSync('python3', ['-B', '-c', program, JSON.stringify(event(cents))], {
-      cwd: fileURLToPath(new URL('../../examples/targets', import.meta.url)),
+      cwd: join(__dirname, '../../examples/targets'),
       encoding: 'utf8',
     });
   assert.equal(called(1250).stdout, 'charged 0191f3a2-7b1c-7d3e-8f00-000000000001 in attempt 0\n');

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { RetryPolicy } from '../lib/index.ts';
+import type { RetryPolicy } from '../lib/index';
 import {
   longestDelaySeconds,
   longestHoldSeconds,
@@ -9,8 +9,8 @@ import {
   worstCaseHoldSeconds,
   worstCaseRedriveSeconds,
   worstCaseSpanSeconds,
-} from '../lib/policy.ts';
-import { policyProblems } from '../lib/schemas.ts';
+} from '../lib/policy';
+import { policyProblems } from '../lib/schemas';
 
 test('what contradicts is said in the words of the functions', () => {
   const told = (policy: RetryPolicy): string[] => policyProblems(policy);

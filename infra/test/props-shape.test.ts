@@ -5,9 +5,9 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
-import { fakeBundles, HTTP } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { fakeBundles, HTTP } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 

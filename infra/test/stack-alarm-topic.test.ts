@@ -6,10 +6,10 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index.ts';
-import { plain, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index';
+import { plain, resources } from './stack-exact';
+import { fakeBundles, HTTP } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const ENV = { account: '111122223333', region: 'eu-west-1' };

@@ -6,10 +6,10 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverPropsError } from '../lib/index.ts';
-import { RedeliverStack } from '../lib/stack.ts';
-import { cdkJson } from './fakes.ts';
-import { fakeBundles, named, temporaryDirectory } from './stack-support.ts';
+import { RedeliverPropsError } from '../lib/index';
+import { RedeliverStack } from '../lib/stack';
+import { cdkJson } from './fakes';
+import { fakeBundles, named, temporaryDirectory } from './stack-support';
 
 const TARGET = { target: 'https://orders.example.com/hook' };
 
@@ -128,7 +128,7 @@ describe('the app', () => {
   test('its command prints the sentence, no stack trace, and deploys nothing', () => {
     const output = temporaryDirectory();
     const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {
-      cwd: new URL('..', import.meta.url),
+      cwd: join(__dirname, '..'),
       env: { ...process.env, CDK_OUTDIR: output, CDK_CONTEXT_JSON: '{"target":"http://example.com"}' },
       encoding: 'utf8',
     });
@@ -145,7 +145,7 @@ test('what was staged for the packages is gone when the app has run', () => {
   const dataSchema = join(directory, 'order.schema.json');
   writeFileSync(dataSchema, '{}');
   const run = spawnSync('node', ['--import', 'tsx', 'bin/app.ts'], {
-    cwd: new URL('..', import.meta.url),
+    cwd: join(__dirname, '..'),
     env: { ...process.env, TMPDIR: directory, CDK_OUTDIR: output, CDK_CONTEXT_JSON: JSON.stringify({ ...TARGET, bundles: fakeBundles(), dataSchema }) },
     encoding: 'utf8',
   });
@@ -154,7 +154,7 @@ test('what was staged for the packages is gone when the app has run', () => {
 });
 
 test('the examples in the documentation are the ones that compile', () => {
-  const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
+  const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
   const examples = [...read('../../docs/deploy.md').matchAll(/```ts\n([^]*?)```/g)].map(([, example]) => example);
   assert.deepEqual(examples, ['orders-app', 'charge-app', 'reports-app'].map((name) => read(`../examples/${name}.ts`)));
   const recipes = [...read('../../docs/producers.md').matchAll(/```ts\n([^]*?)```/g)].map(([, recipe]) => recipe ?? '');
@@ -163,7 +163,7 @@ test('the examples in the documentation are the ones that compile', () => {
 });
 
 test('the stack policy in the documentation denies what leaves a queue behind, and nothing else', () => {
-  const page = readFileSync(new URL('../../docs/deploy.md', import.meta.url), 'utf8');
+  const page = readFileSync(join(__dirname, '../../docs/deploy.md'), 'utf8');
   const policy = JSON.parse(/```json\n(\{\n  "Statement"[^]*?)```/.exec(page)?.[1] ?? '{}');
   assert.deepEqual(policy, {
     Statement: [

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { fakeBundles, temporaryDirectory } from './stack-support.ts';
+import { fakeBundles, temporaryDirectory } from './stack-support';
 
-const DEPLOYED = new URL('snapshot/redeliver.template.json', import.meta.url).pathname;
+const DEPLOYED = join(__dirname, 'snapshot/redeliver.template.json');
 
 /** What the pinned CDK tells of a stack that is deployed with the defaults, if it were deployed with this. */
 function diff(...context: string[]): string[] {
@@ -12,7 +13,7 @@ function diff(...context: string[]): string[] {
   const told = spawnSync(
     'node',
     ['node_modules/aws-cdk/bin/cdk', 'diff', '--template', DEPLOYED, '--output', temporaryDirectory(), '--fail=false', '--ci=false', '--no-color', ...given],
-    { cwd: new URL('..', import.meta.url), env: { ...process.env, CDK_DISABLE_VERSION_CHECK: 'true' }, encoding: 'utf8' },
+    { cwd: join(__dirname, '..'), env: { ...process.env, CDK_DISABLE_VERSION_CHECK: 'true' }, encoding: 'utf8' },
   );
   assert.equal(told.status, 0, told.stderr);
   // The snapshot has no paths, which is a change, too.

@@ -1,14 +1,15 @@
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 
-import { asyncNamesOf, namesOf } from '../lib/names.ts';
-import { resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, templateWith } from './stack-support.ts';
-import { VARIANT_NAMES, variant } from './stack-variants.ts';
+import { asyncNamesOf, namesOf } from '../lib/names';
+import { resources } from './stack-exact';
+import { fakeBundles, HTTP, templateWith } from './stack-support';
+import { VARIANT_NAMES, variant } from './stack-variants';
 
-const page = (name: string): string => readFileSync(new URL(`../../docs/${name}`, import.meta.url), 'utf8');
+const page = (name: string): string => readFileSync(join(__dirname, `../../docs/${name}`), 'utf8');
 
 /** Alarms by the ends of their names. */
 function alarms(template: Template): string[] {

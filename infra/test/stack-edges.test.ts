@@ -6,11 +6,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver, RedeliverPropsError, type RedeliverProps } from '../lib/index.ts';
-import { RedeliverStack } from '../lib/stack.ts';
-import { cdkJson } from './fakes.ts';
-import { resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, temporaryDirectory } from './stack-support.ts';
+import { Redeliver, RedeliverPropsError, type RedeliverProps } from '../lib/index';
+import { RedeliverStack } from '../lib/stack';
+import { cdkJson } from './fakes';
+import { resources } from './stack-exact';
+import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 
 const bundles = fakeBundles();
 

@@ -1,6 +1,6 @@
 import type { Template } from 'aws-cdk-lib/assertions';
 
-import type { Resource } from './stack-support.ts';
+import type { Resource } from './stack-support';
 
 const HASH = /[0-9A-F]{8}$/;
 

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { temporaryDirectory } from './stack-support.ts';
+import { temporaryDirectory } from './stack-support';
 
 const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const OURS = 'arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-intermediate-dlq';
@@ -94,7 +94,7 @@ async function run(queue: Queue, request: Record<string, any>, wanted: Record<st
     ResourceProperties: { Step: 'set', QueueUrl: 'https://sqs/orders', QueueArn: ARN, HasKey: 'false', ...WANTED, ...wanted },
     ...request,
   };
-  const source = new URL('../lib/existing-source-queue.py', import.meta.url).pathname;
+  const source = join(__dirname, '../lib/existing-source-queue.py');
   const child = spawn('python3', ['-c', HANDLER, source, JSON.stringify(event)], {
     env: { ...process.env, PYTHONPATH: directory },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -5,9 +5,9 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type ExistingSourceQueue, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index.ts';
-import { cdkJson } from './fakes.ts';
-import { fakeBundles, HTTP, named, type Resource, templateWith } from './stack-support.ts';
+import { type ExistingSourceQueue, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { cdkJson } from './fakes';
+import { fakeBundles, HTTP, named, type Resource, templateWith } from './stack-support';
 
 const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const BUNDLES = fakeBundles();

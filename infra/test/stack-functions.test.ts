@@ -10,8 +10,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index.ts';
-import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
+import { Redeliver } from '../lib/index';
+import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
 

@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { type Backoff, RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
-import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy.ts';
-import { RedeliverStack } from '../lib/stack.ts';
-import { cdkJson } from './fakes.ts';
-import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support.ts';
+import { type Backoff, RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
+import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { RedeliverStack } from '../lib/stack';
+import { cdkJson } from './fakes';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support';
 
 const seconds = Duration.seconds;
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
@@ -161,7 +161,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
 });
 
 test('the retries that are counted have the defaults of the schema that the functions use', () => {
-  const schema = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8'));
+  const schema = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
   const { uniform, exponential } = schema.$defs;
   const written: RetryPolicy = { max_attempts: schema.properties.max_attempts.default, backoff: schema.properties.backoff.default };
   assert.equal(maxAttempts({}), written.max_attempts);
@@ -178,11 +178,11 @@ test('the retries that are counted have the defaults of the schema that the func
 });
 
 test('every invalid example is refused where the examples say, with what to change', () => {
-  const invalid = new URL('../../schemas/examples/invalid/', import.meta.url);
-  const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(new URL('expected.json', invalid), 'utf8'));
+  const invalid = join(__dirname, '../../schemas/examples/invalid/');
+  const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(join(invalid, 'expected.json'), 'utf8'));
   const policies = Object.entries(expected).filter(([name]) => name.startsWith('retry-policy-'));
   const told = policies.map(([name, { pointer }]) => {
-    const [sentence = '', ...more] = refused({ policy: JSON.parse(readFileSync(new URL(`${name}.json`, invalid), 'utf8')) });
+    const [sentence = '', ...more] = refused({ policy: JSON.parse(readFileSync(join(invalid, `${name}.json`), 'utf8')) });
     assert.deepEqual([sentence.startsWith(`policy${pointer} `), more], [true, []], `${name}: ${sentence}`);
     return [name.replace('retry-policy-', ''), sentence];
   });

@@ -6,8 +6,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { fakeBundles } from './stack-support.ts';
-import { VARIANT_NAMES, variant } from './stack-variants.ts';
+import { fakeBundles } from './stack-support';
+import { VARIANT_NAMES, variant } from './stack-variants';
 
 /** What AwsSolutions finds, `rule at construct`. */
 function findings(app: App): string[] {

@@ -3,12 +3,12 @@ import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index.ts';
-import { RedeliverStack } from '../lib/stack.ts';
-import { cdkJson } from './fakes.ts';
-import { plain } from './stack-exact.ts';
-import { fakeBundles, HTTP } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index';
+import { RedeliverStack } from '../lib/stack';
+import { cdkJson } from './fakes';
+import { plain } from './stack-exact';
+import { fakeBundles, HTTP } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 

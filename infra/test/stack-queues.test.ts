@@ -4,8 +4,8 @@ import * as kms from 'aws-cdk-lib/aws-kms';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { plain } from './stack-exact.ts';
-import { HTTP, named, type Resource, templateWith } from './stack-support.ts';
+import { plain } from './stack-exact';
+import { HTTP, named, type Resource, templateWith } from './stack-support';
 
 const SUFFIXES = ['source', 'intermediate-dlq', 'annotation', 'final-dlq'] as const;
 

@@ -8,9 +8,9 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps } from '../lib/index.ts';
-import { grants, plain, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, templateWith } from './stack-support.ts';
+import { Redeliver, type RedeliverProps } from '../lib/index';
+import { grants, plain, resources } from './stack-exact';
+import { fakeBundles, HTTP, templateWith } from './stack-support';
 
 const ACCOUNT = 'eu-west-1:111122223333';
 const TARGET = `arn:aws:lambda:${ACCOUNT}:function:orders`;

@@ -1,12 +1,13 @@
 import { App } from 'aws-cdk-lib';
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
-import { RedeliverStack } from '../lib/stack.ts';
-import { cdkJson } from './fakes.ts';
-import { fakeBundles } from './stack-support.ts';
-import { variant } from './stack-variants.ts';
+import { RedeliverStack } from '../lib/stack';
+import { cdkJson } from './fakes';
+import { fakeBundles } from './stack-support';
+import { variant } from './stack-variants';
 
 function app(context: Record<string, string>): () => App {
   return () => {
@@ -27,11 +28,11 @@ const SNAPSHOTS: Record<string, () => App> = {
 
 for (const [name, make] of Object.entries(SNAPSHOTS)) {
   test(`the template of ${name} is the one that was looked at`, () => {
-    const file = new URL(`snapshot/${name}.template.json`, import.meta.url);
+    const file = join(__dirname, `snapshot/${name}.template.json`);
     const [stack] = make().synth().stacks;
     const text = JSON.stringify(stack?.template, undefined, 2).replaceAll(/[0-9a-f]{64}\.zip/g, 'BUNDLE.zip') + '\n';
     if (process.env['UPDATE_SNAPSHOTS'] === '1') {
-      mkdirSync(new URL('.', file), { recursive: true });
+      mkdirSync(dirname(file), { recursive: true });
       writeFileSync(file, text);
     }
     const message = 'the template has changed: look at the difference, then run the tests once with UPDATE_SNAPSHOTS=1';

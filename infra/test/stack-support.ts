@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 
-import { Redeliver, type RedeliverProps } from '../lib/index.ts';
-import { cdkJson, writeFakeBundles } from './fakes.ts';
+import { Redeliver, type RedeliverProps } from '../lib/index';
+import { cdkJson, writeFakeBundles } from './fakes';
 
 /** Bundles that are gone when the test file is done. */
 export function fakeBundles(architecture: lambda.Architecture = lambda.Architecture.ARM_64): string {

@@ -4,10 +4,10 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index.ts';
-import { plain, referencesOf, resources } from './stack-exact.ts';
-import { fakeBundles } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
+import { Redeliver } from '../lib/index';
+import { plain, referencesOf, resources } from './stack-exact';
+import { fakeBundles } from './stack-support';
+import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const HERE = { account: '111122223333', region: 'eu-west-1' };

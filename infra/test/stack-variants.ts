@@ -7,8 +7,8 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index.ts';
-import { cdkJson } from './fakes.ts';
+import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index';
+import { cdkJson } from './fakes';
 
 /** Stacks that have everything in them between them, with the orchestrator's props. */
 const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {

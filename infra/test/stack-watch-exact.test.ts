@@ -4,10 +4,11 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { plain, resources } from './stack-exact.ts';
-import { HTTP, templateWith } from './stack-support.ts';
+import { plain, resources } from './stack-exact';
+import { HTTP, templateWith } from './stack-support';
 
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const TARGET = 'arn:aws:lambda:eu-west-1:111122223333:function:billing';
@@ -129,8 +130,8 @@ describe('the dashboard', () => {
 });
 
 describe('what is watched is what the functions write', () => {
-  const crates = new URL('../../crates/', import.meta.url);
-  const source = readFileSync(new URL('aws/src/telemetry/metrics.rs', crates), 'utf8');
+  const crates = join(__dirname, '../../crates/');
+  const source = readFileSync(join(crates, 'aws/src/telemetry/metrics.rs'), 'utf8');
   /** By event: which metrics its line has. */
   const shapes = source.split(/(?=Event::\w+\(\w+\) =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
@@ -146,9 +147,9 @@ describe('what is watched is what the functions write', () => {
   /** Which crates make an event; those that all functions share count for all. */
   const makers = (event: string): string[] =>
     readdirSync(crates).filter((crate) =>
-      (readdirSync(new URL(`${crate}/src/`, crates), { recursive: true }) as string[])
+      (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])
         .filter((file) => file.endsWith('.rs') && !/tests|telemetry/.test(file))
-        .some((file) => readFileSync(new URL(`${crate}/src/${file}`, crates), 'utf8').includes(`Event::${event}(`)),
+        .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event}(`)),
     );
 
   const direct = templateWith(() => ({ ...HTTP, strategy: 'direct-resend', longDelays: true, policy: { max_redelivery_per_second: 50 } }));

@@ -3,9 +3,10 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { HTTP, type Resource, stackWith, templateWith } from './stack-support.ts';
+import { HTTP, type Resource, stackWith, templateWith } from './stack-support';
 
 const DAY = 86_400;
 
@@ -140,7 +141,7 @@ describe('the dashboard', () => {
 });
 
 test('every metric that is watched is one that the functions write', () => {
-  const read = (path: string): string => readFileSync(new URL(path, import.meta.url), 'utf8');
+  const read = (path: string): string => readFileSync(join(__dirname, path), 'utf8');
   const writes = read('../../crates/aws/src/telemetry/metrics.rs');
   const [, names = ''] = read('../lib/metrics.ts').match(/export type OwnMetric =([^;]+);/) ?? [];
   const watched = [...names.matchAll(/'(\w+)'/g)].map(([, name]) => name);

@@ -7,10 +7,10 @@ import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index.ts';
-import { plain, referencesOf, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support.ts';
-import { variant, VARIANT_NAMES } from './stack-variants.ts';
+import { Redeliver } from '../lib/index';
+import { plain, referencesOf, resources } from './stack-exact';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support';
+import { variant, VARIANT_NAMES } from './stack-variants';
 
 const { stack } = stackWith(() => HTTP);
 const template = Template.fromStack(stack);

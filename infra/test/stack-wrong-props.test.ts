@@ -5,11 +5,11 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
-import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy.ts';
-import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support.ts';
+import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
+import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support';
 
-const EXAMPLES = new URL('../../schemas/examples/', import.meta.url);
+const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
 /** What is said of wrong props, a sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
@@ -270,9 +270,9 @@ describe('environment variables that Lambda would refuse', () => {
 
 describe('the policy is checked as the functions check it', () => {
   const examples = (directory: string): [string, unknown][] =>
-    readdirSync(new URL(directory, EXAMPLES))
+    readdirSync(join(EXAMPLES, directory))
       .filter((name) => name.startsWith('retry-policy-'))
-      .map((name) => [name, JSON.parse(readFileSync(new URL(`${directory}${name}`, EXAMPLES), 'utf8'))]);
+      .map((name) => [name, JSON.parse(readFileSync(join(EXAMPLES, `${directory}${name}`), 'utf8'))]);
 
   test('what they refuse is refused', () => {
     const invalid = examples('invalid/');
@@ -292,7 +292,7 @@ describe('the policy is checked as the functions check it', () => {
   });
 
   test('the defaults are those of the schema', () => {
-    const schema = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8'));
+    const schema = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
     assert.equal(maxAttempts({}), schema.properties.max_attempts.default);
     assert.deepEqual(schema.properties.backoff.default, { kind: 'uniform', max_delay_seconds: 900 });
     assert.equal(schema.$defs.exponential.properties.rate.default, 2);

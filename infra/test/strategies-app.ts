@@ -5,7 +5,7 @@ import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { AsyncRetry, Redeliver, type RetryPolicy } from '../lib/index.ts';
+import { AsyncRetry, Redeliver, type RetryPolicy } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Strategies');

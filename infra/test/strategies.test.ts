@@ -6,10 +6,10 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index.ts';
-import { longestHoldSeconds } from '../lib/policy.ts';
-import { grants, plain, referencesOf, resources } from './stack-exact.ts';
-import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support.ts';
+import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
+import { longestHoldSeconds } from '../lib/policy';
+import { grants, plain, referencesOf, resources } from './stack-exact';
+import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const hour = 3600;

@@ -2,16 +2,17 @@ import { App, Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index.ts';
-import { planOf } from '../lib/planning.ts';
-import { maxAttempts, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy.ts';
-import { policyProblems } from '../lib/schemas.ts';
-import { STRATEGIES } from '../lib/strategy/index.ts';
-import { fakeBundles, HTTP } from './stack-support.ts';
-import { userFunction } from './stack-variants.ts';
-import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors.ts';
+import { AsyncRetry, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index';
+import { planOf } from '../lib/planning';
+import { maxAttempts, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
+import { policyProblems } from '../lib/schemas';
+import { STRATEGIES } from '../lib/strategy/index';
+import { fakeBundles, HTTP } from './stack-support';
+import { userFunction } from './stack-variants';
+import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
 /** The pointers of all that is refused in a document, each once, sorted. */
 function culprits(policy: RetryPolicy): string[] {
@@ -64,7 +65,7 @@ test('there are vectors of all that differs: without them nothing would be compa
   const sorted = (names: readonly (string | undefined)[]): string[] => [...new Set(names)].filter((name) => name !== undefined).sort();
   const kinds = ['exponential', 'fixed', 'schedule', 'uniform'];
   const accepted = POLICIES.filter((vector) => vector.accepted).map(({ document }) => document);
-  const { preset: presets } = JSON.parse(readFileSync(new URL('../../schemas/retry-policy.schema.json', import.meta.url), 'utf8')).properties;
+  const { preset: presets } = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8')).properties;
   assert.deepEqual(sorted(accepted.map(({ backoff }) => backoff?.kind)), kinds);
   assert.deepEqual(sorted(accepted.map(({ preset }) => preset)), [...presets.enum].sort());
   assert.ok(POLICIES.some(({ refused }) => refused));
@@ -119,7 +120,7 @@ describe('policies that a strategy takes or refuses', () => {
 });
 
 test('what is absent from a policy is as the functions have it for the strategy', () => {
-  const rust = readFileSync(new URL('../../crates/core/src/strategy.rs', import.meta.url), 'utf8');
+  const rust = readFileSync(join(__dirname, '../../crates/core/src/strategy.rs'), 'utf8');
   // One arm may be of several strategies.
   const inRust = (name: string): unknown => JSON.parse(rust.match(new RegExp(`Self::${name}(?: \\| Self::\\w+)* => r?#?"(\\{.*\\})"#?,`))?.[1] ?? '');
   assert.deepEqual(STRATEGIES['delayed-resend'].defaultPolicy, inRust('DelayedResend'));

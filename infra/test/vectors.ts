@@ -1,8 +1,9 @@
 // The rules that other languages have, too: schemas/vectors/README.md.
 
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 
-import type { RetryPolicy } from '../lib/index.ts';
+import type { RetryPolicy } from '../lib/index';
 
 /** A policy document, and either what it means or what is wrong with it. */
 export type PolicyVector = { readonly name: string; readonly document: RetryPolicy } & (
@@ -48,5 +49,5 @@ export const QUEUES: readonly QueuesVector[] = read('queues');
 export const STRATEGY_POLICIES: readonly StrategyVector[] = read('strategies');
 
 function read(name: string): any {
-  return JSON.parse(readFileSync(new URL(`../../schemas/vectors/${name}.json`, import.meta.url), 'utf8'));
+  return JSON.parse(readFileSync(join(__dirname, `../../schemas/vectors/${name}.json`), 'utf8'));
 }

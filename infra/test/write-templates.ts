@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { writeFakeBundles } from './fakes.ts';
-import { VARIANT_NAMES, variant } from './stack-variants.ts';
+import { writeFakeBundles } from './fakes';
+import { VARIANT_NAMES, variant } from './stack-variants';
 
 const [directory] = process.argv.slice(2);
 if (directory === undefined) {

@@ -3,11 +3,11 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import type { Alarm } from '../alarm.ts';
-import type { Plan } from '../plan.ts';
-import type { RetryPolicy } from '../policy.ts';
-import type { RedeliverProps } from '../props.ts';
-import type { DeadLetterQueues } from '../queues.ts';
+import type { Alarm } from '../alarm';
+import type { Plan } from '../plan';
+import type { RetryPolicy } from '../policy';
+import type { RedeliverProps } from '../props';
+import type { DeadLetterQueues } from '../queues';
 
 /** What becomes of a message that failed, and all of the stack that follows from it. */
 export interface StrategyDefinition {

@@ -1,11 +1,11 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { own, ownBy } from '../metrics.ts';
-import { deliverySeconds, type Plan, RETENTION_SHARE } from '../plan.ts';
-import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy.ts';
-import { wholeNumberProblems } from '../range.ts';
-import type { StrategyDefinition } from './definition.ts';
-import { createResending, type Resend } from './resend.ts';
+import { own, ownBy } from '../metrics';
+import { deliverySeconds, type Plan, RETENTION_SHARE } from '../plan';
+import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy';
+import { wholeNumberProblems } from '../range';
+import type { StrategyDefinition } from './definition';
+import { createResending, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
 

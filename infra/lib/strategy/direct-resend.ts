@@ -1,9 +1,9 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { own } from '../metrics.ts';
-import type { StrategyDefinition } from './definition.ts';
-import { delayedResend } from './delayed-resend.ts';
-import { createResending, type Resend } from './resend.ts';
+import { own } from '../metrics';
+import type { StrategyDefinition } from './definition';
+import { delayedResend } from './delayed-resend';
+import { createResending, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
 

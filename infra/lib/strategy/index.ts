@@ -1,8 +1,8 @@
-import type { Strategy } from '../props.ts';
-import type { StrategyDefinition } from './definition.ts';
-import { delayedResend } from './delayed-resend.ts';
-import { directResend } from './direct-resend.ts';
-import { visibility } from './visibility.ts';
+import type { Strategy } from '../props';
+import type { StrategyDefinition } from './definition';
+import { delayedResend } from './delayed-resend';
+import { directResend } from './direct-resend';
+import { visibility } from './visibility';
 
 /** Each strategy by its name. */
 export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {

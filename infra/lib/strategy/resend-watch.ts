@@ -1,11 +1,11 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { type Alarm, waitsTooLong } from '../alarm.ts';
-import { own, ownSum, PERIOD } from '../metrics.ts';
-import type { Plan } from '../plan.ts';
-import { DELAY_SECONDS_MAX } from '../policy.ts';
-import type { LoopGraphs } from './definition.ts';
-import type { Resending } from './resend.ts';
+import { type Alarm, waitsTooLong } from '../alarm';
+import { own, ownSum, PERIOD } from '../metrics';
+import type { Plan } from '../plan';
+import { DELAY_SECONDS_MAX } from '../policy';
+import type { LoopGraphs } from './definition';
+import type { Resending } from './resend';
 
 const { MAXIMUM, SUM } = cloudwatch.Stats;
 const BACKLOG_MAX = 1000;

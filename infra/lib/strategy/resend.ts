@@ -3,15 +3,15 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function.ts';
-import { createMessageProcessor } from '../message-processor.ts';
-import { messageEnvironment, schemaFiles } from '../messages.ts';
-import type { Plan } from '../plan.ts';
-import type { RedeliverProps } from '../props.ts';
-import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues.ts';
-import { allowSource, createSourceQueue } from '../source-queue.ts';
-import type { Loop, LoopGraphs } from './definition.ts';
-import { resendAlarms, resendGraphs } from './resend-watch.ts';
+import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function';
+import { createMessageProcessor } from '../message-processor';
+import { messageEnvironment, schemaFiles } from '../messages';
+import type { Plan } from '../plan';
+import type { RedeliverProps } from '../props';
+import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues';
+import { allowSource, createSourceQueue } from '../source-queue';
+import type { Loop, LoopGraphs } from './definition';
+import { resendAlarms, resendGraphs } from './resend-watch';
 
 /** What is special about a strategy that sends failed messages to the source queue again. */
 export interface Resend {

@@ -3,16 +3,16 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm.ts';
-import { createAnnotator } from '../function.ts';
-import { createMessageProcessor } from '../message-processor.ts';
-import { PERIOD } from '../metrics.ts';
-import type { Plan } from '../plan.ts';
-import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds, maxAttempts, worstCaseDelaySeconds } from '../policy.ts';
-import type { RedeliverProps } from '../props.ts';
-import { createDeadLetterQueues, denyOtherSenders } from '../queues.ts';
-import { allowSource, createSourceQueue } from '../source-queue.ts';
-import type { Loop, StrategyDefinition } from './definition.ts';
+import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { createAnnotator } from '../function';
+import { createMessageProcessor } from '../message-processor';
+import { PERIOD } from '../metrics';
+import type { Plan } from '../plan';
+import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds, maxAttempts, worstCaseDelaySeconds } from '../policy';
+import type { RedeliverProps } from '../props';
+import { createDeadLetterQueues, denyOtherSenders } from '../queues';
+import { allowSource, createSourceQueue } from '../source-queue';
+import type { Loop, StrategyDefinition } from './definition';
 
 /**
  * Receives that the retries leave over: for those that the function does not see, and those after which it could not give
