@@ -2,7 +2,7 @@ import { App, Duration, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { NodejsFunction } from 'aws-cdk-lib/aws-lambda-nodejs';
 
-import { Redeliver } from '../lib/index';
+import { Redeliver, Target } from '@redeliver/cdk';
 
 const app = new App();
 const stack = new Stack(app, 'Payments');
@@ -11,4 +11,4 @@ const charge = new NodejsFunction(stack, 'Charge', {
   runtime: lambda.Runtime.NODEJS_22_X,
   timeout: Duration.minutes(1),
 });
-new Redeliver(stack, 'Retries', { prefix: 'payments', target: { kind: 'function', function: charge, handlerConcurrency: 5 } });
+new Redeliver(stack, 'Retries', { prefix: 'payments', target: Target.ownFunction(charge, { handlerConcurrency: 5 }) });

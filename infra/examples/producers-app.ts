@@ -1,4 +1,4 @@
-import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as events from 'aws-cdk-lib/aws-events';
 import * as targets from 'aws-cdk-lib/aws-events-targets';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
@@ -8,14 +8,14 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import * as subscriptions from 'aws-cdk-lib/aws-sns-subscriptions';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { Redeliver, type RedeliverProps } from '../lib/index';
+import { Backoff, Envelope, Jitter, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '@redeliver/cdk';
 
 const app = new App();
 const stack = new Stack(app, 'Producers');
 const context = (name: string): string | undefined => app.node.tryGetContext(name) as string | undefined;
 const common = {
-  target: { kind: 'http', url: context('target') ?? 'https://orders.example.com/hook' },
-  policy: { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } },
+  target: Target.http(context('target') ?? 'https://orders.example.com/hook'),
+  policy: RetryPolicy.of({ maxAttempts: 2, backoff: Backoff.fixed(Duration.seconds(1), { jitter: Jitter.NONE }) }),
   architecture: context('architecture') === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64,
   removalPolicy: RemovalPolicy.DESTROY,
 } satisfies Partial<RedeliverProps>;
@@ -24,7 +24,7 @@ const common = {
 const fromEvents = new Redeliver(stack, 'FromEvents', {
   ...common,
   prefix: 'events',
-  envelope: 'optional',
+  envelope: Envelope.OPTIONAL,
   messageIdPointer: '/id',
 });
 new events.Rule(stack, 'OrderPlaced', {
@@ -37,7 +37,7 @@ const orders = new sns.Topic(stack, 'Orders');
 const fromTopic = new Redeliver(stack, 'FromTopic', {
   ...common,
   prefix: 'topic',
-  envelope: 'optional',
+  envelope: Envelope.OPTIONAL,
   messageIdPointer: '/MessageId',
 });
 orders.addSubscription(new subscriptions.SqsSubscription(fromTopic.sourceQueue));
@@ -47,8 +47,8 @@ const shop = new sqs.Queue(stack, 'Shop', { removalPolicy: RemovalPolicy.DESTROY
 new Redeliver(stack, 'FromShop', {
   ...common,
   prefix: 'shop',
-  existingSourceQueue: shop,
-  envelope: 'optional',
+  existingSourceQueue: SourceQueue.fromQueue(shop),
+  envelope: Envelope.OPTIONAL,
   messageIdAttribute: 'order-id',
 });
 orders.addSubscription(new subscriptions.SqsSubscription(shop, { rawMessageDelivery: true }));
@@ -58,7 +58,7 @@ const uploads = new s3.Bucket(stack, 'Uploads', { removalPolicy: RemovalPolicy.D
 const fromUploads = new Redeliver(stack, 'FromUploads', {
   ...common,
   prefix: 'uploads',
-  envelope: 'optional',
+  envelope: Envelope.OPTIONAL,
   messageIdPointer: '/Records/0/responseElements/x-amz-request-id',
 });
 uploads.addEventNotification(s3.EventType.OBJECT_CREATED, new notifications.SqsDestination(fromUploads.sourceQueue));

@@ -1,7 +1,7 @@
-import { App, Stack } from 'aws-cdk-lib';
+import { App, Duration, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { AsyncRetry } from '../lib/index';
+import { AsyncRetry, RetryPolicy } from '@redeliver/cdk';
 
 const app = new App();
 const stack = new Stack(app, 'Reports');
@@ -15,4 +15,8 @@ def handler(event, context):
     print(f"attempt {attempt} for order {order['id']}")
 `),
 });
-new AsyncRetry(stack, 'Retries', { prefix: 'reports', functions: [report], policy: { long_delays: true, max_age_seconds: 86_400 } });
+new AsyncRetry(stack, 'Retries', {
+  prefix: 'reports',
+  functions: [report],
+  policy: RetryPolicy.of({ longDelays: true, maxAge: Duration.days(1) }),
+});

@@ -5,7 +5,7 @@ import type { Construct } from 'constructs';
 import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm';
 import { own } from './metrics';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
-import type { RedeliverProps } from './props';
+import type { Given } from './given';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import { targetDown, targetLoop } from './target-alarm';
@@ -13,7 +13,7 @@ import { targetDown, targetLoop } from './target-alarm';
 /** Creates the alarms, named after what they mean. */
 export function createAlarms(
   scope: Construct,
-  props: RedeliverProps,
+  props: Given,
   plan: Plan,
   loop: Loop,
 ): cloudwatch.Alarm[] {

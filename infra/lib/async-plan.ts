@@ -5,11 +5,12 @@ import type { Construct } from 'constructs';
 import { topicProblems } from './alarm-topic';
 import { type Commons, commonsOf } from './commons';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
+import { givenAsyncOf } from './given';
 import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names';
-import type { RetryPolicy } from './policy';
+import type { PolicyDocument } from './policy';
+import { inWordsOfTheConstruct } from './policy-document';
 import { refuse } from './props-error';
 import type { AsyncRetryProps } from './props';
-import { asyncRetryShapeProblems } from './props-shape';
 import { policyProblems } from './schemas';
 import { type Change, changeable, type UserFunction } from './user-function';
 
@@ -17,7 +18,7 @@ import { type Change, changeable, type UserFunction } from './user-function';
 export interface AsyncPlan extends Commons {
   readonly names: AsyncNames;
   /** `undefined`: the handler's own default. */
-  readonly policy: RetryPolicy | undefined;
+  readonly policy: PolicyDocument | undefined;
   readonly functions: readonly UserFunction[];
 }
 
@@ -32,11 +33,11 @@ const ARN_BYTES = 124;
  * @param scope where the construct is.
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan {
-  refuse(asyncRetryShapeProblems(props));
+export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan {
+  const props = givenAsyncOf(given);
   const names = asyncNamesOf(props.prefix, props.stage);
   const functions = props.functions.map((target, index) => retried(target, index, props.functions, Stack.of(scope)));
-  refuse([
+  const problems = [
     ...nameProblems(names),
     ...takenProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
@@ -46,11 +47,12 @@ export function asyncPlanOf(props: AsyncRetryProps, scope: Construct): AsyncPlan
     ...functions.filter((found) => typeof found === 'string'),
     // Without a policy, too: the functions alone can be more than fits.
     ...ownPolicyProblems(props.policy ?? {}, props.functions.length),
-  ]);
+  ];
+  refuse(props.isDocument ? problems : problems.map(inWordsOfTheConstruct));
   return { names, policy: props.policy, functions: functions.filter((found) => typeof found !== 'string'), ...commonsOf(props) };
 }
 
-function ownPolicyProblems(policy: RetryPolicy, functions: number): string[] {
+function ownPolicyProblems(policy: PolicyDocument, functions: number): string[] {
   // What is absent is as in the handler's own policy, which has long delays.
   const problems = policyProblems({ long_delays: true, ...policy });
   if (problems.length > 0) {

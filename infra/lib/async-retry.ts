@@ -26,7 +26,7 @@ import type { UserFunction } from './user-function';
  * their on-failure destination is a retry queue, whose reader lets each wait out its backoff and then invokes the function
  * again. Three queues, two functions, and alarms.
  *
- * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
  */
 export class AsyncRetry extends Construct {
   /** Where failed invocations wait for their retry. */
@@ -40,7 +40,7 @@ export class AsyncRetry extends Construct {
   /** Annotates what was given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
-  readonly alarms: readonly cloudwatch.Alarm[];
+  readonly alarms: cloudwatch.Alarm[];
 
   constructor(scope: Construct, id: string, props: AsyncRetryProps) {
     super(scope, id);
@@ -121,7 +121,7 @@ function sendFailures({ function: target, resource }: UserFunction, retryQueue: 
 }
 
 function ofRetried({ function: target }: UserFunction): Alarm[] {
-  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replaceAll('/', '-');
+  const name = target.node.path.slice(Stack.of(target).node.path.length + 1).replace(/\//g, '-');
   return [
     loopStopped(name, target),
     {

@@ -8,11 +8,12 @@ import { messageProblems } from './messages';
 import { nameProblems, takenProblems } from './names';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
-import type { HttpTarget, RedeliverProps } from './props';
+import type { Given } from './given';
 import { durationProblems, wholeNumberProblems } from './range';
 import { policyProblems } from './schemas';
 import { ofThisStack, saidOf } from './source-queue';
 import { STRATEGIES } from './strategy/index';
+import type { GivenTarget } from './target';
 
 /** Where the durations of the source queue are said, and the numbers of the function that reads it. */
 interface Named {
@@ -31,7 +32,7 @@ const OF_A_USER = {
 };
 
 /** Everything that is wrong with a plan, a sentence each. */
-export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): string[] {
+export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
   const strategy = STRATEGIES[plan.strategy];
   const policy = policyProblems(plan.policy);
   const given = ofThisStack(props.existingSourceQueue, stack);
@@ -62,14 +63,14 @@ export function problemsOf(props: RedeliverProps, plan: Plan, stack: Stack): str
   ];
 }
 
-function longDelaysProblems({ policy, longDelays }: RedeliverProps): string[] {
+function longDelaysProblems({ policy, longDelays }: Given): string[] {
   const said = policy?.long_delays;
   return longDelays !== undefined && said !== undefined && longDelays !== said
     ? [`longDelays is ${longDelays}, but policy/long_delays is ${said}; remove one of the two.`]
     : [];
 }
 
-function urlProblems({ url, allowHttp }: HttpTarget): string[] {
+function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>): string[] {
   if (Token.isUnresolved(url)) {
     return [];
   }

@@ -3,7 +3,8 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { join } from 'node:path';
 
-import type { CommonProps, LogDetail, LogLevel } from './props';
+import type { LogDetail, LogLevel } from './choices';
+import type { CommonProps } from './props';
 
 /** What every construct's resources have in common. */
 export interface Commons {

@@ -6,12 +6,15 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
+import { SourceQueue } from './existing-queue';
+import { givenOf } from './given';
 import { planOf } from './planning';
-import type { RetryPolicy } from './policy';
-import { ENVELOPES, REMOVAL_POLICIES } from './props-shape';
-import type { RedeliverProps, Target } from './props';
+import { REMOVAL_POLICIES } from './props-shape';
+import type { RedeliverProps } from './props';
+import { RetryPolicy } from './retry-policy';
 import { oneOf } from './shape';
-import { STRATEGIES } from './strategy/index';
+import { Envelope, Strategy } from './choices';
+import { Target } from './target';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */
 export const CONTEXT_VALUES = [
@@ -53,24 +56,20 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
     const given = value(name);
     return given === undefined ? undefined : resolve(directory, given);
   };
-  const named = <C extends Readonly<Record<string, unknown>>>(name: ContextValue, choices: C): keyof C | undefined => {
+  const choice = <T>(name: ContextValue, choices: Readonly<Record<string, T>>): T | undefined => {
     const given = value(name);
-    problems.push(...(given === undefined ? [] : oneOf(choices)(given, name)));
-    return given !== undefined && Object.hasOwn(choices, given) ? (given as keyof C) : undefined;
-  };
-  const choice = <T>(name: ContextValue, choices: Record<string, T>): T | undefined => {
-    const chosen = named(name, choices);
-    return chosen === undefined ? undefined : choices[chosen];
+    problems.push(...(given === undefined ? [] : oneOf(Object.keys(choices))(given, name)));
+    return given !== undefined && Object.hasOwn(choices, given) ? choices[given] : undefined;
   };
   const queueArn = value('existingSourceQueueArn');
   const props: RedeliverProps = {
     target: targetOf(scope, value('target'), value('headersSecretArn'), problems),
     ...given({
       policy: policyOf(path('policy'), problems),
-      strategy: named('strategy', STRATEGIES),
+      strategy: choice('strategy', byName(Strategy)),
       longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
-      envelope: named('envelope', ENVELOPES),
+      envelope: choice('envelope', byName(Envelope)),
       messageIdAttribute: value('messageIdAttribute'),
       messageIdPointer: value('messageIdPointer'),
       bodySchema: path('bodySchema'),
@@ -82,12 +81,12 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
       }),
       removalPolicy: choice('removalPolicy', REMOVAL_POLICIES),
       bundles: path('bundles'),
-      existingSourceQueue: queueArn === undefined ? undefined : { queueArn },
+      existingSourceQueue: queueArn === undefined ? undefined : SourceQueue.fromArn(queueArn),
       alarmTopic: topicOf(scope, value('alarmTopicArn'), problems),
     }),
   };
   if (problems.length > 0) {
-    planOf(props, Stack.of(scope), problems);
+    planOf(givenOf(props, problems), Stack.of(scope), problems);
   }
   return props;
 }
@@ -106,7 +105,7 @@ function topicOf(scope: Construct, arn: string | undefined, problems: string[]):
 function targetOf(scope: Construct, target: string | undefined, secretArn: string | undefined, problems: string[]): Target {
   const wrong = (problem: string): Target => {
     problems.push(problem);
-    return { kind: 'handler', bundle: '' }; // Of which nothing more is said.
+    return Target.handler(''); // Of which nothing more is said.
   };
   if (target === undefined) {
     return wrong(
@@ -115,7 +114,7 @@ function targetOf(scope: Construct, target: string | undefined, secretArn: strin
   }
   if (!target.startsWith('arn:')) {
     const headersSecret = secretOf(scope, secretArn, problems);
-    return { kind: 'http', url: target, ...given({ headersSecret }) };
+    return Target.http(target, given({ headersSecret }));
   }
   if (!/^arn:[^:]+:lambda:[^:]+:\d{12}:function:[^:]+(:[^:]+)?$/.test(target)) {
     return wrong(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
@@ -123,7 +122,7 @@ function targetOf(scope: Construct, target: string | undefined, secretArn: strin
   if (secretArn !== undefined) {
     return wrong('headersSecretArn is for a URL as target; remove it, a Lambda function gets no headers.');
   }
-  return { kind: 'lambda', function: lambda.Function.fromFunctionArn(scope, 'Target', target) };
+  return Target.lambdaFunction(lambda.Function.fromFunctionArn(scope, 'Target', target));
 }
 
 function secretOf(scope: Construct, arn: string | undefined, problems: string[]): secretsmanager.ISecret | undefined {
@@ -143,9 +142,9 @@ function policyOf(path: string | undefined, problems: string[]): RetryPolicy | u
   }
   try {
     // What it holds is checked by the construct, against the schema.
-    const policy = JSON.parse(readFileSync(path, 'utf8')) as RetryPolicy | null;
+    const policy = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown> | null;
     if (policy !== null) {
-      return policy;
+      return RetryPolicy.fromJson(policy);
     }
     problems.push(`policy ${path} holds null; write {} for the defaults.`);
   } catch (error) {
@@ -159,6 +158,11 @@ function unknownProblems(scope: Construct): string[] {
   const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
   const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
   return unknown.length > 0 ? [`${unknown.join(', ')} is no context value; there are ${CONTEXT_VALUES.join(', ')}.`] : [];
+}
+
+/** The members of an enum by their values. */
+function byName<T extends string>(choices: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+  return Object.fromEntries(Object.values(choices).map((name) => [name, name]));
 }
 
 /** Without the members that are undefined. */

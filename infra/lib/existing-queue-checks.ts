@@ -3,14 +3,15 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
 import type { Place, Plan } from './plan';
-import type { ExistingSourceQueue, RedeliverProps } from './props';
+import type { GivenSourceQueue } from './existing-queue';
+import type { Given } from './given';
 import { MESSAGE_BYTES_MAX } from './queues';
 import { ofThisStack, saidOf, takerOf } from './source-queue';
 
 /** What is wrong with an existing source queue, as far as the synth can see it. */
 export function existingQueueProblems(
-  props: RedeliverProps,
-  existing: ExistingSourceQueue,
+  props: Given,
+  existing: GivenSourceQueue,
   { names }: Plan,
   stack: Stack,
 ): string[] {
@@ -40,7 +41,7 @@ export function existingQueueProblems(
 }
 
 /** Where a queue is and its name, as far as they are known. */
-function whereaboutsOf(existing: ExistingSourceQueue): Place & { readonly name: string | undefined } {
+function whereaboutsOf(existing: GivenSourceQueue): Place & { readonly name: string | undefined } {
   if (existing instanceof sqs.Queue) {
     return { ...existing.env, name: (existing.node.defaultChild as sqs.CfnQueue).queueName };
   }
@@ -49,7 +50,7 @@ function whereaboutsOf(existing: ExistingSourceQueue): Place & { readonly name: 
 }
 
 /** What its template says, and redeliver would have to change. */
-function queueOfTheAppProblems(props: RedeliverProps, queue: sqs.Queue, what: string, stack: Place): string[] {
+function queueOfTheAppProblems(props: Given, queue: sqs.Queue, what: string, stack: Place): string[] {
   const problems: string[] = [];
   if (queue.fifo) {
     problems.push(`${what} is a FIFO queue, which cannot delay single messages; use a standard queue.`);

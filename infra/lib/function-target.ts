@@ -1,8 +1,9 @@
 import { Duration, Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
+import { Strategy } from './choices';
 import { refuseTooLarge } from './environment';
-import type { RedeliverProps, Strategy } from './props';
+import type { Given } from './given';
 import { type Change, changeable, type UserFunction } from './user-function';
 
 /** Of a function that says none ("Configure Lambda function timeout"). */
@@ -20,16 +21,16 @@ const INSTEAD = {
   // The failed-message-processor could look, but only at what has failed: what succeeds would never be checked.
   dataSchema: 'check data in your handler, with a permanent error for what is wrong',
   bodySchema: 'check the body in your handler, with a permanent error for what is wrong',
-} satisfies { readonly [K in keyof RedeliverProps]?: string };
+} satisfies { readonly [K in keyof Given]?: string };
 
 /** What is said of the function that reads the source queue. */
-export interface Reader extends Pick<RedeliverProps, 'timeout' | 'reservedConcurrency' | 'maxConcurrentCalls'> {
+export interface Reader extends Pick<Given, 'timeout' | 'reservedConcurrency' | 'maxConcurrentCalls'> {
   /** If it is one that can be changed. */
   readonly userFunction: UserFunction | undefined;
 }
 
 /** By the props of ours; by itself, if it is a user's. */
-export function readerOf(props: RedeliverProps, stack: Stack): Reader {
+export function readerOf(props: Given, stack: Stack): Reader {
   const { target, timeout, reservedConcurrency, maxConcurrentCalls } = props;
   if (target.kind !== 'function') {
     return { userFunction: undefined, timeout, reservedConcurrency, maxConcurrentCalls };
@@ -47,7 +48,7 @@ export function readerOf(props: RedeliverProps, stack: Stack): Reader {
 }
 
 /** What is wrong with such a function, and with the props beside it, except numbers. */
-export function functionProblems(props: RedeliverProps, strategy: Strategy, stack: Stack): string[] {
+export function functionProblems(props: Given, strategy: Strategy, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
   }
@@ -55,7 +56,7 @@ export function functionProblems(props: RedeliverProps, strategy: Strategy, stac
   const beside = Object.entries(INSTEAD).filter(([name]) => props[name as keyof typeof INSTEAD] !== undefined);
   return [
     ...(typeof found === 'string' ? [found] : templateProblems(found, props, stack)),
-    ...(strategy === 'delayed-resend'
+    ...(strategy === Strategy.DELAYED_RESEND
       ? []
       : [`strategy is ${strategy}, but target.function only hands off what failed; use delayed-resend, or another kind of target.`]),
     ...beside.map(([name, instead]) => `${name} is for redeliver's own message-processor, and target.function takes its place; remove it, and ${instead}.`),
@@ -63,7 +64,7 @@ export function functionProblems(props: RedeliverProps, strategy: Strategy, stac
 }
 
 /** What its template says, and redeliver would have to change or cannot know. */
-function templateProblems({ function: own, resource }: UserFunction, props: RedeliverProps, stack: Stack): string[] {
+function templateProblems({ function: own, resource }: UserFunction, props: Given, stack: Stack): string[] {
   const variables = Object.keys(stack.resolve(resource.environment)?.variables ?? {});
   const ours = [...OURS_ALONE, ...(props.logDetail ? ['LOG_DETAIL'] : []), ...(props.logLevel ? ['LOG_LEVEL'] : [])];
   const taken = variables.filter((name) => ours.includes(name));
@@ -77,7 +78,7 @@ function templateProblems({ function: own, resource }: UserFunction, props: Rede
   ];
 }
 
-/** Gives the function its settings. @throws RedeliverPropsError if they are more than Lambda takes. */
+/** Gives the function its settings. @throws GivenError if they are more than Lambda takes. */
 export function configure({ function: own, resource }: UserFunction, environment: Readonly<Record<string, string>>): lambda.Function {
   Object.entries(environment).forEach(([name, value]) => own.addEnvironment(name, value));
   // As for our own functions: the loop is meant, and it ends.

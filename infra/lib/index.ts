@@ -1,18 +1,12 @@
 export { AsyncRetry } from './async-retry';
-export type { AdditiveJitter, Backoff, CircuitBreaker, Immediate, Jitter, Preset, RetryPolicy } from './policy';
-export { RedeliverPropsError } from './props-error';
-export type {
-  AsyncRetryProps,
-  CommonProps,
-  ExistingSourceQueue,
-  FunctionTarget,
-  HandlerTarget,
-  HttpTarget,
-  LambdaTarget,
-  RedeliverProps,
-  SourceQueueElsewhere,
-  Strategy,
-  Target,
-  VpcPlacement,
-} from './props';
+export { Backoff, Jitter } from './backoff';
+export type { ExponentialOptions, JitterOptions, UniformOptions } from './backoff';
+export { Envelope, LogDetail, LogLevel, Preset, Strategy } from './choices';
+export { SourceQueue } from './existing-queue';
+export type { SourceQueueOptions } from './existing-queue';
+export type { AsyncRetryProps, CommonProps, RedeliverProps, VpcPlacement } from './props';
 export { Redeliver } from './redeliver';
+export { CircuitBreaker, RetryPolicy } from './retry-policy';
+export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';
+export { Target } from './target';
+export type { HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';

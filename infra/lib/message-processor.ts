@@ -7,7 +7,7 @@ import { allowSend, createFunction, eventSource, logEnvironment } from './functi
 import { configure } from './function-target';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { Plan } from './plan';
-import type { RedeliverProps } from './props';
+import type { Given } from './given';
 
 /** What a strategy makes of it. */
 export interface Role {
@@ -19,7 +19,7 @@ export interface Role {
 }
 
 /** Creates the message-processor, or takes the user's function for it, and subscribes it to the source queue. */
-export function createMessageProcessor(scope: Construct, props: RedeliverProps, plan: Plan, role: Role): lambda.Function {
+export function createMessageProcessor(scope: Construct, props: Given, plan: Plan, role: Role): lambda.Function {
   const { target } = props;
   const environment = {
     ...role.environment,
@@ -59,7 +59,7 @@ export function createMessageProcessor(scope: Construct, props: RedeliverProps, 
   return messageProcessor;
 }
 
-function targetEnvironment({ target }: RedeliverProps, { targetTimeout }: Plan): Record<string, string> {
+function targetEnvironment({ target }: Given, { targetTimeout }: Plan): Record<string, string> {
   const timeout: Record<string, string> = targetTimeout ? { TARGET_TIMEOUT_SECONDS: String(targetTimeout.toSeconds()) } : {};
   switch (target.kind) {
     case 'http':

@@ -1,9 +1,10 @@
-import type { RedeliverProps } from './props';
+import { Envelope } from './choices';
+import type { Given } from './given';
 import { schemaProblems } from './schemas';
 
 /** What says which messages are taken. */
 export type MessageProps = Pick<
-  RedeliverProps,
+  Given,
   'dataSchema' | 'envelope' | 'messageIdAttribute' | 'messageIdPointer' | 'bodySchema'
 >;
 
@@ -38,10 +39,10 @@ export function messageEnvironment(props: MessageProps): Record<string, string> 
 /** What is wrong with them, a sentence each. */
 export function messageProblems(props: MessageProps): string[] {
   const { dataSchema, bodySchema, envelope, messageIdAttribute, messageIdPointer } = props;
-  const without = OF_PLAIN_MESSAGES.filter((name) => envelope !== 'optional' && props[name] !== undefined);
+  const without = OF_PLAIN_MESSAGES.filter((name) => envelope !== Envelope.OPTIONAL && props[name] !== undefined);
   return [
     ...(dataSchema === undefined ? [] : schemaProblems('dataSchema', dataSchema)),
-    ...without.map((name) => `${name} is for messages without an envelope; set envelope: 'optional', or remove it.`),
+    ...without.map((name) => `${name} is for messages without an envelope; set envelope: Envelope.OPTIONAL, or remove it.`),
     ...(bodySchema === undefined ? [] : schemaProblems('bodySchema', bodySchema)),
     ...(messageIdAttribute === undefined ? [] : attributeProblems(messageIdAttribute)),
     ...(messageIdPointer === undefined || isPointer(messageIdPointer)

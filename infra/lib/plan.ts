@@ -1,16 +1,16 @@
 import { Duration } from 'aws-cdk-lib';
 
+import type { Strategy } from './choices';
 import type { Commons } from './commons';
 import type { Names } from './names';
-import type { RetryPolicy } from './policy';
-import type { Strategy } from './props';
+import type { PolicyDocument } from './policy';
 import type { UserFunction } from './user-function';
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */
 export interface Plan extends Commons {
   readonly names: Names;
   readonly strategy: Strategy;
-  readonly policy: RetryPolicy;
+  readonly policy: PolicyDocument;
   /** Whether messages are held while the target is down. */
   readonly hasCircuitBreaker: boolean;
   /** Of the source queue. */

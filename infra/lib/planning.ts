@@ -1,14 +1,15 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks';
+import { Strategy } from './choices';
 import { commonsOf } from './commons';
 import { readerOf } from './function-target';
+import type { Given } from './given';
 import { namesOf } from './names';
 import { type Plan, VISIBILITY_FACTOR } from './plan';
-import type { RetryPolicy } from './policy';
+import type { PolicyDocument } from './policy';
+import { inWordsOfTheConstruct } from './policy-document';
 import { refuse } from './props-error';
-import type { RedeliverProps } from './props';
-import { redeliverShapeProblems } from './props-shape';
 import { ofThisStack, saidOf } from './source-queue';
 import { STRATEGIES } from './strategy/index';
 
@@ -18,21 +19,18 @@ import { STRATEGIES } from './strategy/index';
  * @param before what was found to be wrong already, said with the rest.
  * @throws RedeliverPropsError with everything that is wrong.
  */
-export function planOf(props: RedeliverProps, stack: Stack, before: readonly string[] = []): Plan {
-  const shape = redeliverShapeProblems(props);
-  if (shape.length > 0) {
-    refuse([...before, ...shape]);
-  }
+export function planOf(props: Given, stack: Stack, before: readonly string[] = []): Plan {
   const plan = withDefaults(props, stack);
-  refuse([...before, ...problemsOf(props, plan, stack)]);
+  const problems = problemsOf(props, plan, stack);
+  refuse([...before, ...(props.isDocument ? problems : problems.map(inWordsOfTheConstruct))]);
   return plan;
 }
 
-function withDefaults(props: RedeliverProps, stack: Stack): Plan {
+function withDefaults(props: Given, stack: Stack): Plan {
   const { target } = props;
   const reader = readerOf(props, stack);
   const timeout = reader.timeout ?? Duration.seconds(60);
-  const strategy = props.strategy ?? 'delayed-resend';
+  const strategy = props.strategy ?? Strategy.DELAYED_RESEND;
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
   const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
@@ -61,6 +59,6 @@ function withDefaults(props: RedeliverProps, stack: Stack): Plan {
 }
 
 /** A contradiction of the two is reported elsewhere. */
-function withLongDelays(policy: RetryPolicy, longDelays: boolean | undefined): RetryPolicy {
+function withLongDelays(policy: PolicyDocument, longDelays: boolean | undefined): PolicyDocument {
   return longDelays !== undefined && policy.long_delays === undefined ? { ...policy, long_delays: longDelays } : policy;
 }

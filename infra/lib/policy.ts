@@ -25,7 +25,7 @@ export type Backoff =
   | { readonly kind: 'schedule'; readonly delays_seconds: readonly number[]; readonly jitter?: Jitter };
 
 /** `max_attempts` and `backoff` of a retry preset of AWS's durable execution SDKs. */
-export type Preset = keyof typeof PRESETS;
+export type PresetName = keyof typeof PRESETS;
 
 /** Further calls within the invocation when the target fails; they spend no attempt. */
 export interface Immediate {
@@ -60,8 +60,8 @@ export interface CircuitBreaker {
  * The retry policy, as the functions and `redeliver local --policy` read it: `schemas/retry-policy.schema.json` says
  * what each member means and its default.
  */
-export interface RetryPolicy {
-  readonly preset?: Preset;
+export interface PolicyDocument {
+  readonly preset?: PresetName;
   readonly max_attempts?: number;
   readonly backoff?: Backoff;
   readonly max_age_seconds?: number;
@@ -99,13 +99,13 @@ const PRESETS = {
 };
 
 /** Retries that the policy allows. */
-export function maxAttempts({ preset, max_attempts }: RetryPolicy): number {
+export function maxAttempts({ preset, max_attempts }: PolicyDocument): number {
   // A preset that there is not is reported elsewhere.
   return max_attempts ?? (preset === undefined ? undefined : PRESETS[preset]?.max_attempts) ?? DEFAULT_ATTEMPTS;
 }
 
 /** The longest delay before a retry, in seconds; 0 where there is no retry. */
-export function longestDelaySeconds(policy: RetryPolicy): number {
+export function longestDelaySeconds(policy: PolicyDocument): number {
   return Math.max(0, ...longestDelays(policy, maxAttempts(policy)));
 }
 
@@ -113,19 +113,19 @@ export function longestDelaySeconds(policy: RetryPolicy): number {
  * The longest that a message can be on its way by its delays before so many retries (all of them, unless said
  * otherwise), in seconds: every delay as long as its jitter lets it be, cut at `max_age_seconds`.
  */
-export function worstCaseDelaySeconds(policy: RetryPolicy, retries = maxAttempts(policy)): number {
+export function worstCaseDelaySeconds(policy: PolicyDocument, retries = maxAttempts(policy)): number {
   const span = longestDelays(policy, Math.min(retries, maxAttempts(policy))).reduce((sum, delay) => sum + delay, 0);
   return Math.min(span, policy.max_age_seconds ?? Infinity);
 }
 
 /** {@link worstCaseDelaySeconds}, with a call that takes so long before each retry and after the last one. */
-export function worstCaseSpanSeconds(policy: RetryPolicy, callSeconds: number): number {
+export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number): number {
   const calls = (maxAttempts(policy) + 1) * callSeconds;
   return Math.min(worstCaseDelaySeconds(policy) + calls, policy.max_age_seconds ?? Infinity);
 }
 
 /** The longest delay of a held message: it is done within 900 s of its target's return, one probe interval included. */
-export function longestHoldSeconds({ circuit_breaker: breaker }: RetryPolicy): number {
+export function longestHoldSeconds({ circuit_breaker: breaker }: PolicyDocument): number {
   const { probe_interval_seconds_max } = { ...DEFAULT_BREAKER, ...(breaker || {}) };
   return DELAY_SECONDS_MAX - HOLD_SLACK_SECONDS - probe_interval_seconds_max;
 }
@@ -134,7 +134,7 @@ export function longestHoldSeconds({ circuit_breaker: breaker }: RetryPolicy): n
  * How much longer a message's way becomes, at worst, if its target is down: for as long as it may be held, and the end
  * of the last delay, which is never longer than what is left of that, or at least as long as the shortest hold.
  */
-export function worstCaseHoldSeconds(policy: RetryPolicy, callSeconds: number): number {
+export function worstCaseHoldSeconds(policy: PolicyDocument, callSeconds: number): number {
   if (policy.circuit_breaker === false) {
     return 0;
   }
@@ -152,7 +152,7 @@ export function worstCaseHoldSeconds(policy: RetryPolicy, callSeconds: number): 
  * after so long, and comes back after a delay, as often as the policy says.
  */
 export function worstCaseRedriveSeconds(
-  { max_redrives: redrives = DEFAULT_REDRIVES, max_redelivery_per_second: rate }: RetryPolicy,
+  { max_redrives: redrives = DEFAULT_REDRIVES, max_redelivery_per_second: rate }: PolicyDocument,
   unansweredSeconds: number,
 ): number {
   const own = (count: number): number => Math.min(FIRST_REDRIVE_SECONDS * 2 ** (count - 1), DELAY_SECONDS_MAX);
@@ -170,17 +170,17 @@ function preset(
   return { max_attempts, backoff: { kind: 'exponential', initial_delay_seconds, rate, max_delay_seconds, jitter: 'none' } };
 }
 
-function longestDelays(policy: RetryPolicy, retries: number): number[] {
+function longestDelays(policy: PolicyDocument, retries: number): number[] {
   return Array.from({ length: retries }, (_, index) => longestDelayBefore(policy, index + 1));
 }
 
 /** Where many messages wait, a re-send that is paced waits as long as one `DelaySeconds` can be. */
-function longestDelayBefore(policy: RetryPolicy, attempt: number): number {
+function longestDelayBefore(policy: PolicyDocument, attempt: number): number {
   const own = ownDelayBefore(policy, attempt);
   return policy.max_redelivery_per_second === undefined ? own : Math.max(own, DELAY_SECONDS_MAX);
 }
 
-function ownDelayBefore({ preset, backoff: given, long_delays }: RetryPolicy, attempt: number): number {
+function ownDelayBefore({ preset, backoff: given, long_delays }: PolicyDocument, attempt: number): number {
   const backoff = given ?? (preset === undefined ? { kind: 'uniform' as const } : PRESETS[preset].backoff);
   const limit = long_delays ? LONG_DELAY_SECONDS_MAX : DELAY_SECONDS_MAX;
   switch (backoff.kind) {

@@ -1,47 +1,40 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import type { AsyncRetryProps, CommonProps, Envelope, LogDetail, LogLevel, RedeliverProps, SourceQueueElsewhere, Target, VpcPlacement } from './props';
-import { alternatives, having, isPlain, listOf, members, needed, oneOf, type Shape, signature, such, inWords } from './shape';
-import { STRATEGIES } from './strategy/index';
+import { Envelope, LogDetail, LogLevel, Strategy } from './choices';
+import type { SourceQueueOptions } from './existing-queue';
+import { policy } from './policy-shape';
+import type { AsyncRetryProps, CommonProps, RedeliverProps, VpcPlacement } from './props';
+import { duration, flag, having, isPlain, listOf, made, members, needed, number, object, oneOf, type Shape, such, text } from './shape';
+import type { GivenTarget } from './target';
 
 /** Each removal policy by its name. */
 export const REMOVAL_POLICIES = { retain: RemovalPolicy.RETAIN, destroy: RemovalPolicy.DESTROY } as const;
 
-/** Each value of `envelope`. */
-export const ENVELOPES = { required: true, optional: true } satisfies Record<Envelope, true>;
-const LOG_DETAILS = { batches: true, messages: true } satisfies Record<LogDetail, true>;
-const LOG_LEVELS = { INFO: true, WARN: true } satisfies Record<LogLevel, true>;
-
-const text = such((value) => typeof value === 'string', 'a string');
-const number = such((value) => typeof value === 'number', 'a number');
-const flag = such((value) => typeof value === 'boolean', 'true or false');
-const object = such(isPlain, 'an object');
-// By a member: an instance may be of another copy of the CDK.
-const duration = having('toMilliseconds', 'a Duration');
 const key = having('keyArn', 'a KMS key');
 const lambdaFunction = having('functionArn', 'a Lambda function');
 
 const COMMON = {
   stage: text,
   encryptionKey: key,
-  removalPolicy: oneOf(REMOVAL_POLICIES),
+  removalPolicy: oneOf(Object.keys(REMOVAL_POLICIES)),
   architecture: having('dockerPlatform', 'lambda.Architecture.ARM_64 or lambda.Architecture.X86_64'),
   bundles: text,
   logRetention: such((value) => typeof value === 'number' && value in RetentionDays, 'one of RetentionDays'),
-  logDetail: oneOf(LOG_DETAILS),
-  logLevel: oneOf(LOG_LEVELS),
+  logDetail: oneOf(Object.values(LogDetail)),
+  logLevel: oneOf(Object.values(LogLevel)),
   tracing: flag,
   alarmTopic: having('topicArn', 'an SNS topic'),
 } satisfies Shape<CommonProps>;
 
-const kind = needed(() => []); // Looked at before: it says which shape it is.
+/** What {@link Target} makes, without its kind. */
 const TARGETS = {
-  http: { kind, url: needed(text), headersSecret: having('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
-  lambda: { kind, function: needed(lambdaFunction), timeout: duration },
-  handler: { kind, bundle: needed(text) },
-  function: { kind, function: needed(lambdaFunction), handlerConcurrency: number },
-} satisfies { [K in Target['kind']]: Shape<Extract<Target, { kind: K }>> };
+  http: { url: needed(text), headersSecret: having('secretArn', 'a secret of Secrets Manager'), allowHttp: flag, timeout: duration },
+  lambda: { function: needed(lambdaFunction), timeout: duration },
+  handler: { bundle: needed(text) },
+  function: { function: needed(lambdaFunction), handlerConcurrency: number },
+} satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
+const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
 
 const VPC = {
   vpc: needed(having('vpcId', 'a VPC')),
@@ -49,16 +42,16 @@ const VPC = {
   securityGroups: listOf(having('securityGroupId', 'a security group'), 'a list of security groups'),
 } satisfies Shape<VpcPlacement>;
 
-const ELSEWHERE = { queueArn: needed(text), encryptionKey: key } satisfies Shape<SourceQueueElsewhere>;
+const ELSEWHERE = { queueArn: needed(text), encryptionKey: key } satisfies Shape<{ queueArn: string } & SourceQueueOptions>;
 
 const REDELIVER = {
   ...COMMON,
   target: needed(target),
-  policy: object, // Its members are checked against the schema.
-  strategy: oneOf(STRATEGIES),
+  policy,
+  strategy: oneOf(Object.values(Strategy)),
   longDelays: flag,
   dataSchema: text,
-  envelope: oneOf(ENVELOPES),
+  envelope: oneOf(Object.values(Envelope)),
   messageIdAttribute: text,
   messageIdPointer: text,
   bodySchema: text,
@@ -79,7 +72,7 @@ const REDELIVER = {
 const ASYNC_RETRY = {
   ...COMMON,
   functions: needed(listOf(lambdaFunction, 'a list of Lambda functions')),
-  policy: object,
+  policy,
   prefix: text,
 } satisfies Shape<AsyncRetryProps>;
 
@@ -94,18 +87,16 @@ export function asyncRetryShapeProblems(props: unknown): string[] {
 }
 
 function target(value: unknown, name: string): string[] {
-  if (!isPlain(value)) {
-    const kinds = Object.entries(TARGETS).map(([kind, shape]) => signature(shape).replace('kind', `kind: '${kind}'`));
-    return [`${name} is ${inWords(value)}; give ${alternatives(kinds)}.`];
-  }
-  const wrong = oneOf(TARGETS)(value['kind'], `${name}.kind`);
-  const kind = value['kind'] as Target['kind'];
-  return wrong.length > 0 ? wrong : members(TARGETS[kind], `a target of kind ${kind}`)(value, name);
+  return made(Object.values(FACTORIES).map((factory) => `${factory}(…)`), (given: GivenTarget) => {
+    const { kind, ...rest } = given;
+    return members(TARGETS[kind], FACTORIES[kind])(rest, name);
+  })(value, name);
 }
 
 function existingSourceQueue(value: unknown, name: string): string[] {
-  if (isPlain(value)) {
-    return members(ELSEWHERE, name)(value, name);
-  }
-  return having('queueUrl', `a queue, or ${signature(ELSEWHERE)}`)(value, name);
+  return made(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>
+    isPlain(given)
+      ? members(ELSEWHERE, 'SourceQueue.fromArn')(given, name)
+      : having('queueUrl', 'a queue, or use SourceQueue.fromArn')(given, name),
+  )(value, name);
 }

@@ -3,89 +3,12 @@ import type * as ec2 from 'aws-cdk-lib/aws-ec2';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import type * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
 import type * as sns from 'aws-cdk-lib/aws-sns';
-import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import type { RetryPolicy } from './policy';
-
-/** What is called for every message. */
-export type Target = HttpTarget | LambdaTarget | HandlerTarget | FunctionTarget;
-
-/** POSTs the message to a URL. */
-export interface HttpTarget {
-  readonly kind: 'http';
-  /** An https:// URL without credentials in it. */
-  readonly url: string;
-  /** A secret, JSON of header names and values, sent with every call. Only the message-processor may read it. */
-  readonly headersSecret?: secretsmanager.ISecret;
-  /** Allow an http:// URL, e.g. of a service inside the VPC. Default: false. */
-  readonly allowHttp?: boolean;
-  /** How long one call may take, 1 s to 900 s. Default: 30 s. */
-  readonly timeout?: Duration;
-}
-
-/** Invokes a Lambda function and waits for its answer. */
-export interface LambdaTarget {
-  readonly kind: 'lambda';
-  /**
-   * The function. With more than about 15 retries it needs `recursiveLoop: ALLOW`, too: Lambda stops a loop that has
-   * come through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
-   */
-  readonly function: lambda.IFunction;
-  /** How long one call may take, 1 s to 900 s. Default: 30 s. */
-  readonly timeout?: Duration;
-}
-
-/** Your own Rust handler, built into a message-processor of its own. */
-export interface HandlerTarget {
-  readonly kind: 'handler';
-  /** The directory with its `bootstrap`. */
-  readonly bundle: string;
-}
-
-/**
- * Your own function in the message-processor's place, made with a library of redeliver: `@redeliver/handler` or Python's
- * `redeliver`. With `delayed-resend` alone. It is given its queue, its rights and its settings; all else that is a
- * function's (timeout, memory, VPC, reserved concurrency, logs) you set on the function.
- */
-export interface FunctionTarget {
-  readonly kind: 'function';
-  /**
-   * Created in the same stack, since its settings are changed, with a timeout of more than 10 s. It gets environment variables,
-   * the source queue as an event source, and `recursiveLoop: ALLOW`.
-   */
-  readonly function: lambda.IFunction;
-  /** Calls of your handler at the same time within one invocation. Default: 10. */
-  readonly handlerConcurrency?: number;
-}
-
-/**
- * What becomes of a message that failed.
- *
- * - `delayed-resend`: it is handed off to a function that sends it again with a delay.
- * - `direct-resend`: the message-processor sends it again itself. A retry costs half the requests, and one invocation instead
- *   of two; all else is the same. Choose it if retries cost you something, and if the message-processor may have the right to
- *   send to the source queue: a handler of your own has it, too, then. What SQS moved (a crash, a timeout), and a retry that is
- *   more than 900 s away, still goes by the intermediate DLQ.
- * - `visibility`: it stays on the source queue, hidden for the delay; there is no intermediate DLQ and no
- *   failed-message-processor.
- */
-export type Strategy = 'delayed-resend' | 'direct-resend' | 'visibility';
-
-/**
- * A source queue that exists already: a standard queue of the stack's account and region. Its attributes are set, above all its
- * redrive policy: a queue of this stack has them in its template, any other gets them at deployment (docs/deploy.md, "Using an
- * existing queue").
- */
-export type ExistingSourceQueue = sqs.IQueue | SourceQueueElsewhere;
-
-/** A queue that is known by its ARN. */
-export interface SourceQueueElsewhere {
-  readonly queueArn: string;
-  /** The key that it is encrypted with, if it is a customer managed one. */
-  readonly encryptionKey?: kms.IKey;
-}
+import type { Envelope, LogDetail, LogLevel, Strategy } from './choices';
+import type { SourceQueue } from './existing-queue';
+import type { RetryPolicy } from './retry-policy';
+import type { Target } from './target';
 
 /**
  * A place in a VPC, for targets that can be reached only from there. It needs a way to SQS, too, and to Lambda for a Lambda
@@ -99,20 +22,14 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
-/** Whether every message has an envelope. */
-export type Envelope = 'required' | 'optional';
-
-export type LogDetail = 'batches' | 'messages';
-export type LogLevel = 'INFO' | 'WARN';
-
 /** What every construct here can be given. */
 export interface CommonProps {
   /** Second part of all names, so that several can live in one account. Default: `prod`. */
   readonly stage?: string;
   /** A key for the queues. Default: keys that SQS manages (SSE-SQS). */
   readonly encryptionKey?: kms.IKey;
-  /** What happens to queues and logs when the stack is deleted. Default: they are kept. */
-  readonly removalPolicy?: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
+  /** What happens to queues and logs when the stack is deleted: `RETAIN` or `DESTROY`. Default: they are kept. */
+  readonly removalPolicy?: RemovalPolicy;
   /** Must be what the bundle was built for. Default: arm64. */
   readonly architecture?: lambda.Architecture;
   /** Where `cargo xtask bundle` has put `redeliver-functions`. Default: `target/lambda` of this repository. */
@@ -173,7 +90,7 @@ export interface RedeliverProps extends CommonProps {
   readonly prefix?: string;
 
   /** Use this source queue. Default: a new one. */
-  readonly existingSourceQueue?: ExistingSourceQueue;
+  readonly existingSourceQueue?: SourceQueue;
   /**
    * How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. Not with strategy
    * `visibility`, where each retry is a receive: there it is the policy's `max_attempts` + 10.
@@ -214,7 +131,7 @@ export interface AsyncRetryProps extends CommonProps {
    * The functions whose failed asynchronous invocations are retried: created in the same stack, since their settings are
    * changed. They get no built-in retries, the retry queue as their on-failure destination, and `recursiveLoop: ALLOW`.
    */
-  readonly functions: readonly lambda.IFunction[];
+  readonly functions: lambda.IFunction[];
   /**
    * When a failed invocation comes back, and when it is given up. Default: after 0 s to 1 s, 2 s, 4 s and so on up to 12
    * hours, for a day.

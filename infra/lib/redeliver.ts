@@ -7,6 +7,7 @@ import { Construct } from 'constructs';
 import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
 import { setAttributes } from './existing-source-queue';
+import { givenOf } from './given';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
 import { ofThisStack, takeSource } from './source-queue';
@@ -17,34 +18,35 @@ import { STRATEGIES } from './strategy/index';
  * functions, alarms and a dashboard. With strategy `visibility` three queues and two functions; with a function of your own
  * as target, that one takes the place of the first of three.
  *
- * @throws RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
+ * @throws an error named RedeliverPropsError if a prop is wrong, with a sentence for each that says what to change.
  */
 export class Redeliver extends Construct {
   /** Where producers send to. */
   readonly sourceQueue: sqs.IQueue;
   /** What failed and waits for its next retry to be scheduled; with strategy `visibility` there is none. */
-  readonly intermediateDlq: sqs.Queue | undefined;
+  readonly intermediateDlq?: sqs.Queue;
   /** What was given up and waits for its annotation. */
   readonly annotationQueue: sqs.Queue;
   /** What was given up, with the reason: for people. */
   readonly finalDlq: sqs.Queue;
-  /** Calls the target; with a target of kind `function` it is that function. */
+  /** Calls the target; with `Target.ownFunction` it is that function. */
   readonly messageProcessor: lambda.Function;
   /** Schedules retries; with strategy `visibility` there is none. */
-  readonly failedMessageProcessor: lambda.Function | undefined;
+  readonly failedMessageProcessor?: lambda.Function;
   /** Annotates what was given up. */
   readonly finalDlqAnnotator: lambda.Function;
   /** All alarms. */
-  readonly alarms: readonly cloudwatch.Alarm[];
+  readonly alarms: cloudwatch.Alarm[];
 
   constructor(scope: Construct, id: string, props: RedeliverProps) {
     super(scope, id);
-    const plan = planOf(props, Stack.of(this));
-    const loop = STRATEGIES[plan.strategy].create(this, props, plan);
-    if (props.existingSourceQueue && !ofThisStack(props.existingSourceQueue, Stack.of(this))) {
+    const given = givenOf(props);
+    const plan = planOf(given, Stack.of(this));
+    const loop = STRATEGIES[plan.strategy].create(this, given, plan);
+    if (given.existingSourceQueue && !ofThisStack(given.existingSourceQueue, Stack.of(this))) {
       setAttributes(this, plan, loop);
     }
-    const alarms = createAlarms(this, props, plan, loop);
+    const alarms = createAlarms(this, given, plan, loop);
     createDashboard(this, plan, loop, alarms);
     takeSource(this, loop.source);
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { bytesInEnvironment } from './environment';
-import { DELAY_SECONDS_MAX, type RetryPolicy } from './policy';
+import { DELAY_SECONDS_MAX, type PolicyDocument } from './policy';
 
 /** Of a function's environment, as Lambda measures it; the rest is for the other variables. */
 const POLICY_BYTES_MAX = 3 * 1024;
@@ -14,7 +14,7 @@ const RETENTION_SECONDS_MAX = 1_209_600;
 const POLICY_SCHEMA = join(__dirname, '../../schemas/retry-policy.schema.json');
 
 /** What is wrong with a policy: what the functions would refuse when they start. */
-export function policyProblems(policy: RetryPolicy): string[] {
+export function policyProblems(policy: PolicyDocument): string[] {
   const validate = compiled(readJson(POLICY_SCHEMA));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [

@@ -36,9 +36,23 @@ export function needed(check: Check): Needed {
   return Object.assign(check.bind(undefined), { isNeeded: true as const });
 }
 
-/** The names of these choices. */
-export function oneOf(choices: Readonly<Record<string, unknown>>): Check {
-  const names = Object.keys(choices);
+export const text = such((value) => typeof value === 'string', 'a string');
+export const number = such((value) => typeof value === 'number', 'a number');
+export const flag = such((value) => typeof value === 'boolean', 'true or false');
+export const object = such(isPlain, 'an object');
+// By a member: an instance may be of another copy of the CDK.
+export const duration = having('toMilliseconds', 'a Duration');
+
+/** What a factory of a class of ours has made, by what was given to it. */
+export function made<G>(factories: readonly string[], check: (given: G, name: string) => string[]): Check {
+  return (value, name) =>
+    typeof value === 'object' && value !== null && '_given' in value
+      ? check(value._given as G, name)
+      : [`${name} is ${inWords(value)}; give ${alternatives(factories)}.`];
+}
+
+/** One of these texts. */
+export function oneOf(names: readonly string[]): Check {
   return (value, name) => {
     const given = typeof value === 'string' ? `"${value}"` : inWords(value);
     return names.some((choice) => choice === value) ? [] : [`${name} is ${given}; use ${alternatives(names)}.`];

@@ -3,11 +3,12 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct, IConstruct } from 'constructs';
 
 import type { Place, Plan } from './plan';
-import type { ExistingSourceQueue, RedeliverProps } from './props';
+import type { GivenSourceQueue } from './existing-queue';
+import type { Given } from './given';
 import { allowOnly, anyQueue, MESSAGE_BYTES_MAX } from './queues';
 
 /** The resource of an existing queue, if it is one of this very stack: its attributes can be set in its template. */
-export function ofThisStack(existing: ExistingSourceQueue | undefined, stack: Place): sqs.CfnQueue | undefined {
+export function ofThisStack(existing: GivenSourceQueue | undefined, stack: Place): sqs.CfnQueue | undefined {
   const isOurs = existing instanceof sqs.Queue && Stack.of(existing) === stack;
   return isOurs ? (existing.node.defaultChild as sqs.CfnQueue) : undefined;
 }
@@ -21,7 +22,7 @@ export function saidOf(queue: sqs.CfnQueue | undefined): { readonly visibilityTi
 }
 
 /** Lets the source queue, and no other, move messages into its DLQ, which is there before it. */
-export function allowSource(scope: Construct, { existingSourceQueue: existing }: RedeliverProps, { names }: Plan): sqs.RedriveAllowPolicy {
+export function allowSource(scope: Construct, { existingSourceQueue: existing }: Given, { names }: Plan): sqs.RedriveAllowPolicy {
   if (!existing) {
     return allowOnly(scope, names.sourceQueue);
   }
@@ -37,7 +38,7 @@ export function allowSource(scope: Construct, { existingSourceQueue: existing }:
 }
 
 /** Creates the source queue; of an existing one that is of this stack, it sets the attributes. SQS moves its messages to this DLQ. */
-export function createSourceQueue(scope: Construct, props: RedeliverProps, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
+export function createSourceQueue(scope: Construct, props: Given, plan: Plan, dlq: sqs.Queue): sqs.IQueue {
   const { existingSourceQueue: existing, encryptionKey } = props;
   const ours = ofThisStack(existing, Stack.of(scope));
   if (ours) {
@@ -66,7 +67,7 @@ function setInTemplate(source: sqs.CfnQueue, plan: Plan, dlq: sqs.Queue): void {
 }
 
 /** The queue behind the prop. */
-function queueOf(scope: Construct, existing: ExistingSourceQueue): sqs.IQueue {
+function queueOf(scope: Construct, existing: GivenSourceQueue): sqs.IQueue {
   if ('queueUrl' in existing) {
     return existing;
   }
@@ -83,7 +84,7 @@ export function takeSource(orchestrator: IConstruct, source: sqs.IQueue): void {
 }
 
 /** The construct of the app whose source queue it is already. An ARN with tokens is the same one within a stack alone. */
-export function takerOf(existing: ExistingSourceQueue, stack: Stack): IConstruct | undefined {
+export function takerOf(existing: GivenSourceQueue, stack: Stack): IConstruct | undefined {
   const { queueArn } = existing;
   return stack.node.root.node.findAll().find((found) => {
     const taken = TAKEN.get(found);

@@ -8,7 +8,8 @@ import { Construct } from 'constructs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index';
+import { AsyncRetry, type AsyncRetryProps, LogDetail, LogLevel, Redeliver, RetryPolicy } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { grants, plain, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
@@ -96,10 +97,10 @@ describe('the retries of asynchronous invocations', () => {
     const variables = (of: Template): unknown => plain(resources(of, 'AWS::Lambda::Function')['AsyncRetryHandler']?.Properties['Environment'].Variables);
     const common = { RETRY_QUEUE_URL: '{RetryQueue}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}', FUNCTION_ARNS: '{Report.Arn},{Invoice.Arn}' };
     assert.deepEqual(variables(template), common);
-    const policy: RetryPolicy = { max_attempts: 3, long_delays: true };
-    assert.deepEqual(variables(Template.fromStack(made(() => ({ policy })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
+    const policy = { max_attempts: 3, long_delays: true };
+    assert.deepEqual(variables(Template.fromStack(made(() => ({ policy: RetryPolicy.fromJson(policy) })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
     const logged = { LOG_DETAIL: 'messages', LOG_LEVEL: 'WARN' };
-    assert.deepEqual(variables(Template.fromStack(made(() => ({ logDetail: 'messages', logLevel: 'WARN' })).stack)), { ...common, ...logged });
+    assert.deepEqual(variables(Template.fromStack(made(() => ({ logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN })).stack)), { ...common, ...logged });
     const { AsyncRetryHandler } = resources(template, 'AWS::Lambda::Function');
     const { FunctionName, Timeout, Runtime, MemorySize } = AsyncRetryHandler?.Properties ?? {};
     assert.deepEqual([FunctionName, Timeout, Runtime, MemorySize], ['redeliver-async-prod-async-retry-handler', 30, 'provided.al2023', 256]);
@@ -267,36 +268,36 @@ describe('what cannot be retried fails the synth with one sentence', () => {
       },
       'functions[1] (Test/Own) is functions[0] again; name it once.',
     ],
-    ['a wrong policy', () => ({ policy: { max_attempts: -1 } }), 'policy/max_attempts must be >= 0.'],
+    ['a wrong policy', () => ({ policy: RetryPolicy.fromJson({ max_attempts: -1 }) }), 'policy/max_attempts must be >= 0.'],
     [
       'a delay above twelve hours',
-      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 43_201 } } }),
+      () => ({ policy: RetryPolicy.fromJson({ backoff: { kind: 'fixed', delay_seconds: 43_201 } }) }),
       'policy/backoff/delay_seconds must be <= 43200.',
     ],
     [
       'immediate retries',
-      () => ({ policy: { immediate: { max_attempts: 1, delay_ms: 0 } } }),
+      () => ({ policy: RetryPolicy.fromJson({ immediate: { max_attempts: 1, delay_ms: 0 } }) }),
       'policy/immediate is for calls that are waited for, and an asynchronous invocation is not; remove it.',
     ],
     [
       'a rate of re-sends',
-      () => ({ policy: { max_redelivery_per_second: 1 } }),
+      () => ({ policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }),
       'policy/max_redelivery_per_second is for messages that are sent to a source queue again; remove it.',
     ],
     [
       'a circuit breaker',
-      () => ({ policy: { circuit_breaker: {} } }),
+      () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }),
       'policy/circuit_breaker is set, but Lambda has called the function before this one sees it: remove it.',
     ],
-    ['redrives', () => ({ policy: { max_redrives: 20 } }), 'policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
+    ['redrives', () => ({ policy: RetryPolicy.fromJson({ max_redrives: 20 }) }), 'policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
     [
       'short delays without a backoff of its own',
-      () => ({ policy: { long_delays: false, max_attempts: 3 } }),
+      () => ({ policy: RetryPolicy.fromJson({ long_delays: false, max_attempts: 3 }) }),
       "policy/long_delays is false, but AsyncRetry's own delays are up to 12 hours; give a backoff or a preset, too.",
     ],
     [
       'more than the environment holds',
-      (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: {} }),
+      (stack) => ({ functions: Array.from({ length: 29 }, (_, n) => userFunction(stack, `Own${n}`)), policy: RetryPolicy.fromJson({}) }),
       "policy and functions may take 4112 bytes of the function's environment, which has 4096; shorten the policy's lists, or use two AsyncRetry with a part of the functions each.",
     ],
     [
@@ -306,7 +307,7 @@ describe('what cannot be retried fails the synth with one sentence', () => {
     ],
     [
       'long delays where long_delays is false',
-      () => ({ policy: { long_delays: false, backoff: { kind: 'fixed', delay_seconds: 901 } } }),
+      () => ({ policy: RetryPolicy.fromJson({ long_delays: false, backoff: { kind: 'fixed', delay_seconds: 901 } }) }),
       'policy/backoff/delay_seconds is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.',
     ],
     [
@@ -324,11 +325,11 @@ describe('what cannot be retried fails the synth with one sentence', () => {
   test('what is right', () => {
     const right: ((stack: Stack) => Partial<AsyncRetryProps>)[] = [
       // Short delays of its own, either way.
-      () => ({ policy: { long_delays: false, preset: 'durable_default' } }),
-      () => ({ policy: { long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } } }),
-      () => ({ policy: { circuit_breaker: false } }),
+      () => ({ policy: RetryPolicy.fromJson({ long_delays: false, preset: 'durable_default' }) }),
+      () => ({ policy: RetryPolicy.fromJson({ long_delays: false, backoff: { kind: 'fixed', delay_seconds: 900 } }) }),
+      () => ({ policy: RetryPolicy.fromJson({ circuit_breaker: false }) }),
       // Long ones without a word: the handler's own policy has them.
-      () => ({ policy: { backoff: { kind: 'fixed', delay_seconds: 43_200 } } }),
+      () => ({ policy: RetryPolicy.fromJson({ backoff: { kind: 'fixed', delay_seconds: 43_200 } }) }),
       (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),
     ];
     for (const props of right) {

@@ -6,20 +6,20 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import type { RedeliverProps, RetryPolicy } from '../lib/index';
+import { type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-00000000000a';
-const PACED: RetryPolicy = { max_redelivery_per_second: 50 };
+const PACED = RetryPolicy.fromJson({ max_redelivery_per_second: 50 });
 
 type Props = (stack: Stack) => Partial<RedeliverProps>;
 
 /** The same, sent again by the failed-message-processor and by the message-processor itself. */
 function both(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
-  const of = (strategy: 'delayed-resend' | 'direct-resend'): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
-  return { delayed: of('delayed-resend'), direct: of('direct-resend') };
+  const of = (strategy: Strategy): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
+  return { delayed: of(Strategy.DELAYED_RESEND), direct: of(Strategy.DIRECT_RESEND) };
 }
 
 function variables(template: Template, id: string): Record<string, string> {
@@ -71,7 +71,7 @@ describe('strategy direct-resend', () => {
     const [some, others] = [direct.toJSON().Resources, delayed.toJSON().Resources];
     const changed = ids(direct).filter((id) => JSON.stringify(some[id]) !== JSON.stringify(others[id]));
     assert.deepEqual(changed.map((id) => id.replace(/^Retries|[0-9A-F]{8}$/g, '')).sort(), ['Dashboard', 'MessageProcessor', 'MessageProcessorRoleDefaultPolicy']);
-    const { redeliver } = stackWith(() => ({ ...HTTP, strategy: 'direct-resend' }));
+    const { redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND }));
     assert.deepEqual([redeliver.intermediateDlq?.node.id, redeliver.failedMessageProcessor?.node.id], ['IntermediateDlq', 'FailedMessageProcessor']);
   });
 
@@ -85,7 +85,7 @@ describe('strategy direct-resend', () => {
       MAX_CONCURRENCY: '10',
     };
     assert.deepEqual(variables(direct, 'MessageProcessor'), { ...settings, TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' });
-    const handler = both(() => ({ target: { kind: 'handler', bundle: join(fakeBundles(), 'redeliver-functions') } }));
+    const handler = both(() => ({ target: Target.handler(join(fakeBundles(), 'redeliver-functions')) }));
     assert.deepEqual(variables(handler.direct, 'MessageProcessor'), settings);
     assert.deepEqual(['STRATEGY', 'SOURCE_QUEUE_URL'].filter((name) => name in variables(delayed, 'MessageProcessor')), []);
     assert.equal('STRATEGY' in variables(direct, 'FailedMessageProcessor'), false);
@@ -97,7 +97,7 @@ describe('strategy direct-resend', () => {
   });
 
   test('an existing queue moves its messages to the intermediate DLQ, too', () => {
-    const existing = both(() => ({ existingSourceQueue: { queueArn: ORDERS } }));
+    const existing = both(() => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
     const set = (template: Template): unknown =>
       Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain({ ...Properties, ServiceToken: '' }));
     assert.deepEqual(set(existing.direct), set(existing.delayed));
@@ -113,22 +113,22 @@ describe('the right to send to the source queue', () => {
     { name: 'a new one with long delays', props: () => ({ longDelays: true }), source: '{SourceQueue.Arn}' },
     // The key of all queues, with which it sends to the others as well.
     { name: 'a new one with a key', props: (stack) => ({ encryptionKey: new kms.Key(stack, 'Key') }), source: '{SourceQueue.Arn}' },
-    { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: { queueArn: ORDERS } }), source: ORDERS },
+    { name: 'one that is elsewhere', props: () => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }), source: ORDERS },
     {
       name: 'one that is elsewhere, with a key of its own and a rate',
-      props: (stack) => ({ policy: PACED, existingSourceQueue: { queueArn: ORDERS, encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) } }),
+      props: (stack) => ({ policy: PACED, existingSourceQueue: SourceQueue.fromArn(ORDERS, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }) }),
       source: ORDERS,
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },
     {
       name: 'one of the stack, with a key of its own',
-      props: (stack) => ({ existingSourceQueue: new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }) }),
+      props: (stack) => ({ existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })) }),
       source: '{Orders.Arn}',
       key: [`Allow kms:GenerateDataKey on ${QUEUE_KEY}`],
     },
     {
       name: "a new one, which also a handler of a user's own may send to",
-      props: () => ({ target: { kind: 'handler', bundle: join(fakeBundles(), 'redeliver-functions') } }),
+      props: () => ({ target: Target.handler(join(fakeBundles(), 'redeliver-functions')) }),
       source: '{SourceQueue.Arn}',
     },
   ];
@@ -176,7 +176,7 @@ describe('what is watched', () => {
 
   test('messages may become as old as with delayed re-sends, and older by what their batches wait for', () => {
     const age = (maxBatchingWindow: Duration): unknown =>
-      alarms(templateWith(() => ({ ...HTTP, strategy: 'direct-resend', sourceRetention: Duration.days(1), maxBatchingWindow })))
+      alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, sourceRetention: Duration.days(1), maxBatchingWindow })))
         .find((told) => told.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
     // Six calls, 117 of which a message is held, and 20 that nobody answers for, in visibility timeouts that are longer, too.
     assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 117 + 20) * 20);

@@ -6,7 +6,8 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles } from './stack-support';
@@ -28,7 +29,7 @@ function made(given: Given): { stack: Stack; redeliver: Redeliver; template: Tem
 
 function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
   const { function: own, handlerConcurrency, ...props } = given(stack);
-  const target = { kind: 'function', function: own, ...(handlerConcurrency !== undefined && { handlerConcurrency }) } as const;
+  const target = Target.ownFunction(own, { ...(handlerConcurrency !== undefined && { handlerConcurrency }) });
   return new Redeliver(stack, id, { bundles, target, ...props });
 }
 
@@ -108,12 +109,12 @@ describe("a function of a user's own in the message-processor's place", () => {
         { environment: { TABLE: 'orders' } },
         {
           handlerConcurrency: 4,
-          policy: { max_attempts: 2 },
-          envelope: 'optional',
+          policy: RetryPolicy.fromJson({ max_attempts: 2 }),
+          envelope: Envelope.OPTIONAL,
           messageIdAttribute: 'id',
           messageIdPointer: '/detail/id',
-          logDetail: 'messages',
-          logLevel: 'WARN',
+          logDetail: LogDetail.MESSAGES,
+          logLevel: LogLevel.WARN,
         },
       ),
     );
@@ -145,7 +146,7 @@ describe("a function of a user's own in the message-processor's place", () => {
   });
 
   test('reads an existing queue only when that has its attributes', () => {
-    const existingSourceQueue = { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' };
+    const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
     const { template } = made(own({}, { existingSourceQueue }));
     const waits = resources(template, 'AWS::Lambda::Function')['Own'] as unknown as { DependsOn: string[] };
     assert.ok(waits.DependsOn.some((id) => /SourceQueueAttributes.*Set/.test(id)), String(waits.DependsOn));
@@ -201,12 +202,12 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     ],
     [
       'direct re-sends',
-      own({}, { strategy: 'direct-resend' }),
+      own({}, { strategy: Strategy.DIRECT_RESEND }),
       'strategy is direct-resend, but target.function only hands off what failed; use delayed-resend, or another kind of target.',
     ],
     [
       'the strategy visibility',
-      own({}, { strategy: 'visibility' }),
+      own({}, { strategy: Strategy.VISIBILITY }),
       'strategy is visibility, but target.function only hands off what failed; use delayed-resend, or another kind of target.',
     ],
     ['no call at a time', own({}, { handlerConcurrency: 0 }), "target.handlerConcurrency is 0; use a whole number from 1 to 10000 (the function's own limit)."],
@@ -214,7 +215,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
       'less concurrency than it is called with',
       own({ reservedConcurrentExecutions: 5 }),
       "target.function's reservedConcurrentExecutions is 5; use a whole number of at least maxConcurrency = 10: Lambda would refuse the other " +
-        'invocations, and each refused message spends one of max_redrives.',
+        'invocations, and each refused message spends one of maxRedrives.',
     ],
     [
       'settings of its own',
@@ -223,7 +224,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     ],
     [
       'a log level of its own, and another one here',
-      own({ environment: { LOG_LEVEL: 'DEBUG' } }, { logLevel: 'WARN' }),
+      own({ environment: { LOG_LEVEL: 'DEBUG' } }, { logLevel: LogLevel.WARN }),
       'target.function (Test/Own) has LOG_LEVEL in its environment already; remove it there: Redeliver sets it, for one source queue alone.',
     ],
     [
@@ -241,7 +242,7 @@ describe("what a function of a user's own cannot do fails the synth with one sen
     ['reservedConcurrency', { reservedConcurrency: 5 }, 'set reservedConcurrentExecutions on the function'],
     ['maxConcurrentCalls', { maxConcurrentCalls: 0 }, 'use target.handlerConcurrency'],
     ['dataSchema', { dataSchema: SCHEMA }, 'check data in your handler, with a permanent error for what is wrong'],
-    ['bodySchema', { bodySchema: SCHEMA, envelope: 'optional' }, 'check the body in your handler, with a permanent error for what is wrong'],
+    ['bodySchema', { bodySchema: SCHEMA, envelope: Envelope.OPTIONAL }, 'check the body in your handler, with a permanent error for what is wrong'],
   ];
   for (const [name, props, instead] of ofOurs) {
     test(`${name}, which our own has`, () =>

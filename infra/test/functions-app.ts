@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 
-import { Redeliver } from '../lib/index';
+import { Envelope, Redeliver, RetryPolicy, Target } from '../lib/index';
 
 const path = (relative: string): string => join(__dirname, relative);
 
@@ -32,9 +32,9 @@ for (const [name, code] of Object.entries(FUNCTIONS)) {
     architecture: app.node.tryGetContext('architecture') === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64,
     removalPolicy: RemovalPolicy.DESTROY,
     prefix: name.toLowerCase(),
-    target: { kind: 'function', function: own },
-    policy: { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } },
-    envelope: 'optional',
+    target: Target.ownFunction(own),
+    policy: RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } }),
+    envelope: Envelope.OPTIONAL,
     messageIdPointer: '/order',
   });
   for (const [queue, { queueUrl }] of Object.entries({ Source: sourceQueue, FinalDlq: finalDlq, Done: done })) {

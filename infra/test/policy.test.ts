@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import type { RetryPolicy } from '../lib/index';
 import {
   longestDelaySeconds,
   longestHoldSeconds,
+  type PolicyDocument,
   worstCaseDelaySeconds,
   worstCaseHoldSeconds,
   worstCaseRedriveSeconds,
@@ -13,7 +13,7 @@ import {
 import { policyProblems } from '../lib/schemas';
 
 test('what contradicts is said in the words of the functions', () => {
-  const told = (policy: RetryPolicy): string[] => policyProblems(policy);
+  const told = (policy: PolicyDocument): string[] => policyProblems(policy);
   const tooLong = 'is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.';
   assert.deepEqual(told({ backoff: { kind: 'exponential', initial_delay_seconds: 1, offset_seconds: 901 } }), [`policy/backoff/offset_seconds ${tooLong}`]);
   assert.deepEqual(told({ max_age_seconds: 1_209_601 }), [
@@ -43,7 +43,7 @@ test('what contradicts is said in the words of the functions', () => {
 });
 
 test('the longest of all, the first ones alone, and with the calls between them', () => {
-  const policy: RetryPolicy = { long_delays: true, backoff: { kind: 'schedule', delays_seconds: [43_200, 10, 20] } };
+  const policy: PolicyDocument = { long_delays: true, backoff: { kind: 'schedule', delays_seconds: [43_200, 10, 20] } };
   assert.equal(longestDelaySeconds(policy), 43_200);
   assert.equal(worstCaseDelaySeconds(policy, 2), 43_210);
   assert.equal(worstCaseSpanSeconds(policy, 60), 43_200 + 10 + 3 * 20 + 6 * 60);

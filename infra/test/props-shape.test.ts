@@ -5,11 +5,13 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { AsyncRetry, type AsyncRetryProps, Backoff, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
+const URL = 'https://a.example/';
 
 /** As from JavaScript, or TypeScript that nobody has checked. */
 type Unchecked = Record<string, unknown>;
@@ -30,41 +32,56 @@ const redeliver = (props: (stack: Stack) => Unchecked): string[] =>
 const asyncRetry = (props: (stack: Stack) => Unchecked): string[] =>
   refused((stack) => new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props(stack) } as AsyncRetryProps));
 
-const A_TARGET = "give { kind: 'http', url }, { kind: 'lambda', function }, { kind: 'handler', bundle } or { kind: 'function', function }.";
+const A_TARGET = 'give Target.http(…), Target.lambdaFunction(…), Target.handler(…) or Target.ownFunction(…).';
+const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
+const A_QUEUE = 'give SourceQueue.fromQueue(…) or SourceQueue.fromArn(…).';
+
+/** Our factories, too, can be called by who does not look. */
+const http: (...given: any[]) => Target = Target.http;
+const lambdaFunction: (...given: any[]) => Target = Target.lambdaFunction;
+const handler: (...given: any[]) => Target = Target.handler;
+const ownFunction: (...given: any[]) => Target = Target.ownFunction;
+const fromQueue: (...given: any[]) => SourceQueue = SourceQueue.fromQueue;
+const fromArn: (...given: any[]) => SourceQueue = SourceQueue.fromArn;
+const of: (...given: any[]) => RetryPolicy = RetryPolicy.of;
+const exponential: (...given: any[]) => Backoff = Backoff.exponential;
+const fixed: (...given: any[]) => Backoff = Backoff.fixed;
 
 describe('a prop that TypeScript would refuse is refused with one sentence, since tsx and JavaScript do not look', () => {
   const cases: [string, (stack: Stack) => Unchecked, string][] = [
-    ['a kind of target that there is not', () => ({ target: { kind: 'https', url: 'https://a.example/' } }), 'target.kind is "https"; use http, lambda, handler or function.'],
-    ['a target without a kind', () => ({ target: { url: 'https://a.example/' } }), 'target.kind is missing; use http, lambda, handler or function.'],
+    ['the members of a target', () => ({ target: { kind: 'http', url: 'https://a.example/' } }), `target is an object; ${A_TARGET}`],
     ['a URL as target', () => ({ target: 'https://a.example/' }), `target is a string; ${A_TARGET}`],
     ['no target', () => ({ target: undefined }), `target is missing; ${A_TARGET}`],
-    ['a target without a URL', () => ({ target: { kind: 'http' } }), 'target.url is missing; give a string.'],
-    ['a target without a function', () => ({ target: { kind: 'lambda' } }), 'target.function is missing; give a Lambda function.'],
-    ["a function's ARN", () => ({ target: { kind: 'lambda', function: 'arn:aws:lambda:…' } }), 'target.function is a string; give a Lambda function.'],
-    ['a handler without a bundle', () => ({ target: { kind: 'handler' } }), 'target.bundle is missing; give a string.'],
-    ['a function of a user without the function', () => ({ target: { kind: 'function' } }), 'target.function is missing; give a Lambda function.'],
+    ['a target without a URL', () => ({ target: http() }), 'target.url is missing; give a string.'],
+    ['a target without a function', () => ({ target: lambdaFunction() }), 'target.function is missing; give a Lambda function.'],
+    ["a function's ARN", () => ({ target: lambdaFunction('arn:aws:lambda:…') }), 'target.function is a string; give a Lambda function.'],
+    ['a handler without a bundle', () => ({ target: handler() }), 'target.bundle is missing; give a string.'],
+    ['a function of a user without the function', () => ({ target: ownFunction() }), 'target.function is missing; give a Lambda function.'],
     [
       "a URL for a function of a user's own",
-      (stack) => ({ target: { kind: 'function', function: userFunction(stack, 'Own'), url: 'https://a.example/' } }),
-      'target.url is no prop of a target of kind function; there are kind, function, handlerConcurrency.',
+      (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { url: 'https://a.example/' }) }),
+      'target.url is no prop of Target.ownFunction; there are function, handlerConcurrency.',
     ],
-    ['text for its concurrency', (stack) => ({ target: { kind: 'function', function: userFunction(stack, 'Own'), handlerConcurrency: '5' } }), 'target.handlerConcurrency is a string; give a number.'],
-    ["a secret's ARN", () => ({ target: { ...HTTP.target, headersSecret: 'arn:…' } }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
-    ['milliseconds for a Duration', () => ({ target: { ...HTTP.target, timeout: 10_000 } }), 'target.timeout is a number; give a Duration.'],
+    ['text for its concurrency', (stack) => ({ target: ownFunction(userFunction(stack, 'Own'), { handlerConcurrency: '5' }) }), 'target.handlerConcurrency is a string; give a number.'],
+    ["a secret's ARN", () => ({ target: http(URL, { headersSecret: 'arn:…' }) }), 'target.headersSecret is a string; give a secret of Secrets Manager.'],
+    ['milliseconds for a Duration', () => ({ target: http(URL, { timeout: 10_000 }) }), 'target.timeout is a number; give a Duration.'],
     [
-      "another kind's prop",
-      () => ({ target: { kind: 'handler', bundle: bundles, timeout: Duration.seconds(1) } }),
-      'target.timeout is no prop of a target of kind handler; there are kind, bundle.',
+      "another target's prop",
+      () => ({ target: http(URL, { handlerConcurrency: 5 }) }),
+      'target.handlerConcurrency is no prop of Target.http; there are url, headersSecret, allowHttp, timeout.',
     ],
-    ['a misspelt prop of the target', () => ({ target: { ...HTTP.target, timout: Duration.seconds(1) } }), 'target.timout is no prop of a target of kind http; did you mean target.timeout?'],
+    ['a misspelt prop of the target', () => ({ target: http(URL, { timout: Duration.seconds(1) }) }), 'target.timout is no prop of Target.http; did you mean target.timeout?'],
+    ['an option that would make it another target', () => ({ target: http('http://a.example/', { kind: 'handler', url: URL }) }), 'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.'],
     ['a strategy that there is not', () => ({ strategy: 'visible' }), 'strategy is "visible"; use delayed-resend, direct-resend or visibility.'],
     ['a log of what there is not', () => ({ logDetail: 'all' }), 'logDetail is "all"; use batches or messages.'],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['an envelope that there is not', () => ({ envelope: 'none' }), 'envelope is "none"; use required or optional.'],
     ['seconds to wait for a batch', () => ({ maxBatchingWindow: 20 }), 'maxBatchingWindow is a number; give a Duration.'],
-    ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), 'existingSourceQueue is a string; give a queue, or { queueArn }.'],
-    ["a queue's URL", () => ({ existingSourceQueue: { queueUrl: 'https://…', queueArn: 'arn:…' } }), 'existingSourceQueue.queueUrl is no prop of existingSourceQueue; did you mean existingSourceQueue.queueArn?'],
-    ['a topic for a queue', (stack) => ({ existingSourceQueue: new sns.Topic(stack, 'Topic') }), 'existingSourceQueue is the construct Test/Topic; give a queue, or { queueArn }.'],
+    ["a queue's ARN", () => ({ existingSourceQueue: 'arn:aws:sqs:eu-west-1:111122223333:orders' }), `existingSourceQueue is a string; ${A_QUEUE}`],
+    ['a queue', (stack) => ({ existingSourceQueue: new sqs.Queue(stack, 'Queue') }), `existingSourceQueue is the construct Test/Queue; ${A_QUEUE}`],
+    ["a queue's ARN for a queue", () => ({ existingSourceQueue: fromQueue('arn:aws:sqs:eu-west-1:111122223333:orders') }), 'existingSourceQueue is a string; give a queue, or use SourceQueue.fromArn.'],
+    ["a queue's URL beside it", () => ({ existingSourceQueue: fromArn('arn:…', { queueUrl: 'https://…' }) }), 'existingSourceQueue.queueUrl is no prop of SourceQueue.fromArn; did you mean existingSourceQueue.queueArn?'],
+    ['a topic for a queue', (stack) => ({ existingSourceQueue: fromQueue(new sns.Topic(stack, 'Topic')) }), 'existingSourceQueue is the construct Test/Topic; give a queue, or use SourceQueue.fromArn.'],
     ['a misspelt prop', () => ({ reservedConcurency: 10 }), 'reservedConcurency is no prop of Redeliver; did you mean reservedConcurrency?'],
     ['a misspelt prop that must be there, told once', () => ({ target: undefined, Target: HTTP.target }), 'Target is no prop of Redeliver; did you mean target?'],
     [
@@ -79,9 +96,19 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     ['seconds for a Duration', () => ({ timeout: 60 }), 'timeout is a number; give a Duration.'],
     ['null', () => ({ sourceRetention: null }), 'sourceRetention is null; give a Duration.'],
     ['a number as name', () => ({ stage: 1 }), 'stage is a number; give a string.'],
-    ['a policy from a file that nobody has read', () => ({ policy: 'policy.json' }), 'policy is a string; give an object.'],
-    ['a list as policy', () => ({ policy: [] }), 'policy is a list; give an object.'],
-    ['a policy that is null', () => ({ policy: null }), 'policy is null; give an object.'],
+    ['a policy from a file that nobody has read', () => ({ policy: 'policy.json' }), `policy is a string; ${A_POLICY}`],
+    ['the members of a policy', () => ({ policy: { maxAttempts: 3 } }), `policy is an object; ${A_POLICY}`],
+    ['a misspelt member of the policy', () => ({ policy: of({ maxAttemps: 3 }) }), 'policy.maxAttemps is no prop of RetryPolicy; did you mean policy.maxAttempts?'],
+    ['seconds in a policy', () => ({ policy: of({ maxAge: 60 }) }), 'policy.maxAge is a number; give a Duration.'],
+    ['seconds in a backoff', () => ({ policy: of({ backoff: fixed(60) }) }), 'policy.backoff.delay is a number; give a Duration.'],
+    ['the name of a backoff', () => ({ policy: of({ backoff: 'fixed' }) }), 'policy.backoff is a string; give Backoff.uniform(…), Backoff.exponential(…), Backoff.fixed(…) or Backoff.schedule(…).'],
+    ['a backoff without its first delay', () => ({ policy: of({ backoff: exponential({}) }) }), 'policy.backoff.initialDelay is missing; give a Duration.'],
+    ['a member of another backoff', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { rate: 2 }) }) }), 'policy.backoff.rate is no prop of Backoff.fixed; there are delay, jitter.'],
+    ['the name of a jitter', () => ({ policy: of({ backoff: fixed(Duration.seconds(1), { jitter: 'none' }) }) }), 'policy.backoff.jitter is a string; give Jitter.NONE, Jitter.HALF, Jitter.FULL or Jitter.additive(…).'],
+    ['no circuit breaker', () => ({ policy: of({ circuitBreaker: false }) }), 'policy.circuitBreaker is a boolean; give CircuitBreaker.OFF or CircuitBreaker.of(…).'],
+    ['text for a list', () => ({ policy: of({ retryable: 'Http.*' }) }), 'policy.retryable is a string; give a list of strings.'],
+    ['a list as policy', () => ({ policy: RetryPolicy.fromJson([]) }), 'policy is a list; give an object.'],
+    ['a policy that is null', () => ({ policy: RetryPolicy.fromJson(null as never) }), 'policy is null; give an object.'],
     ["a key's ARN", () => ({ encryptionKey: 'arn:…' }), 'encryptionKey is a string; give a KMS key.'],
     ["a topic's ARN", () => ({ alarmTopic: 'arn:…' }), 'alarmTopic is a string; give an SNS topic.'],
     ['a queue for a topic', (stack) => ({ alarmTopic: new sqs.Queue(stack, 'Queue') }), 'alarmTopic is the construct Test/Queue; give an SNS topic.'],
@@ -101,7 +128,7 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
   }
 
   test('all that is wrong is said at once', () => {
-    assert.deepEqual(redeliver(() => ({ prefx: 'orders', target: { kind: 'http', url: 1, timeout: 5 }, strategy: 'hide' })), [
+    assert.deepEqual(redeliver(() => ({ prefx: 'orders', target: http(1, { timeout: 5 }), strategy: 'hide' })), [
       'prefx is no prop of Redeliver; did you mean prefix?',
       'target.url is a number; give a string.',
       'target.timeout is a number; give a Duration.',
@@ -124,7 +151,7 @@ describe("AsyncRetry's props are looked at alike", () => {
     ['a function alone', (stack) => ({ functions: userFunction(stack, 'One') }), 'functions is the construct Test/One; give a list of Lambda functions.'],
     ["a function's ARN", () => ({ functions: ['arn:…'] }), 'functions[0] is a string; give a Lambda function.'],
     ['a misspelt prop', () => ({ alarmTopc: 1 }), 'alarmTopc is no prop of AsyncRetry; did you mean alarmTopic?'],
-    ['a policy that is text', () => ({ policy: '{}' }), 'policy is a string; give an object.'],
+    ['a policy that is text', () => ({ policy: '{}' }), `policy is a string; ${A_POLICY}`],
     ['a level that there is not', () => ({ logLevel: 'DEBUG' }), 'logLevel is "DEBUG"; use INFO or WARN.'],
     ['a number as name', () => ({ prefix: 1 }), 'prefix is a number; give a string.'],
   ];

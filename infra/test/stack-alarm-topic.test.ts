@@ -6,7 +6,8 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index';
+import { AsyncRetry, Redeliver } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { plain, resources } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';

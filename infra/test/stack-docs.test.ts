@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 
+import { RetryPolicy, Strategy } from '../lib/index';
 import { asyncNamesOf, namesOf } from '../lib/names';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
@@ -24,7 +25,7 @@ function explained(markdown: string): string[] {
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));
 }
 
-const paced = templateWith(() => ({ ...HTTP, policy: { max_redelivery_per_second: 1 } }));
+const paced = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 1 }) }));
 const all = new Set([paced, ...VARIANT_NAMES.map((name) => Template.fromStack(variant(name, fakeBundles()).stack))].flatMap(alarms));
 
 for (const name of ['deploy.md', 'operate.md']) {
@@ -37,7 +38,7 @@ for (const name of ['deploy.md', 'operate.md']) {
 }
 
 test('the cost of the alarms is that of as many as there are', () => {
-  const [resending, hiding] = [HTTP, { ...HTTP, strategy: 'visibility' } as const].map((props) => alarms(templateWith(() => props)).length);
+  const [resending, hiding] = [HTTP, { ...HTTP, strategy: Strategy.VISIBILITY } as const].map((props) => alarms(templateWith(() => props)).length);
   const [row] = page('deploy.md').match(/^\| alarms \|.*$/m) ?? [];
   assert.equal(row, `| alarms | ${resending}, at $0.10 (${hiding} with \`visibility\`) | $${((resending ?? 0) / 10).toFixed(2)} |`);
 });

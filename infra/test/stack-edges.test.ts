@@ -6,8 +6,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver, RedeliverPropsError, type RedeliverProps } from '../lib/index';
+import { Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
 import { RedeliverStack } from '../lib/stack';
+import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
@@ -48,14 +49,14 @@ function oneSentenceOn(name: string, sentences: string[]): void {
 describe('what the functions refuse when they start is refused at synth (issue, 3; DESIGN §5)', () => {
   for (const host of ['127.example.com', '127.0.0.1.nip.io']) {
     test(`http:// to ${host}, which is not this machine`, () => {
-      assert.deepEqual(construct({ target: { kind: 'http', url: `http://${host}/` } }), [
+      assert.deepEqual(construct({ target: Target.http(`http://${host}/`) }), [
         'target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.',
       ]);
     });
   }
 
   test('a URL with a fragment', () => {
-    oneSentenceOn('target.url ', construct({ target: { kind: 'http', url: 'https://orders.example.com/#hook' } }));
+    oneSentenceOn('target.url ', construct({ target: Target.http('https://orders.example.com/#hook') }));
   });
 
   test("a Lambda function's ARN without an account of twelve digits", () => {
@@ -73,7 +74,7 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
   const half = Duration.millis(90_500);
   const durations: [string, Partial<RedeliverProps>][] = [
     ['timeout', { timeout: half }],
-    ['target.timeout', { target: { kind: 'http', url: 'https://orders.example.com/', timeout: half }, timeout: Duration.minutes(2) }],
+    ['target.timeout', { target: Target.http('https://orders.example.com/', { timeout: half }), timeout: Duration.minutes(2) }],
     ['sourceVisibilityTimeout', { sourceVisibilityTimeout: Duration.millis(400_500) }],
     ['sourceRetention', { sourceRetention: Duration.millis(90_000_500) }],
   ];
@@ -83,9 +84,9 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
 
   const outside: [string, Partial<RedeliverProps>][] = [
     ['timeout', { timeout: Duration.seconds(0) }],
-    ['target.timeout', { target: { kind: 'http', url: 'https://orders.example.com/', timeout: Duration.seconds(901) } }],
+    ['target.timeout', { target: Target.http('https://orders.example.com/', { timeout: Duration.seconds(901) }) }],
     ['sourceRetention', { sourceRetention: Duration.seconds(59) }],
-    ['policy/max_attempts', { policy: { max_attempts: NaN } }],
+    ['policy/max_attempts', { policy: RetryPolicy.fromJson({ max_attempts: NaN }) }],
   ];
   for (const [name, props] of outside) {
     test(`${name} out of its range, without what only follows from it`, () => oneSentenceOn(`${name} `, construct(props)));
@@ -108,7 +109,7 @@ describe('a wrong value is one sentence that says what to change (issue, 3 and "
   for (const [what, queueArn] of elsewhere) {
     test(`an existing queue of another ${what}, where the stack's own is known`, () => {
       const env = { account: '111122223333', region: 'eu-west-1' };
-      oneSentenceOn('existingSourceQueue.queueArn ', construct({ existingSourceQueue: { queueArn } }, env));
+      oneSentenceOn('existingSourceQueue.queueArn ', construct({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
     });
   }
 });

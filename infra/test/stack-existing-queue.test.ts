@@ -5,7 +5,8 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { type ExistingSourceQueue, Redeliver, type RedeliverProps, RedeliverPropsError } from '../lib/index';
+import { Redeliver, type RedeliverProps, SourceQueue, Strategy } from '../lib/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { fakeBundles, HTTP, named, type Resource, templateWith } from './stack-support';
 
@@ -13,7 +14,7 @@ const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const BUNDLES = fakeBundles();
 
 function ofAnother(props: Partial<RedeliverProps> = {}): Template {
-  return templateWith(() => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn: ARN }, ...props }));
+  return templateWith(() => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromArn(ARN), ...props }));
 }
 
 function only(template: Template, type: string): [string, Resource] {
@@ -67,7 +68,7 @@ describe('a source queue that another stack owns', () => {
     const { check, set } = steps(
       templateWith((stack) => {
         const encryptionKey = kms.Key.fromKeyArn(stack, 'QueueKey', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001');
-        return { ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn: ARN, encryptionKey } };
+        return { ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromArn(ARN, { encryptionKey }) };
       }),
     );
     assert.deepEqual([check, set].map(({ Properties }) => Properties['HasKey']), ['true', 'true']);
@@ -81,7 +82,7 @@ describe('a source queue that another stack owns', () => {
 
   test('another queue has another function, so that the old one can still take its redrive policy off', () => {
     const ids = (queueArn: string): string[] => {
-      const other = ofAnother({ existingSourceQueue: { queueArn } });
+      const other = ofAnother({ existingSourceQueue: SourceQueue.fromArn(queueArn) });
       const [role] = Object.keys(other.findResources('AWS::IAM::Role')).filter((id) => id.includes('SourceQueueAttributes'));
       return [steps(other).ids['set'] ?? '', role ?? ''];
     };
@@ -114,7 +115,7 @@ describe('a source queue that another stack owns', () => {
     const app = new App({ context: cdkJson().context });
     const orders = new sqs.Queue(new Stack(app, 'Orders'), 'Orders');
     const stack = new Stack(app, 'Test');
-    new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: orders });
+    new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(orders) });
     assert.deepEqual(Object.keys(only(Template.fromStack(Stack.of(orders)), 'AWS::SQS::Queue')[1].Properties ?? {}), []);
     assert.equal(steps(Template.fromStack(stack)).set.Properties['MaximumMessageSize'], '1048576');
   });
@@ -122,7 +123,7 @@ describe('a source queue that another stack owns', () => {
 
 describe("a queue of the same stack has its attributes in the stack's template", () => {
   const withQueue = (queue: sqs.QueueProps, props: Partial<RedeliverProps> = {}): Template =>
-    templateWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: new sqs.Queue(stack, 'Orders', queue), ...props }));
+    templateWith((stack) => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', queue)), ...props }));
   const orders = (template: Template): Record<string, any> =>
     Object.entries(template.findResources('AWS::SQS::Queue')).find(([id]) => id.startsWith('Orders'))?.[1]['Properties'];
   const dlqOf = (template: Template, name = 'intermediate-dlq'): [string, Resource] =>
@@ -151,14 +152,14 @@ describe("a queue of the same stack has its attributes in the stack's template",
   });
 
   test('with strategy visibility it moves messages to the annotation queue', () => {
-    const template = withQueue({ queueName: 'orders' }, { strategy: 'visibility' });
+    const template = withQueue({ queueName: 'orders' }, { strategy: Strategy.VISIBILITY });
     const [id] = dlqOf(template, 'annotation');
     assert.deepEqual(orders(template)['RedrivePolicy'], { deadLetterTargetArn: { 'Fn::GetAtt': [id, 'Arn'] }, maxReceiveCount: 15 });
   });
 
   test('what it says itself stays, and is what is counted with', () => {
     const own = { visibilityTimeout: Duration.seconds(900), retentionPeriod: Duration.days(3) };
-    const template = withQueue(own, { strategy: 'visibility' });
+    const template = withQueue(own, { strategy: Strategy.VISIBILITY });
     assert.deepEqual([orders(template)['VisibilityTimeout'], orders(template)['MessageRetentionPeriod']], [900, 259_200]);
     const processor = named(template, 'AWS::Lambda::Function', 'FunctionName', 'redeliver-prod-message-processor');
     const { VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS } = processor.Properties['Environment'].Variables;
@@ -203,14 +204,14 @@ describe("a queue of the same stack has its attributes in the stack's template",
   });
 
   test("a name that one of redeliver's own queues is to have", () => {
-    assert.deepEqual(refusedWith((stack) => new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' })), [
+    assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' }))), [
       "existingSourceQueue (Test/Orders) has the name redeliver-prod-final-dlq, which one of redeliver's own inner queues is to have; change it, or prefix or stage.",
     ]);
   });
 });
 
 /** What is said of a source queue in a stack of a known place. */
-function refusedWith(queue: (stack: Stack) => ExistingSourceQueue): string[] {
+function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
   const existingSourceQueue = queue(stack);
   try {
@@ -224,35 +225,35 @@ function refusedWith(queue: (stack: Stack) => ExistingSourceQueue): string[] {
 
 describe('two orchestrators cannot have the same source queue: each would take messages from the other', () => {
   const taken = (what: string): string[] => [`${what} is the source queue of Test/First already; give each Redeliver a queue of its own.`];
-  const first = (stack: Stack, existingSourceQueue?: ExistingSourceQueue): Redeliver =>
+  const first = (stack: Stack, existingSourceQueue?: SourceQueue): Redeliver =>
     new Redeliver(stack, 'First', { ...HTTP, prefix: 'first', bundles: BUNDLES, ...(existingSourceQueue && { existingSourceQueue }) });
 
   test('one of the stack', () => {
-    const queue = (stack: Stack): sqs.Queue => {
+    const queue = (stack: Stack): SourceQueue => {
       const orders = new sqs.Queue(stack, 'Orders');
-      first(stack, orders);
-      return orders;
+      first(stack, SourceQueue.fromQueue(orders));
+      return SourceQueue.fromQueue(orders);
     };
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Test/Orders)'));
   });
 
   test('one of another stack of the app', () => {
-    const queue = (stack: Stack): sqs.Queue => {
+    const queue = (stack: Stack): SourceQueue => {
       const orders = new sqs.Queue(new Stack(stack.node.root as App, 'Orders', { env: stack.env }), 'Orders', { queueName: 'orders' });
-      first(stack, orders);
-      return orders;
+      first(stack, SourceQueue.fromQueue(orders));
+      return SourceQueue.fromQueue(orders);
     };
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Orders/Orders)'));
   });
 
   test('the one that the other has made', () => {
-    assert.deepEqual(refusedWith((stack) => first(stack).sourceQueue), taken('existingSourceQueue (Test/First/SourceQueue)'));
+    assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(first(stack).sourceQueue)), taken('existingSourceQueue (Test/First/SourceQueue)'));
   });
 
   test('one that both know by its ARN', () => {
-    const queue = (stack: Stack): { queueArn: string } => {
-      first(stack, { queueArn: ARN });
-      return { queueArn: ARN };
+    const queue = (stack: Stack): SourceQueue => {
+      first(stack, SourceQueue.fromArn(ARN));
+      return SourceQueue.fromArn(ARN);
     };
     assert.deepEqual(refusedWith(queue), taken('existingSourceQueue.queueArn'));
   });
@@ -262,7 +263,7 @@ describe('two orchestrators cannot have the same source queue: each would take m
     for (const region of ['eu-west-1', 'us-east-1']) {
       const stack = new Stack(app, region, { env: { account: '111122223333', region } });
       const queueArn = `arn:aws:sqs:${Aws.REGION}:111122223333:orders`;
-      new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: { queueArn } });
+      new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromArn(queueArn) });
     }
   });
 });
@@ -275,14 +276,15 @@ describe('a queue object of another place is refused as its ARN is', () => {
   for (const env of places) {
     const sentence = `is of ${env.account} in ${env.region}, but the stack is of 111122223333 in eu-west-1; a DLQ must be where its queue is.`;
     test(`of a stack in ${env.account} in ${env.region}`, () => {
-      const queue = (stack: Stack): sqs.Queue => new sqs.Queue(new Stack(stack.node.root as App, 'Far', { env }), 'Orders', { queueName: 'orders' });
+      const queue = (stack: Stack): SourceQueue =>
+        SourceQueue.fromQueue(new sqs.Queue(new Stack(stack.node.root as App, 'Far', { env }), 'Orders', { queueName: 'orders' }));
       assert.deepEqual(refusedWith(queue), [`existingSourceQueue (Far/Orders) ${sentence}`]);
     });
 
     test(`imported, of ${env.account} in ${env.region}`, () => {
       const arn = `arn:aws:sqs:${env.region}:${env.account}:orders`;
-      assert.deepEqual(refusedWith((stack) => sqs.Queue.fromQueueArn(stack, 'Orders', arn)), [`existingSourceQueue (Test/Orders) ${sentence}`]);
-      assert.deepEqual(refusedWith(() => ({ queueArn: arn })), [`existingSourceQueue.queueArn ${sentence}`]);
+      assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(sqs.Queue.fromQueueArn(stack, 'Orders', arn))), [`existingSourceQueue (Test/Orders) ${sentence}`]);
+      assert.deepEqual(refusedWith(() => SourceQueue.fromArn(arn)), [`existingSourceQueue.queueArn ${sentence}`]);
     });
   }
 });

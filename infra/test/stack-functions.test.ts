@@ -10,7 +10,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index';
+import { Envelope, LogDetail, LogLevel, Redeliver, RetryPolicy, SourceQueue, Target } from '../lib/index';
 import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
@@ -164,7 +164,7 @@ describe('functions', () => {
     ]);
     waiting.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-source', VisibilityTimeout: 380 });
     waiting.hasResourceProperties('AWS::SQS::Queue', { QueueName: 'redeliver-prod-intermediate-dlq', VisibilityTimeout: 180 });
-    const existing = { existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' } };
+    const existing = { existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders') };
     templateWith(() => ({ ...HTTP, ...existing, maxBatchingWindow: Duration.seconds(20) }))
       .hasResourceProperties('Custom::RedeliverSourceQueue', { VisibilityTimeout: '380' });
   });
@@ -184,8 +184,8 @@ describe('functions', () => {
       return NAMES.map((name) => variables(template, name)).map(({ LOG_DETAIL, LOG_LEVEL }) => [LOG_DETAIL, LOG_LEVEL]);
     };
     assert.deepEqual(logs({}), [[undefined, undefined], [undefined, undefined], [undefined, undefined]]);
-    assert.deepEqual(logs({ logDetail: 'messages', logLevel: 'WARN' }), [['messages', 'WARN'], ['messages', 'WARN'], ['messages', 'WARN']]);
-    assert.deepEqual(logs({ logDetail: 'batches' }), [['batches', undefined], ['batches', undefined], ['batches', undefined]]);
+    assert.deepEqual(logs({ logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN }), [['messages', 'WARN'], ['messages', 'WARN'], ['messages', 'WARN']]);
+    assert.deepEqual(logs({ logDetail: LogDetail.BATCHES }), [['batches', undefined], ['batches', undefined], ['batches', undefined]]);
   });
 
   test('concurrency is reserved for the message-processor alone, and only where that is asked for', () => {
@@ -209,8 +209,8 @@ describe('functions', () => {
     const policy = { max_attempts: 3, backoff: { kind: 'fixed', delay_seconds: 60 } } as const;
     const other = templateWith(() => ({
       ...HTTP,
-      policy,
-      target: { kind: 'http', url: 'http://10.0.0.1/', allowHttp: true, timeout: Duration.seconds(5) },
+      policy: RetryPolicy.fromJson(policy),
+      target: Target.http('http://10.0.0.1/', { allowHttp: true, timeout: Duration.seconds(5) }),
       batchSize: 5,
       maxConcurrentCalls: 2,
       maxConcurrency: 7,
@@ -225,7 +225,7 @@ describe('functions', () => {
 
   test("the headers' secret can be read by the message-processor alone", () => {
     const secret = templateWith((stack) => ({
-      target: { kind: 'http', url: 'https://orders.example.com/', headersSecret: new secretsmanager.Secret(stack, 'Secret') },
+      target: Target.http('https://orders.example.com/', { headersSecret: new secretsmanager.Secret(stack, 'Secret') }),
     }));
     const readers = ['MessageProcessor', 'FailedMessageProcessor', 'FinalDlqAnnotator'].filter((id) =>
       permissions(secret, id).some((permission) => permission.startsWith('secretsmanager:')),
@@ -237,7 +237,7 @@ describe('functions', () => {
   test('a Lambda target may be invoked, it and nothing else', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const template = templateWith((stack) => ({
-      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn)),
     }));
     const invokes = permissions(template, 'MessageProcessor').filter((permission) => permission.startsWith('lambda:'));
     assert.deepEqual(invokes, [`lambda:InvokeFunction on ${arn}`]);
@@ -285,7 +285,7 @@ describe('functions', () => {
   });
 
   test('messages without an envelope are taken by both functions that read messages, in the same way', () => {
-    const props = { envelope: 'optional', messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: schemaOf('{"type":"object"}') } as const;
+    const props = { envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: schemaOf('{"type":"object"}') } as const;
     const { stack } = stackWith(() => ({ ...HTTP, ...props }));
     const names = ['ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'DATA_SCHEMA_PATH'];
     const functions = Object.values((stack.node.root as App).synth().getStackByName('Test').template.Resources as Record<string, any>)
@@ -315,7 +315,7 @@ describe('functions', () => {
   test('a handler has the schema beside all of its files', () => {
     const bundle = join(fakeBundles(), 'redeliver-functions');
     writeFileSync(join(bundle, 'model.bin'), 'model');
-    const { stack } = stackWith(() => ({ target: { kind: 'handler', bundle }, dataSchema: schemaOf('{}') }));
+    const { stack } = stackWith(() => ({ target: Target.handler(bundle), dataSchema: schemaOf('{}') }));
     const { 'redeliver-prod-message-processor': handler, 'redeliver-prod-failed-message-processor': ours } = packages(stack);
     assert.deepEqual(handler, ['bootstrap', 'data.schema.json: {}', 'model.bin']);
     assert.deepEqual(ours, ['bootstrap', 'data.schema.json: {}']);
@@ -324,7 +324,7 @@ describe('functions', () => {
 
   test("a handler of one's own is deployed instead of the message-processor", () => {
     const bundle = join(fakeBundles(), 'redeliver-functions');
-    const template = templateWith(() => ({ target: { kind: 'handler', bundle } }));
+    const template = templateWith(() => ({ target: Target.handler(bundle) }));
     assert.equal('TARGET' in variables(template, 'message-processor'), false);
     assert.equal(functionNamed(template, 'message-processor').Properties['Handler'], 'bootstrap');
   });
@@ -332,7 +332,7 @@ describe('functions', () => {
   test('what lies beside a handler goes with it', () => {
     const bundle = join(fakeBundles(), 'redeliver-functions');
     writeFileSync(join(bundle, 'model.bin'), 'model');
-    const { stack } = stackWith(() => ({ target: { kind: 'handler', bundle } }));
+    const { stack } = stackWith(() => ({ target: Target.handler(bundle) }));
     const assembly = (stack.node.root as App).synth();
     const [handler] = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>).filter(
       (found) => found.Type === 'AWS::Lambda::Function' && !('TARGET' in found.Properties.Environment.Variables) && found.Properties.Environment.Variables.MAX_CONCURRENCY,

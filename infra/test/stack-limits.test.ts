@@ -4,8 +4,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { type Backoff, RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
-import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
+import { type Backoff, maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { RedeliverPropsError } from '../lib/props-error';
 import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support';
@@ -31,7 +32,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
 const BUNDLES = fakeBundles();
 
 function call(timeout: number): Partial<RedeliverProps> {
-  return { target: { kind: 'http', url: 'https://orders.example.com/', timeout: seconds(timeout) } };
+  return { target: Target.http('https://orders.example.com/', { timeout: seconds(timeout) }) };
 }
 
 describe('the last right value is accepted, and the first wrong one is not', () => {
@@ -42,7 +43,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
   const mapping = 'what an SQS event source mapping accepts';
   const reserved = (value: number, max: number): string =>
     `reservedConcurrency is ${value}; use a whole number of at least maxConcurrency = ${max}: Lambda would refuse the other invocations, ` +
-    'and each refused message spends one of max_redrives.';
+    'and each refused message spends one of maxRedrives.';
   const visibility = (value: number, least = '6 × timeout = 360 s'): string =>
     `sourceVisibilityTimeout is ${value} s; use at least ${least}, and at most 43200 s (12 hours).`;
   const window = (value: number): string => `maxBatchingWindow is ${value} s; use 0 s to 300 s, in whole seconds, as an SQS event source mapping can wait.`;
@@ -73,13 +74,13 @@ describe('the last right value is accepted, and the first wrong one is not', () 
     ['the visibility timeout', [{ sourceVisibilityTimeout: seconds(360) }, { sourceVisibilityTimeout: seconds(43_200) }], [
       [{ sourceVisibilityTimeout: seconds(359) }, visibility(359)],
       [{ sourceVisibilityTimeout: seconds(43_201) }, visibility(43_201)],
-      [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: { queueArn: EXISTING } }, visibility(359)],
+      [{ sourceVisibilityTimeout: seconds(359), existingSourceQueue: SourceQueue.fromArn(EXISTING) }, visibility(359)],
     ]],
     ['the batching window', [
       { maxBatchingWindow: seconds(0) },
       { maxBatchingWindow: seconds(300) },
       { maxBatchingWindow: seconds(300), sourceVisibilityTimeout: seconds(660) },
-      { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_200), policy: { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } } },
+      { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_200), policy: RetryPolicy.fromJson({ max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } }) },
     ], [
       [{ maxBatchingWindow: seconds(301) }, window(301)],
       [{ maxBatchingWindow: Duration.millis(1500) }, window(1.5)],
@@ -87,19 +88,19 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       [{ maxBatchingWindow: seconds(1), batchSize: 11 }, range('batchSize', 11, 1, 10, batches)],
       // Each of ten retries may wait for its batch, too: 9000 s of delays, 11 calls of 60 s and 11 windows of 300 s.
       [
-        { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_199), policy: { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } } },
+        { maxBatchingWindow: seconds(300), sourceRetention: seconds(16_199), policy: RetryPolicy.fromJson({ max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } }) },
         'policy allows 10 retries over 0.1 days at worst, more than 80 % of the time that the source queue keeps a message (0.2 days); ' +
           'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.',
       ],
     ]],
     ['retention', [
       { sourceRetention: seconds(1_209_599) },
-      { sourceRetention: seconds(1125), policy: { max_attempts: 0 } },
-      { sourceRetention: seconds(60), policy: { max_attempts: 0 }, strategy: 'visibility' },
+      { sourceRetention: seconds(1125), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
+      { sourceRetention: seconds(60), policy: RetryPolicy.fromJson({ max_attempts: 0 }), strategy: Strategy.VISIBILITY },
     ], [
       // Also without a retry: a held message, or one that SQS moved, is sent again.
       [
-        { sourceRetention: seconds(1124), policy: { max_attempts: 0 } },
+        { sourceRetention: seconds(1124), policy: RetryPolicy.fromJson({ max_attempts: 0 }) },
         'sourceRetention is 1124 s; use at least 1125 s: a message that is sent again may wait there for 900 s before it can be received.',
       ],
       [
@@ -135,12 +136,12 @@ describe('the last right value is accepted, and the first wrong one is not', () 
   }
 
   test('retries that outlast the retention by their delays alone', () => {
-    const policy: RetryPolicy = { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } };
-    const told = refused({ policy, sourceRetention: seconds(8999) });
+    const policy = { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } };
+    const told = refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: seconds(8999) });
     assert.equal(told.length, 1);
     assert.match(told[0] ?? '', /^policy allows 10 retries over .* at worst, more than 80 % of the time that the source queue keeps a message/);
-    assert.deepEqual(refused({ policy, sourceRetention: Duration.days(1) }), []);
-    assert.deepEqual(refused({ policy: { ...policy, max_age_seconds: 7000 }, sourceRetention: seconds(8999) }), []);
+    assert.deepEqual(refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.days(1) }), []);
+    assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ ...policy, max_age_seconds: 7000 }), sourceRetention: seconds(8999) }), []);
   });
 
   test('a delay, wherever it stands', () => {
@@ -152,8 +153,8 @@ describe('the last right value is accepted, and the first wrong one is not', () 
       ['delays_seconds/1', (delay) => ({ kind: 'schedule', delays_seconds: [0, delay, 0] })],
     ];
     for (const [pointer, backoff] of backoffs) {
-      assert.deepEqual(refused({ policy: { backoff: backoff(900) } }), [], pointer);
-      assert.deepEqual(refused({ policy: { backoff: backoff(901) } }), [
+      assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ backoff: backoff(900) }) }), [], pointer);
+      assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ backoff: backoff(901) }) }), [
         `policy/backoff/${pointer} is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.`,
       ]);
     }
@@ -163,7 +164,7 @@ describe('the last right value is accepted, and the first wrong one is not', () 
 test('the retries that are counted have the defaults of the schema that the functions use', () => {
   const schema = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
   const { uniform, exponential } = schema.$defs;
-  const written: RetryPolicy = { max_attempts: schema.properties.max_attempts.default, backoff: schema.properties.backoff.default };
+  const written = { max_attempts: schema.properties.max_attempts.default, backoff: schema.properties.backoff.default };
   assert.equal(maxAttempts({}), written.max_attempts);
   assert.equal(worstCaseDelaySeconds({}), worstCaseDelaySeconds(written));
   const worst = (backoff: Backoff): number => worstCaseDelaySeconds({ max_attempts: 12, backoff });
@@ -182,7 +183,7 @@ test('every invalid example is refused where the examples say, with what to chan
   const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(join(invalid, 'expected.json'), 'utf8'));
   const policies = Object.entries(expected).filter(([name]) => name.startsWith('retry-policy-'));
   const told = policies.map(([name, { pointer }]) => {
-    const [sentence = '', ...more] = refused({ policy: JSON.parse(readFileSync(join(invalid, `${name}.json`), 'utf8')) });
+    const [sentence = '', ...more] = refused({ policy: RetryPolicy.fromFile(join(invalid, `${name}.json`)) });
     assert.deepEqual([sentence.startsWith(`policy${pointer} `), more], [true, []], `${name}: ${sentence}`);
     return [name.replace('retry-policy-', ''), sentence];
   });
@@ -206,10 +207,10 @@ test('every invalid example is refused where the examples say, with what to chan
 test('several wrong props are all named at once', () => {
   const told = refused({
     prefix: '1',
-    policy: { max_attempts: -1 },
+    policy: RetryPolicy.fromJson({ max_attempts: -1 }),
     dataSchema: '/nowhere.json',
-    target: { kind: 'http', url: 'x' },
-    existingSourceQueue: { queueArn: 'y' },
+    target: Target.http('x'),
+    existingSourceQueue: SourceQueue.fromArn('y'),
     maxConcurrency: 1,
     sourceRetention: Duration.days(14),
   });

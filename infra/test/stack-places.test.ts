@@ -3,8 +3,9 @@ import { Template } from 'aws-cdk-lib/assertions';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError } from '../lib/index';
+import { AsyncRetry, Redeliver } from '../lib/index';
 import { RedeliverStack } from '../lib/stack';
+import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
 import { plain } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';

@@ -8,7 +8,7 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver, type RedeliverProps } from '../lib/index';
+import { Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { grants, plain, resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
@@ -54,7 +54,7 @@ const CASES: Case[] = [
   {
     name: 'an HTTP target with a secret',
     props: (stack) => ({
-      target: { kind: 'http', url: 'https://orders.example.com/', headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Secret', SECRET) },
+      target: Target.http('https://orders.example.com/', { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(stack, 'Secret', SECRET) }),
     }),
     expected: {
       ...innerRoles,
@@ -67,7 +67,7 @@ const CASES: Case[] = [
   {
     name: 'a Lambda target, a key and a VPC',
     props: (stack) => ({
-      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', TARGET) },
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', TARGET)),
       encryptionKey: new kms.Key(stack, 'Key'),
       vpc: {
         vpc: ec2.Vpc.fromVpcAttributes(stack, 'Vpc', { 
@@ -102,7 +102,7 @@ const CASES: Case[] = [
     name: 'an existing source queue with a key of its own',
     props: (stack) => ({
       ...HTTP,
-      existingSourceQueue: { queueArn: EXISTING, encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) },
+      existingSourceQueue: SourceQueue.fromArn(EXISTING, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
     }),
     expected: {
       MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
@@ -122,7 +122,7 @@ const CASES: Case[] = [
     name: 'a source queue of the same stack, with a key of its own',
     props: (stack) => ({
       ...HTTP,
-      existingSourceQueue: new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
+      existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
       MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner), ...allow(['kms:Decrypt'], QUEUE_KEY)],
@@ -135,16 +135,16 @@ const CASES: Case[] = [
   },
   {
     name: 'direct re-sends',
-    props: () => ({ ...HTTP, strategy: 'direct-resend' }),
+    props: () => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND }),
     expected: { ...innerRoles, MessageProcessor: usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}') },
   },
   {
     name: 'direct re-sends to an existing source queue with a key of its own, at a rate',
     props: (stack) => ({
       ...HTTP,
-      strategy: 'direct-resend',
-      policy: { max_redelivery_per_second: 50 },
-      existingSourceQueue: new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
+      strategy: Strategy.DIRECT_RESEND,
+      policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }),
+      existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
       MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
+import { Strategy } from '../lib/index';
 import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
 import { fakeBundles } from './stack-support';
@@ -20,8 +21,8 @@ function app(context: Record<string, string>): () => App {
 
 const SNAPSHOTS: Record<string, () => App> = {
   'redeliver': app({}),
-  'redeliver-direct-resend': app({ strategy: 'direct-resend' }),
-  'redeliver-visibility': app({ strategy: 'visibility' }),
+  'redeliver-direct-resend': app({ strategy: Strategy.DIRECT_RESEND }),
+  'redeliver-visibility': app({ strategy: Strategy.VISIBILITY }),
   'redeliver-function': () => variant('function', fakeBundles()).app,
   'async-retry': () => variant('async-retry', fakeBundles()).app,
 };

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after } from 'node:test';
 
-import { Redeliver, type RedeliverProps } from '../lib/index';
+import { Redeliver, type RedeliverProps, Target } from '../lib/index';
 import { cdkJson, writeFakeBundles } from './fakes';
 
 /** Bundles that are gone when the test file is done. */
@@ -23,7 +23,7 @@ export function temporaryDirectory(): string {
   return directory;
 }
 
-export const HTTP: RedeliverProps = { target: { kind: 'http', url: 'https://orders.example.com/hook' } };
+export const HTTP: RedeliverProps = { target: Target.http('https://orders.example.com/hook') };
 
 /** A stack with the construct in it. */
 export function stackWith(props: (stack: Stack) => RedeliverProps): { stack: Stack; redeliver: Redeliver } {

@@ -4,7 +4,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index';
+import { Redeliver, Target } from '../lib/index';
 import { plain, referencesOf, resources } from './stack-exact';
 import { fakeBundles } from './stack-support';
 import { userFunction } from './stack-variants';
@@ -23,7 +23,7 @@ interface Watched {
 
 function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE): Watched {
   const stack = new Stack(new App(), 'Test', env === undefined ? {} : { env });
-  const made = new Redeliver(stack, 'Retries', { bundles, target: { kind: 'lambda', function: target(stack) } });
+  const made = new Redeliver(stack, 'Retries', { bundles, target: Target.lambdaFunction(target(stack)) });
   const template = Template.fromStack(stack);
   const { Resources, Conditions = {} } = template.toJSON();
   const found = resources(template, 'AWS::CloudWatch::Alarm')['Alarmtargetloopstopped'] as any;

@@ -7,27 +7,20 @@ import * as sns from 'aws-cdk-lib/aws-sns';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index';
+import { AsyncRetry, Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { cdkJson } from './fakes';
 
 /** Stacks that have everything in them between them, with the orchestrator's props. */
 const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
   http: (stack) => ({
-    target: {
-      kind: 'http',
-      url: 'https://orders.example.com/hook',
-      headersSecret: secretsmanager.Secret.fromSecretCompleteArn(
+    target: Target.http('https://orders.example.com/hook', { headersSecret: secretsmanager.Secret.fromSecretCompleteArn(
         stack,
         'Secret',
         'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf',
-      ),
-    },
+      ) }),
   }),
   lambda: (stack) => ({
-    target: {
-      kind: 'lambda',
-      function: lambda.Function.fromFunctionArn(stack, 'Target', 'arn:aws:lambda:eu-west-1:111122223333:function:orders'),
-    },
+    target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', 'arn:aws:lambda:eu-west-1:111122223333:function:orders')),
     encryptionKey: kms.Key.fromKeyArn(stack, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001'),
     alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
     vpc: {
@@ -40,9 +33,9 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     },
   }),
   'long-delays': (stack) => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    target: Target.http('https://orders.example.com/hook'),
     longDelays: true,
-    policy: { preset: 'durable_default', immediate: { max_attempts: 2, delay_ms: 100 } },
+    policy: RetryPolicy.fromJson({ preset: 'durable_default', immediate: { max_attempts: 2, delay_ms: 100 } }),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
     reservedConcurrency: 10,
     alarmTopic: new sns.Topic(stack, 'Topic', {
@@ -51,59 +44,56 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
     }),
   }),
   'direct-resend': (stack) => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    strategy: 'direct-resend',
-    policy: { max_redelivery_per_second: 50 },
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.DIRECT_RESEND,
+    policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
     maxBatchingWindow: Duration.seconds(20),
-    logDetail: 'messages',
-    logLevel: 'WARN',
+    logDetail: LogDetail.MESSAGES,
+    logLevel: LogLevel.WARN,
     tracing: false,
   }),
   'direct-resend-existing-queue': () => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    strategy: 'direct-resend',
-    existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.DIRECT_RESEND,
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
   }),
   visibility: (stack) => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    strategy: 'visibility',
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.VISIBILITY,
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
   }),
   'visibility-existing-queue': () => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    strategy: 'visibility',
-    existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
+    target: Target.http('https://orders.example.com/hook'),
+    strategy: Strategy.VISIBILITY,
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
   }),
   'existing-queue': () => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders' },
+    target: Target.http('https://orders.example.com/hook'),
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'),
   }),
   'queue-of-the-stack': (stack) => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
-    existingSourceQueue: new sqs.Queue(stack, 'Orders', { enforceSSL: true, encryption: sqs.QueueEncryption.SQS_MANAGED }),
+    target: Target.http('https://orders.example.com/hook'),
+    existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { enforceSSL: true, encryption: sqs.QueueEncryption.SQS_MANAGED })),
   }),
   'existing-queue-with-keys': (stack) => ({
-    target: { kind: 'http', url: 'https://orders.example.com/hook' },
+    target: Target.http('https://orders.example.com/hook'),
     encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
-    existingSourceQueue: {
-      queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders',
-      encryptionKey: kms.Key.fromKeyArn(
+    existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders', { encryptionKey: kms.Key.fromKeyArn(
         stack,
         'QueueKey',
         'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000002',
-      ),
-    },
+      ) }),
   }),
   // In the message-processor's place.
   function: (stack) => {
     const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60) });
     acknowledgeOfUser(own, 'Redeliver');
     return {
-      target: { kind: 'function', function: own, handlerConcurrency: 5 },
+      target: Target.ownFunction(own, { handlerConcurrency: 5 }),
       encryptionKey: new kms.Key(stack, 'Key', { enableKeyRotation: true }),
       longDelays: true,
-      envelope: 'optional',
+      envelope: Envelope.OPTIONAL,
       messageIdPointer: '/detail/id',
     };
   },

@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
+import { RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { plain, resources } from './stack-exact';
 import { HTTP, templateWith } from './stack-support';
 
@@ -15,8 +16,8 @@ const TARGET = 'arn:aws:lambda:eu-west-1:111122223333:function:billing';
 
 const template = templateWith(() => HTTP);
 const everything = templateWith((stack) => ({
-  target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', TARGET) },
-  existingSourceQueue: { queueArn: EXISTING },
+  target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', TARGET)),
+  existingSourceQueue: SourceQueue.fromArn(EXISTING),
   encryptionKey: new kms.Key(stack, 'Key'),
   alarmTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
 }));
@@ -152,7 +153,7 @@ describe('what is watched is what the functions write', () => {
         .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event}(`)),
     );
 
-  const direct = templateWith(() => ({ ...HTTP, strategy: 'direct-resend', longDelays: true, policy: { max_redelivery_per_second: 50 } }));
+  const direct = templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, longDelays: true, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }) }));
   for (const [strategy, of] of Object.entries({ 'delayed-resend': template, 'direct-resend': direct })) {
     test(`each metric, by the function that it is asked of: ${strategy}`, () => assertWritten(of));
   }

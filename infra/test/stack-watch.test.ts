@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
+import { Target } from '../lib/index';
 import { HTTP, type Resource, stackWith, templateWith } from './stack-support';
 
 const DAY = 86_400;
@@ -86,7 +87,7 @@ describe('alarms', () => {
   test('a Lambda target is in the loop too', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const template = templateWith((stack) => ({
-      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn)),
     }));
     template.hasResourceProperties('AWS::CloudWatch::Alarm', {
       AlarmName: 'redeliver-prod-target-loop-stopped',

@@ -7,7 +7,7 @@ import { chmodSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { Redeliver } from '../lib/index';
+import { Redeliver, Target } from '../lib/index';
 import { plain, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support';
 import { variant, VARIANT_NAMES } from './stack-variants';
@@ -80,10 +80,7 @@ describe('queues', () => {
   test('CloudFormation can order the resources: none waits for itself', () => {
     const inOneStack = stackWith((own) => ({
       encryptionKey: new kms.Key(own, 'Key'),
-      target: {
-        kind: 'lambda',
-        function: new lambda.Function(own, 'Target', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromInline('0') }),
-      },
+      target: Target.lambdaFunction(new lambda.Function(own, 'Target', { runtime: lambda.Runtime.NODEJS_22_X, handler: 'index.handler', code: lambda.Code.fromInline('0') })),
     })).stack;
     const stacks = [stack, inOneStack, ...VARIANT_NAMES.map((name) => variant(name, fakeBundles()).stack)];
     for (const { Resources } of stacks.map((each) => Template.fromStack(each, { skipCyclicalDependenciesCheck: true }).toJSON())) {
@@ -114,12 +111,12 @@ describe('functions', () => {
   test('a Lambda target and a handler get the settings that they read', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders:live';
     const invoked = templateWith((own) => ({
-      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(own, 'Orders', arn), timeout: Duration.seconds(20) },
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(own, 'Orders', arn), { timeout: Duration.seconds(20) }),
     }));
     assert.deepEqual(variables(invoked, 'MessageProcessor'), { ...common, TARGET: arn, TARGET_TIMEOUT_SECONDS: '20' });
     const bundle = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
     const built = templateWith(() => ({
-      target: { kind: 'handler', bundle },
+      target: Target.handler(bundle),
       bundles: fakeBundles(lambda.Architecture.X86_64),
       architecture: lambda.Architecture.X86_64,
     }));

@@ -5,8 +5,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSyn
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
-import { maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { Envelope, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
+import { type Backoff, maxAttempts, worstCaseDelaySeconds } from '../lib/policy';
+import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-support';
 
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
@@ -23,12 +24,13 @@ function refused(props: Partial<RedeliverProps>): string[] {
 }
 
 function http(target: { url: string; allowHttp?: boolean; timeout?: Duration }): Partial<RedeliverProps> {
-  return { target: { kind: 'http', ...target } };
+  const { url, ...options } = target;
+  return { target: Target.http(url, options) };
 }
 
 /** A policy that TypeScript would refuse, as it may come from a file. */
 function policy(document: unknown): Partial<RedeliverProps> {
-  return { policy: document as RetryPolicy };
+  return { policy: RetryPolicy.fromJson(document as Record<string, unknown>) };
 }
 
 describe('a wrong prop fails the synth with one sentence', () => {
@@ -89,12 +91,12 @@ describe('a wrong prop fails the synth with one sentence', () => {
     ['half a call', { maxConcurrentCalls: 1.5 }, "maxConcurrentCalls is 1.5; use a whole number from 1 to 10000 (the function's own limit)."],
     [
       'a FIFO queue',
-      { existingSourceQueue: { queueArn: 'arn:aws:sqs:eu-west-1:111122223333:orders.fifo' } },
+      { existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders.fifo') },
       'existingSourceQueue.queueArn names a FIFO queue, which cannot delay single messages; use a standard queue.',
     ],
     [
       "a queue's URL for its ARN",
-      { existingSourceQueue: { queueArn: 'https://sqs.eu-west-1.amazonaws.com/111122223333/orders' } },
+      { existingSourceQueue: SourceQueue.fromArn('https://sqs.eu-west-1.amazonaws.com/111122223333/orders') },
       'existingSourceQueue.queueArn is "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"; give a queue\'s ARN: ' +
         'arn:aws:sqs:REGION:ACCOUNT:NAME.',
     ],
@@ -160,18 +162,18 @@ describe('bundles', () => {
     });
   }
 
-  const NOT_OPTIONAL = "is for messages without an envelope; set envelope: 'optional', or remove it.";
+  const NOT_OPTIONAL = "is for messages without an envelope; set envelope: Envelope.OPTIONAL, or remove it.";
   const NO_POINTER = 'which is no JSON Pointer to a member; it begins with /, such as /detail/id.';
   for (const [props, sentences] of [
     [{ messageIdAttribute: 'id', messageIdPointer: '/id' }, [`messageIdAttribute ${NOT_OPTIONAL}`, `messageIdPointer ${NOT_OPTIONAL}`]],
-    [{ envelope: 'required', messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
-    [{ envelope: 'optional', messageIdPointer: 'detail.id' }, [`messageIdPointer is "detail.id", ${NO_POINTER}`]],
-    [{ envelope: 'optional', messageIdPointer: '/a~2' }, [`messageIdPointer is "/a~2", ${NO_POINTER}`]],
-    [{ envelope: 'optional', messageIdPointer: '/a~1b/~0/0/' }, []],
-    [{ envelope: 'optional', messageIdAttribute: 'Redeliver' }, ['messageIdAttribute is Redeliver, which redeliver itself writes; name an attribute of your producers.']],
-    [{ envelope: 'optional', messageIdAttribute: 'order.id' }, []],
+    [{ envelope: Envelope.REQUIRED, messageIdPointer: '/id' }, [`messageIdPointer ${NOT_OPTIONAL}`]],
+    [{ envelope: Envelope.OPTIONAL, messageIdPointer: 'detail.id' }, [`messageIdPointer is "detail.id", ${NO_POINTER}`]],
+    [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~2' }, [`messageIdPointer is "/a~2", ${NO_POINTER}`]],
+    [{ envelope: Envelope.OPTIONAL, messageIdPointer: '/a~1b/~0/0/' }, []],
+    [{ envelope: Envelope.OPTIONAL, messageIdAttribute: 'Redeliver' }, ['messageIdAttribute is Redeliver, which redeliver itself writes; name an attribute of your producers.']],
+    [{ envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id' }, []],
     ...['order id', 'AWS.id', 'a..b', '.a', 'x'.repeat(257)].map((name) => [
-      { envelope: 'optional', messageIdAttribute: name },
+      { envelope: Envelope.OPTIONAL, messageIdAttribute: name },
       [
         `messageIdAttribute is "${name}", which is not the name of a message attribute; it has letters, digits, _, - and single dots ` +
           'inside, at most 256, and does not begin with AWS. or Amazon.',
@@ -193,7 +195,7 @@ describe('bundles', () => {
   });
 
   test("a handler's own is looked at alike", () => {
-    const own = (bundle: string): string[] => refused({ target: { kind: 'handler', bundle } });
+    const own = (bundle: string): string[] => refused({ target: Target.handler(bundle) });
     const empty = temporaryDirectory();
     assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
     const other = join(fakeBundles(lambda.Architecture.X86_64), 'redeliver-functions');
@@ -215,7 +217,7 @@ describe('bundles', () => {
 describe("redeliver's own inner queues are no source queue: messages would go round for ever", () => {
   for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
     test(name, () => {
-      assert.deepEqual(refused({ existingSourceQueue: { queueArn: `arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}` } }), [
+      assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(`arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}`) }), [
         `existingSourceQueue.queueArn has the name redeliver-prod-${name}, which one of redeliver's own inner queues is to have; change it, or prefix or stage.`,
       ]);
     });
@@ -300,7 +302,7 @@ describe('the policy is checked as the functions check it', () => {
   });
 
   test('the longest way is counted for every backoff', () => {
-    const worst = (backoff: RetryPolicy['backoff'] & object): number => worstCaseDelaySeconds({ max_attempts: 4, backoff });
+    const worst = (backoff: Backoff): number => worstCaseDelaySeconds({ max_attempts: 4, backoff });
     assert.equal(worst({ kind: 'exponential', initial_delay_seconds: 100, max_delay_seconds: 500 }), 100 + 200 + 400 + 500);
     assert.equal(worst({ kind: 'fixed', delay_seconds: 7 }), 28);
     assert.equal(worst({ kind: 'schedule', delays_seconds: [1, 10] }), 31);

@@ -5,7 +5,7 @@ import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { AsyncRetry, Redeliver, type RetryPolicy } from '../lib/index';
+import { AsyncRetry, Redeliver, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 
 const app = new App();
 const stack = new Stack(app, 'Strategies');
@@ -13,17 +13,17 @@ const common = {
   architecture: app.node.tryGetContext('architecture') === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64,
   removalPolicy: RemovalPolicy.DESTROY,
 } as const;
-const target = { kind: 'http', url: String(app.node.tryGetContext('target')) } as const;
-const quick: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } };
+const target = Target.http(String(app.node.tryGetContext('target')));
+const quick = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1, jitter: 'none' } });
 // Longer than one hop.
-const slow: RetryPolicy = { max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } };
+const slow = RetryPolicy.fromJson({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 1800, jitter: 'none' } });
 
 // Of the same stack as its readers: its redrive policy is in its template.
 const hidden = new sqs.Queue(stack, 'Hidden', { removalPolicy: RemovalPolicy.DESTROY });
 const hides = new Redeliver(stack, 'Hides', {
-  ...common, target, prefix: 'hides', strategy: 'visibility', policy: quick, existingSourceQueue: hidden,
+  ...common, target, prefix: 'hides', strategy: Strategy.VISIBILITY, policy: quick, existingSourceQueue: SourceQueue.fromQueue(hidden),
 });
-const directs = new Redeliver(stack, 'Directs', { ...common, target, prefix: 'directs', strategy: 'direct-resend', policy: quick });
+const directs = new Redeliver(stack, 'Directs', { ...common, target, prefix: 'directs', strategy: Strategy.DIRECT_RESEND, policy: quick });
 const hops = new Redeliver(stack, 'Hops', { ...common, target, prefix: 'hops', longDelays: true, policy: slow });
 
 const done = new sqs.Queue(stack, 'Done', { removalPolicy: RemovalPolicy.DESTROY });

@@ -6,8 +6,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverPropsError, type RedeliverProps, type RetryPolicy } from '../lib/index';
+import { type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { longestHoldSeconds } from '../lib/policy';
+import { RedeliverPropsError } from '../lib/props-error';
 import { grants, plain, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
@@ -63,7 +64,7 @@ function assertNothingDangles(template: Template): void {
 }
 
 describe('strategy visibility', () => {
-  const template = templateWith(() => ({ ...HTTP, strategy: 'visibility' }));
+  const template = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
 
   test('has three queues and two functions, and nothing speaks of the others', () => {
     assert.deepEqual(Object.keys(resources(template, 'AWS::SQS::Queue')).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceQueue']);
@@ -71,14 +72,14 @@ describe('strategy visibility', () => {
     assert.deepEqual(Object.keys(resources(template, 'AWS::Lambda::EventSourceMapping')).length, 2);
     assert.equal(JSON.stringify(template.toJSON()).match(/intermediate|failed-message-processor|FailedMessageProcessor/i), null);
     assertNothingDangles(template);
-    const { redeliver } = stackWith(() => ({ ...HTTP, strategy: 'visibility' }));
+    const { redeliver } = stackWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY }));
     assert.deepEqual([redeliver.intermediateDlq, redeliver.failedMessageProcessor], [undefined, undefined]);
   });
 
   test('each retry is a receive, so SQS moves a message only ten receives after the last one', () => {
     const redrive = (of: Template): unknown => plain(resources(of, 'AWS::SQS::Queue')['SourceQueue']?.Properties['RedrivePolicy']);
     assert.deepEqual(redrive(template), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 15 });
-    const more = templateWith(() => ({ ...HTTP, strategy: 'visibility', policy: { preset: 'durable_critical' } }));
+    const more = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ preset: 'durable_critical' }) }));
     assert.deepEqual(redrive(more), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 19 });
     const allowed = plain(resources(template, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy']);
     assert.deepEqual(allowed, {
@@ -99,12 +100,12 @@ describe('strategy visibility', () => {
       TARGET: 'https://orders.example.com/hook',
       TARGET_TIMEOUT_SECONDS: '30',
     });
-    const policy: RetryPolicy = { max_attempts: 3 };
+    const policy = { max_attempts: 3 };
     const bundle = join(fakeBundles(), 'redeliver-functions');
     const handler = templateWith(() => ({
-      target: { kind: 'handler', bundle },
-      strategy: 'visibility',
-      policy,
+      target: Target.handler(bundle),
+      strategy: Strategy.VISIBILITY,
+      policy: RetryPolicy.fromJson(policy),
       longDelays: true,
       sourceVisibilityTimeout: Duration.seconds(400),
     }));
@@ -120,7 +121,7 @@ describe('strategy visibility', () => {
   });
 
   test('roles and queue policies are exactly these', () => {
-    const keyed = templateWith((stack) => ({ ...HTTP, strategy: 'visibility', encryptionKey: new kms.Key(stack, 'Key') }));
+    const keyed = templateWith((stack) => ({ ...HTTP, strategy: Strategy.VISIBILITY, encryptionKey: new kms.Key(stack, 'Key') }));
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
     const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), ...send('{AnnotationQueue.Arn}')];
     const annotator = [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), ...send('{FinalDlq.Arn}')];
@@ -161,8 +162,8 @@ describe('strategy visibility', () => {
   });
 
   test('a wait is too long an hour after what the first three retries of the policy take', () => {
-    const waits = (policy: RetryPolicy): number | undefined =>
-      alarms(templateWith(() => ({ ...HTTP, strategy: 'visibility', policy })))['source-queue-waits-too-long'];
+    const waits = (policy: Record<string, unknown>): number | undefined =>
+      alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson(policy) })))['source-queue-waits-too-long'];
     assert.equal(waits({ backoff: { kind: 'schedule', delays_seconds: [10, 20, 30, 900] } }), hour + 60);
     assert.equal(waits({ max_attempts: 2 }), hour + 2 * 900);
     assert.equal(waits({ max_attempts: 0 }), hour);
@@ -177,7 +178,7 @@ describe('strategy visibility', () => {
   });
 
   test('an existing source queue must move messages to the annotation queue', () => {
-    const existing = templateWith(() => ({ ...HTTP, strategy: 'visibility', existingSourceQueue: { queueArn: ORDERS } }));
+    const existing = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
     const policies = Object.values(resources(existing, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain(Properties['RedrivePolicy']));
     const policy = '{"deadLetterTargetArn":"{AnnotationQueue.Arn}","maxReceiveCount":15}';
     assert.deepEqual(policies, [policy, policy]);
@@ -191,16 +192,16 @@ describe('strategy visibility', () => {
   test('a Lambda target is watched for its loop', () => {
     const arn = 'arn:aws:lambda:eu-west-1:111122223333:function:orders';
     const invoked = templateWith((stack) => ({
-      target: { kind: 'lambda', function: lambda.Function.fromFunctionArn(stack, 'Target', arn) },
-      strategy: 'visibility',
+      target: Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn)),
+      strategy: Strategy.VISIBILITY,
     }));
     assert.equal(alarms(invoked)['target-loop-stopped'], 0);
   });
 });
 
 describe('long delays', () => {
-  const long: RetryPolicy = { max_attempts: 40, backoff: { kind: 'exponential', initial_delay_seconds: 60, max_delay_seconds: 43_200 } };
-  const template = templateWith(() => ({ ...HTTP, longDelays: true, policy: long }));
+  const long = { max_attempts: 40, backoff: { kind: 'exponential', initial_delay_seconds: 60, max_delay_seconds: 43_200 } };
+  const template = templateWith(() => ({ ...HTTP, longDelays: true, policy: RetryPolicy.fromJson(long) }));
 
   test('the failed-message-processor may send to its own queue, and only then', () => {
     const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
@@ -212,7 +213,7 @@ describe('long delays', () => {
   });
 
   test('the policy says so, whoever has said it', () => {
-    const said = templateWith(() => ({ ...HTTP, policy: { ...long, long_delays: true } }));
+    const said = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson({ ...long, long_delays: true }) }));
     for (const each of [template, said]) {
       for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
         assert.equal(variables(each, name)['RETRY_POLICY'], JSON.stringify({ ...long, long_delays: true }), name);
@@ -231,7 +232,7 @@ describe('long delays', () => {
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {
       assert.equal(told[`${name}-sees-old-messages`], span + held + moved + hour);
     }
-    const without = templateWith(() => ({ ...HTTP, longDelays: true, policy: { ...long, circuit_breaker: false, max_redrives: 0 } }));
+    const without = templateWith(() => ({ ...HTTP, longDelays: true, policy: RetryPolicy.fromJson({ ...long, circuit_breaker: false, max_redrives: 0 }) }));
     assert.equal(alarms(without)['message-processor-sees-old-messages'], span + hour);
     assert.deepEqual([told['intermediate-dlq-waits-too-long'], told['source-queue-waits-too-long']], [hour, hour]);
     assert.equal(told['intermediate-dlq-keeps-failing'], 4, 'the receives of one hop');
@@ -249,9 +250,9 @@ describe('long delays', () => {
     const day = { sourceRetention: Duration.days(1) };
     assert.equal(sees(day), outage + 20 * 360 + hour);
     assert.equal(sees({ ...day, maxReceiveCount: 2 }), outage + 20 * 2 * 360 + hour, 'SQS moves it at the second receive');
-    assert.equal(sees({ ...day, policy: { max_age_seconds: 80_000 } }), 80_000 + hour);
-    assert.equal(sees({ ...day, policy: { circuit_breaker: false, max_redrives: 0 } }), 0.8 * 86_400);
-    assert.equal(sees({ ...day, strategy: 'visibility' }), 0.8 * 86_400, 'a hidden message has one clock');
+    assert.equal(sees({ ...day, policy: RetryPolicy.fromJson({ max_age_seconds: 80_000 }) }), 80_000 + hour);
+    assert.equal(sees({ ...day, policy: RetryPolicy.fromJson({ circuit_breaker: false, max_redrives: 0 }) }), 0.8 * 86_400);
+    assert.equal(sees({ ...day, strategy: Strategy.VISIBILITY }), 0.8 * 86_400, 'a hidden message has one clock');
     assert.equal(sees({}), 483_840);
   });
 
@@ -263,8 +264,8 @@ describe('long delays', () => {
 });
 
 describe('paced re-sends', () => {
-  const policy: RetryPolicy = { max_redelivery_per_second: 20 };
-  const template = templateWith(() => ({ ...HTTP, policy }));
+  const policy = { max_redelivery_per_second: 20 };
+  const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
 
   test('the failed-message-processor may count what waits, and only then', () => {
     const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
@@ -292,7 +293,7 @@ describe('paced re-sends', () => {
 });
 
 describe('the circuit breaker', () => {
-  const off: RetryPolicy = { circuit_breaker: false };
+  const off = { circuit_breaker: false };
   const down = (props: Partial<RedeliverProps>): any =>
     Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Alarm')).find(
       ({ Properties }) => Properties['AlarmName'] === 'redeliver-prod-target-down',
@@ -300,13 +301,13 @@ describe('the circuit breaker', () => {
 
   test('is watched where there is one: by default with re-sends, and if it is wanted with visibility', () => {
     assert.equal(down({}).Statistic, 'Maximum');
-    assert.equal(down({ policy: { circuit_breaker: { minimum_calls: 5 } } }).Statistic, 'Maximum');
-    assert.equal(down({ policy: off }), undefined);
-    assert.equal(down({ strategy: 'direct-resend' }).Statistic, 'Maximum');
-    assert.equal(down({ strategy: 'direct-resend', policy: off }), undefined);
-    assert.equal(down({ strategy: 'visibility' }), undefined);
-    assert.equal(down({ strategy: 'visibility', policy: off }), undefined);
-    assert.equal(down({ strategy: 'visibility', policy: { circuit_breaker: {} } }).Statistic, 'Maximum');
+    assert.equal(down({ policy: RetryPolicy.fromJson({ circuit_breaker: { minimum_calls: 5 } }) }).Statistic, 'Maximum');
+    assert.equal(down({ policy: RetryPolicy.fromJson(off) }), undefined);
+    assert.equal(down({ strategy: Strategy.DIRECT_RESEND }).Statistic, 'Maximum');
+    assert.equal(down({ strategy: Strategy.DIRECT_RESEND, policy: RetryPolicy.fromJson(off) }), undefined);
+    assert.equal(down({ strategy: Strategy.VISIBILITY }), undefined);
+    assert.equal(down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson(off) }), undefined);
+    assert.equal(down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }).Statistic, 'Maximum');
   });
 
   test('one alert an outage: after each sign of it nothing is over for three periods, and silence is none', () => {
@@ -322,41 +323,41 @@ describe('the circuit breaker', () => {
 
   test('what it costs is said of the strategy', () => {
     assert.match(down({}).AlarmDescription, /Held messages spend no attempt, and are done within 15 minutes of its return/);
-    const hidden = down({ strategy: 'visibility', policy: { circuit_breaker: {} } });
+    const hidden = down({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) });
     assert.match(hidden.AlarmDescription, /Each receive of a held message spends an attempt all the same/);
   });
 
   test('is on the dashboard where there is one, and what is held is not from producers', () => {
     const body = (props: Partial<RedeliverProps>): string =>
       plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
-    const [on, none] = [body({}), body({ policy: off })];
+    const [on, none] = [body({}), body({ policy: RetryPolicy.fromJson(off) })];
     assert.ok(on.includes('"Outages of the target"') && on.includes('FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)'));
     assert.ok(!none.includes('"Outages of the target"') && none.includes('"FILL(sent, 0) - FILL(retries, 0)"'));
     assert.ok(!/CircuitOpen|"Held"|"Probes"/.test(none));
-    assert.ok(body({ strategy: 'visibility', policy: { circuit_breaker: {} } }).includes('"Outages of the target"'));
+    assert.ok(body({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: {} }) }).includes('"Outages of the target"'));
   });
 });
 
 test('each function that decides gets the whole policy', () => {
-  const policy: RetryPolicy = {
+  const policy = {
     immediate: { max_attempts: 2, delay_ms: 100 },
     circuit_breaker: { minimum_calls: 5, hold_seconds_max: 3600 },
     max_redrives: 7,
     max_redelivery_per_second: 50,
     non_retryable: ['Panic'],
   };
-  const template = templateWith(() => ({ ...HTTP, policy }));
+  const template = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(policy) }));
   // With its lists, which say what is a blip and what is an outage.
   assert.equal(variables(template, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'FailedMessageProcessor')['RETRY_POLICY'], JSON.stringify(policy));
   assert.equal(variables(template, 'MessageProcessor')['STRATEGY'], undefined);
-  const off: RetryPolicy = { circuit_breaker: false };
-  const without = templateWith(() => ({ ...HTTP, policy: off }));
+  const off = { circuit_breaker: false };
+  const without = templateWith(() => ({ ...HTTP, policy: RetryPolicy.fromJson(off) }));
   for (const name of ['MessageProcessor', 'FailedMessageProcessor']) {
     assert.equal(variables(without, name)['RETRY_POLICY'], JSON.stringify(off), name);
   }
-  const saving: RetryPolicy = { circuit_breaker: { minimum_calls: 5 }, max_attempts: 3 };
-  const hiding = templateWith(() => ({ ...HTTP, strategy: 'visibility', policy: saving }));
+  const saving = { circuit_breaker: { minimum_calls: 5 }, max_attempts: 3 };
+  const hiding = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson(saving) }));
   assert.equal(variables(hiding, 'MessageProcessor')['RETRY_POLICY'], JSON.stringify(saving));
 });
 
@@ -370,68 +371,68 @@ describe('a wrong combination is one sentence', () => {
       return error.message.split('\n');
     }
   }
-  const hiding = { strategy: 'visibility' } as const;
-  const direct = { strategy: 'direct-resend' } as const;
-  const fixed = (delay_seconds: number, max_attempts = 1): RetryPolicy => ({ long_delays: true, max_attempts, backoff: { kind: 'fixed', delay_seconds } });
+  const hiding = { strategy: Strategy.VISIBILITY } as const;
+  const direct = { strategy: Strategy.DIRECT_RESEND } as const;
+  const fixed = (delay_seconds: number, max_attempts = 1): Record<string, unknown> => ({ long_delays: true, max_attempts, backoff: { kind: 'fixed', delay_seconds } });
   const spans = (attempts: number, days: string): string =>
     `policy allows ${attempts} retries over ${days} days at worst, more than 80 % of the time that the source queue keeps a message (7.0 days); ` +
     'lower max_attempts or the delays, set max_age_seconds, or raise sourceRetention.';
   const cases: [string, Partial<RedeliverProps>, string[]][] = [
     [
       'a rate where nothing is sent again',
-      { strategy: 'visibility', policy: { max_redelivery_per_second: 5 } },
+      { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5 }) },
       ['policy/max_redelivery_per_second is for the strategies delayed-resend and direct-resend; remove it: with visibility nothing is sent again.'],
     ],
     [
       'redrives where nothing comes back that SQS moved',
-      { strategy: 'visibility', policy: { max_redrives: 20 } },
+      { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ max_redrives: 20 }) },
       ['policy/max_redrives is for the strategies delayed-resend and direct-resend: remove it.'],
     ],
-    ['a breaker where each receive is an attempt', { strategy: 'visibility', policy: { circuit_breaker: { minimum_calls: 5 } } }, []],
-    ['longDelays against the policy', { longDelays: true, policy: { long_delays: false } }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
-    ['and the other way round', { longDelays: false, policy: { long_delays: true } }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
-    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: { max_redelivery_per_second: 5, max_redrives: 3 } }, []],
+    ['a breaker where each receive is an attempt', { strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ circuit_breaker: { minimum_calls: 5 } }) }, []],
+    ['longDelays against the policy', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) }, ['longDelays is true, but policy/long_delays is false; remove one of the two.']],
+    ['and the other way round', { longDelays: false, policy: RetryPolicy.fromJson({ long_delays: true }) }, ['longDelays is false, but policy/long_delays is true; remove one of the two.']],
+    ['what only re-sends know, sent directly', { ...direct, maxReceiveCount: 3, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 5, max_redrives: 3 }) }, []],
     ['more receives than a direct re-send may have', { ...direct, maxReceiveCount: 11 }, [
       'maxReceiveCount is 11; use a whole number from 1 to 10 (each receive may call the target, and the policy does not count it).',
     ]],
-    ['a week of hops, sent directly', { ...direct, policy: fixed(42_840, 14) }, []],
-    ['short delays for longer than the retention, sent directly', { ...direct, policy: { max_attempts: 1000 } }, [spans(1000, '11.1')]],
-    ['both the same', { longDelays: true, policy: { long_delays: true } }, []],
+    ['a week of hops, sent directly', { ...direct, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
+    ['short delays for longer than the retention, sent directly', { ...direct, policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
+    ['both the same', { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: true }) }, []],
     [
       'maxReceiveCount with visibility',
       { ...hiding, maxReceiveCount: 3 },
-      ['maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after max_attempts + 10 of them.'],
+      ['maxReceiveCount is for the strategies delayed-resend and direct-resend; remove it: with visibility each retry is a receive, and SQS moves a message after maxAttempts + 10 of them.'],
     ],
-    ['980 receives and twice ten', { ...hiding, policy: { max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } } }, []],
+    ['980 receives and twice ten', { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 980, backoff: { kind: 'fixed', delay_seconds: 1 } }) }, []],
     [
       'more receives than SQS counts',
-      { ...hiding, policy: { max_attempts: 981, backoff: { kind: 'fixed', delay_seconds: 1 } } },
+      { ...hiding, policy: RetryPolicy.fromJson({ max_attempts: 981, backoff: { kind: 'fixed', delay_seconds: 1 } }) },
       ['policy/max_attempts is 981; use at most 980 with strategy visibility: SQS moves a message after max_attempts + 10 receives, the annotation queue keeps it for 10 more, and SQS counts to 1000.'],
     ],
-    ['the longest delay that SQS can hide', { ...hiding, policy: fixed(42_840) }, []],
+    ['the longest delay that SQS can hide', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840)) }, []],
     [
       'a second more, which would come too early',
-      { ...hiding, policy: fixed(42_841) },
+      { ...hiding, policy: RetryPolicy.fromJson(fixed(42_841)) },
       [
         'policy has a delay of 42841 s; use at most 42840 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
           'of which the visibility timeout (360 s) may have passed.',
       ],
     ],
-    ['the same with a longer visibility timeout', { ...hiding, policy: fixed(42_800), sourceVisibilityTimeout: Duration.seconds(400) }, []],
+    ['the same with a longer visibility timeout', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_800)), sourceVisibilityTimeout: Duration.seconds(400) }, []],
     [
       'a second more with it',
-      { ...hiding, policy: fixed(42_801), sourceVisibilityTimeout: Duration.seconds(400) },
+      { ...hiding, policy: RetryPolicy.fromJson(fixed(42_801)), sourceVisibilityTimeout: Duration.seconds(400) },
       [
         'policy has a delay of 42801 s; use at most 42800 s with strategy visibility: SQS hides a message for 43200 s (12 hours) from its receive, ' +
           'of which the visibility timeout (400 s) may have passed.',
       ],
     ],
-    ['12 hours in hops', { policy: fixed(43_200) }, []],
+    ['12 hours in hops', { policy: RetryPolicy.fromJson(fixed(43_200)) }, []],
     // 14 × 12 hours; by hops each is a new message, hidden it is the same one.
-    ['a week of hops', { policy: fixed(42_840, 14) }, []],
-    ['a week hidden', { ...hiding, policy: fixed(42_840, 14) }, [spans(14, '7.0')]],
-    ['a week hidden, but given up in time', { ...hiding, policy: { ...fixed(42_840, 14), max_age_seconds: 480_000 } }, []],
-    ['short delays for longer than the retention', { policy: { max_attempts: 1000 } }, [spans(1000, '11.1')]],
+    ['a week of hops', { policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, []],
+    ['a week hidden', { ...hiding, policy: RetryPolicy.fromJson(fixed(42_840, 14)) }, [spans(14, '7.0')]],
+    ['a week hidden, but given up in time', { ...hiding, policy: RetryPolicy.fromJson({ ...fixed(42_840, 14), max_age_seconds: 480_000 }) }, []],
+    ['short delays for longer than the retention', { policy: RetryPolicy.fromJson({ max_attempts: 1000 }) }, [spans(1000, '11.1')]],
     [
       'hidden for as long as the annotation queue keeps it',
       { ...hiding, sourceRetention: Duration.days(14) },
@@ -445,12 +446,12 @@ describe('a wrong combination is one sentence', () => {
   test('what has nothing to do with the strategy is wrong with either', () => {
     const wrong: Partial<RedeliverProps>[] = [
       { prefix: '1st' },
-      { policy: { max_attempts: -1 } },
-      { policy: { max_attempts: 900 }, sourceRetention: Duration.days(10) },
-      { longDelays: true, policy: { long_delays: false } },
+      { policy: RetryPolicy.fromJson({ max_attempts: -1 }) },
+      { policy: RetryPolicy.fromJson({ max_attempts: 900 }), sourceRetention: Duration.days(10) },
+      { longDelays: true, policy: RetryPolicy.fromJson({ long_delays: false }) },
       { dataSchema: '/nowhere.json' },
-      { target: { kind: 'http', url: 'http://orders.example.com/' } },
-      { existingSourceQueue: { queueArn: 'orders' } },
+      { target: Target.http('http://orders.example.com/') },
+      { existingSourceQueue: SourceQueue.fromArn('orders') },
       { batchSize: 11 },
       { maxConcurrentCalls: 3 },
       { maxConcurrency: 1 },
@@ -468,8 +469,8 @@ describe('a wrong combination is one sentence', () => {
 
   test('what a refused invocation costs', () => {
     const [usual = ''] = refused({ reservedConcurrency: 9 });
-    assert.match(usual, /and each refused message spends one of max_redrives\.$/);
-    assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of max_redrives', 'an attempt')]);
+    assert.match(usual, /and each refused message spends one of maxRedrives\.$/);
+    assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of maxRedrives', 'an attempt')]);
     assert.deepEqual(refused({ reservedConcurrency: 9, ...direct }), [usual]);
   });
 });

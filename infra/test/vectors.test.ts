@@ -5,17 +5,19 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { AsyncRetry, Redeliver, RedeliverPropsError, type RetryPolicy } from '../lib/index';
+import { givenOf } from '../lib/given';
+import { AsyncRetry, Redeliver, RetryPolicy, type Strategy } from '../lib/index';
 import { planOf } from '../lib/planning';
-import { maxAttempts, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
+import { maxAttempts, type PolicyDocument, worstCaseDelaySeconds, worstCaseSpanSeconds } from '../lib/policy';
 import { policyProblems } from '../lib/schemas';
 import { STRATEGIES } from '../lib/strategy/index';
+import { RedeliverPropsError } from '../lib/props-error';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 import { type Accepted, BACKOFFS, CALL_SECONDS, POLICIES, QUEUES, type QueuesVector, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
 /** The pointers of all that is refused in a document, each once, sorted. */
-function culprits(policy: RetryPolicy): string[] {
+function culprits(policy: PolicyDocument): string[] {
   const pointers = policyProblems(policy).map((sentence) => {
     const [, pointer = '', unknown] = sentence.match(/^policy(\S*) (?:has the unknown member (.*)\.)?/) ?? [];
     const [, missing] = sentence.match(/must have required property '(\w+)'/) ?? [];
@@ -26,17 +28,17 @@ function culprits(policy: RetryPolicy): string[] {
 }
 
 /** The longest delay before a retry. */
-function longestDelay(policy: RetryPolicy, retry: number): number {
+function longestDelay(policy: PolicyDocument, retry: number): number {
   return worstCaseDelaySeconds(policy, retry) - worstCaseDelaySeconds(policy, retry - 1);
 }
 
 const STACK = new Stack();
 
 /** Whether the stack takes these retries with a source queue that keeps messages for so long. */
-function fits(policy: RetryPolicy, seconds: number): boolean {
+function fits(policy: PolicyDocument, seconds: number): boolean {
   assert.equal(CALL_SECONDS, 60, "the default of the stack's timeout, which a call takes at worst");
   try {
-    planOf({ ...HTTP, policy, sourceRetention: Duration.seconds(seconds) }, STACK);
+    planOf(givenOf({ ...HTTP, policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.seconds(seconds) }), STACK);
     return true;
   } catch (error) {
     assert.ok(error instanceof RedeliverPropsError, String(error));
@@ -45,7 +47,7 @@ function fits(policy: RetryPolicy, seconds: number): boolean {
   }
 }
 
-function assertMeans(policy: RetryPolicy, { means, worst_case_span_seconds, least_retention_seconds: least }: Accepted): void {
+function assertMeans(policy: PolicyDocument, { means, worst_case_span_seconds, least_retention_seconds: least }: Accepted): void {
   for (const same of [policy, means]) {
     assert.deepEqual(policyProblems(same), []);
     assert.equal(maxAttempts(same), means.max_attempts);
@@ -93,11 +95,11 @@ describe('the longest delays are those that the functions can compute', () => {
 
 function stackWith({ strategy, policy }: Pick<StrategyVector, 'strategy' | 'policy'>): Stack {
   const stack = new Stack(new App(), 'Test');
-  const props = { bundles: fakeBundles(), prefix: 'p', stage: 's', policy };
+  const props = { bundles: fakeBundles(), prefix: 'p', stage: 's', policy: RetryPolicy.fromJson(policy) };
   if (strategy === 'async-retry') {
     new AsyncRetry(stack, 'Retries', { ...props, functions: [userFunction(stack, 'Report')] });
   } else {
-    new Redeliver(stack, 'Retries', { ...props, ...HTTP, strategy });
+    new Redeliver(stack, 'Retries', { ...props, ...HTTP, strategy: strategy as Strategy });
   }
   return stack;
 }

@@ -3,37 +3,38 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import type { RetryPolicy } from '../lib/index';
+import type { Strategy } from '../lib/index';
+import type { PolicyDocument } from '../lib/policy';
 
 /** A policy document, and either what it means or what is wrong with it. */
-export type PolicyVector = { readonly name: string; readonly document: RetryPolicy } & (
+export type PolicyVector = { readonly name: string; readonly document: PolicyDocument } & (
   | { readonly accepted: Accepted; readonly refused?: never }
   | { readonly refused: readonly string[]; readonly accepted?: never }
 );
 
 export interface Accepted {
-  readonly means: RetryPolicy & Required<Pick<RetryPolicy, 'max_attempts' | 'backoff' | 'long_delays'>>;
+  readonly means: PolicyDocument & Required<Pick<PolicyDocument, 'max_attempts' | 'backoff' | 'long_delays'>>;
   readonly worst_case_span_seconds: number;
   readonly least_retention_seconds: number | null;
 }
 
 export interface BackoffVector {
   readonly name: string;
-  readonly policy: RetryPolicy;
+  readonly policy: PolicyDocument;
   readonly retries: readonly { readonly attempt: number; readonly shortest_seconds: number; readonly longest_seconds: number; readonly delay_seconds: number }[];
 }
 
 export interface QueuesVector {
   readonly name: string;
-  readonly strategy: 'delayed-resend' | 'direct-resend' | 'visibility' | 'async-retry';
-  readonly policy: RetryPolicy;
+  readonly strategy: `${Strategy}` | 'async-retry';
+  readonly policy: PolicyDocument;
   readonly queues: Readonly<Record<string, { readonly retention_seconds: number; readonly max_receive_count?: number; readonly dead_letter_queue?: string }>>;
 }
 
 export interface StrategyVector {
   readonly name: string;
   readonly strategy: QueuesVector['strategy'];
-  readonly policy: RetryPolicy;
+  readonly policy: PolicyDocument;
   readonly refused: readonly string[];
 }
 

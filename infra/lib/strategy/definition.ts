@@ -5,23 +5,23 @@ import type { Construct } from 'constructs';
 
 import type { Alarm } from '../alarm';
 import type { Plan } from '../plan';
-import type { RetryPolicy } from '../policy';
-import type { RedeliverProps } from '../props';
+import type { PolicyDocument } from '../policy';
+import type { Given } from '../given';
 import type { DeadLetterQueues } from '../queues';
 
 /** What becomes of a message that failed, and all of the stack that follows from it. */
 export interface StrategyDefinition {
   /** How often SQS gives out a message of the source queue before it moves it. */
-  maxReceiveCount(props: RedeliverProps, policy: RetryPolicy): number;
+  maxReceiveCount(props: Given, policy: PolicyDocument): number;
   /** Members that count if a policy does not have them: `Strategy::default_policy` of the functions. */
-  readonly defaultPolicy: RetryPolicy;
+  readonly defaultPolicy: PolicyDocument;
   /** Where SQS moves it, and it keeps its age: the queue as people call it. */
   readonly sourceDlqTitle: string;
   /**
    * Whether retries are meant to take longer than the source queue keeps a message. SQS does not delete them then: each
    * re-send, and each hop before it, is a new message with a clock of its own.
    */
-  mayOutlastRetention(policy: RetryPolicy): boolean;
+  mayOutlastRetention(policy: PolicyDocument): boolean;
   /** How long the source queue must keep a message at least, and why. */
   readonly leastRetention: { readonly seconds: number; readonly why: string };
   /**
@@ -35,14 +35,14 @@ export interface StrategyDefinition {
   readonly unansweredCosts: string;
 
   /** Props that it has no use for. */
-  propProblems(props: RedeliverProps): string[];
+  propProblems(props: Given): string[];
   /** Wrong numbers. */
   rangeProblems(plan: Plan): string[];
   /** What SQS cannot do of a plan whose numbers and whose policy are right. */
   planProblems(plan: Plan): string[];
 
   /** Creates the queues and the functions, and says what there is to watch. */
-  create(scope: Construct, props: RedeliverProps, plan: Plan): Loop;
+  create(scope: Construct, props: Given, plan: Plan): Loop;
 }
 
 /** The way of a message from the source queue to the final DLQ. */

@@ -1,4 +1,4 @@
-import type { Strategy } from '../props';
+import { Strategy } from '../choices';
 import type { StrategyDefinition } from './definition';
 import { delayedResend } from './delayed-resend';
 import { directResend } from './direct-resend';
@@ -6,7 +6,7 @@ import { visibility } from './visibility';
 
 /** Each strategy by its name. */
 export const STRATEGIES: { readonly [S in Strategy]: StrategyDefinition } = {
-  'delayed-resend': delayedResend,
-  'direct-resend': directResend,
-  visibility,
+  [Strategy.DELAYED_RESEND]: delayedResend,
+  [Strategy.DIRECT_RESEND]: directResend,
+  [Strategy.VISIBILITY]: visibility,
 };

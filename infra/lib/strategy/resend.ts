@@ -7,7 +7,7 @@ import { allowSend, createAnnotator, createFunction, innerEventSource } from '..
 import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { Plan } from '../plan';
-import type { RedeliverProps } from '../props';
+import type { Given } from '../given';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';
@@ -36,7 +36,7 @@ export interface Resending {
 }
 
 /** Creates four queues and three functions. */
-export function createResending(scope: Construct, props: RedeliverProps, plan: Plan, resend: Resend): Loop {
+export function createResending(scope: Construct, props: Given, plan: Plan, resend: Resend): Loop {
   const { encryptionKey: key } = props;
   const { names, policy } = plan;
   const allow = allowSource(scope, props, plan);
@@ -90,7 +90,7 @@ export function createResending(scope: Construct, props: RedeliverProps, plan: P
 
 function createFailedMessageProcessor(
   scope: Construct,
-  props: RedeliverProps,
+  props: Given,
   plan: Plan,
   { source, intermediateDlq, annotation }: Pick<Resending, 'source' | 'intermediateDlq' | 'annotation'>,
 ): lambda.Function {

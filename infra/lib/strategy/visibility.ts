@@ -9,7 +9,7 @@ import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
 import type { Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds, maxAttempts, worstCaseDelaySeconds } from '../policy';
-import type { RedeliverProps } from '../props';
+import type { Given } from '../given';
 import { createDeadLetterQueues, denyOtherSenders } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, StrategyDefinition } from './definition';
@@ -46,7 +46,7 @@ export const visibility: StrategyDefinition = {
   create,
 };
 
-function propProblems({ maxReceiveCount }: RedeliverProps): string[] {
+function propProblems({ maxReceiveCount }: Given): string[] {
   if (maxReceiveCount === undefined) {
     return [];
   }
@@ -83,7 +83,7 @@ function planProblems({ policy, maxReceiveCount, sourceVisibilityTimeout }: Plan
   return problems;
 }
 
-function create(scope: Construct, props: RedeliverProps, plan: Plan): Loop {
+function create(scope: Construct, props: Given, plan: Plan): Loop {
   const { encryptionKey: key } = props;
   const allow = allowSource(scope, props, plan);
   const dead = createDeadLetterQueues(scope, plan, plan.names, key, { allow, maxReceiveCount: plan.maxReceiveCount });

@@ -1,0 +1,54 @@
+/** What becomes of a message that failed. */
+export enum Strategy {
+  /** It is handed off to a function that sends it again with a delay. */
+  DELAYED_RESEND = 'delayed-resend',
+  /**
+   * The message-processor sends it again itself. A retry costs half the requests, and one invocation instead of two; all else is
+   * the same. Choose it if retries cost you something, and if the message-processor may have the right to send to the source
+   * queue: a handler of your own has it, too, then. What SQS moved (a crash, a timeout), and a retry that is more than 900 s
+   * away, still goes by the intermediate DLQ.
+   */
+  DIRECT_RESEND = 'direct-resend',
+  /** It stays on the source queue, hidden for the delay; there is no intermediate DLQ and no failed-message-processor. */
+  VISIBILITY = 'visibility',
+}
+
+/** Whether every message has an envelope. */
+export enum Envelope {
+  /** Every message is a `{metadata, data}` envelope. */
+  REQUIRED = 'required',
+  /** Also messages of any producer and in any format (docs/messages.md). */
+  OPTIONAL = 'optional',
+}
+
+/**
+ * What the functions' logs tell of a batch. What was given up, and what somebody must act on, has a line of its own with either.
+ */
+export enum LogDetail {
+  /** One line with counts. */
+  BATCHES = 'batches',
+  /** A line for each message, too, which is most of a retry's price. */
+  MESSAGES = 'messages',
+}
+
+/** What the functions log at all. */
+export enum LogLevel {
+  /** What `logDetail` says. */
+  INFO = 'INFO',
+  /** Only what somebody must act on, dead letters, and the line of each batch, which holds the metrics. */
+  WARN = 'WARN',
+}
+
+/** A retry preset of AWS's durable execution SDKs: its number of retries and its backoff. */
+export enum Preset {
+  /** Five retries from 5 s on, up to a minute. */
+  DURABLE_DEFAULT = 'durable_default',
+  /** No retry. */
+  DURABLE_NONE = 'durable_none',
+  /** Two retries from 5 s on. */
+  DURABLE_TRANSIENT = 'durable_transient',
+  /** Four retries from 5 s on, up to five minutes. */
+  DURABLE_RESOURCE_AVAILABILITY = 'durable_resource_availability',
+  /** Nine retries from 1 s on, up to a minute. */
+  DURABLE_CRITICAL = 'durable_critical',
+}

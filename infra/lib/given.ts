@@ -1,0 +1,52 @@
+import type { GivenSourceQueue } from './existing-queue';
+import type { PolicyDocument } from './policy';
+import { documentOf } from './policy-document';
+import { refuse } from './props-error';
+import type { AsyncRetryProps, RedeliverProps } from './props';
+import { asyncRetryShapeProblems, redeliverShapeProblems } from './props-shape';
+import type { RetryPolicy } from './retry-policy';
+import type { GivenTarget } from './target';
+
+/** The props as the rest of the code has them: targets and queues by their kind, the policy as the functions read it. */
+export interface Given extends Omit<RedeliverProps, 'target' | 'policy' | 'existingSourceQueue'> {
+  readonly target: GivenTarget;
+  readonly policy?: PolicyDocument;
+  readonly existingSourceQueue?: GivenSourceQueue;
+  /** Whether the policy is told of in its document's words. */
+  readonly isDocument: boolean;
+}
+
+/** The same of `AsyncRetry`. */
+export interface GivenAsync extends Omit<AsyncRetryProps, 'policy'> {
+  readonly policy?: PolicyDocument;
+  readonly isDocument: boolean;
+}
+
+/**
+ * @param before what was found to be wrong already, said with the rest.
+ * @throws RedeliverPropsError if a prop is of another type.
+ */
+export function givenOf(props: RedeliverProps, before: readonly string[] = []): Given {
+  const shape = redeliverShapeProblems(props);
+  if (shape.length > 0) {
+    refuse([...before, ...shape]);
+  }
+  const { target, policy, existingSourceQueue, ...rest } = props;
+  return {
+    ...rest,
+    target: target._given,
+    ...policyOf(policy),
+    ...(existingSourceQueue && { existingSourceQueue: existingSourceQueue._given }),
+  };
+}
+
+/** @throws RedeliverPropsError if a prop is of another type. */
+export function givenAsyncOf(props: AsyncRetryProps): GivenAsync {
+  refuse(asyncRetryShapeProblems(props));
+  const { policy, ...rest } = props;
+  return { ...rest, ...policyOf(policy) };
+}
+
+function policyOf(policy: RetryPolicy | undefined): Pick<Given, 'policy' | 'isDocument'> {
+  return policy ? { policy: documentOf(policy), isDocument: 'document' in policy._given } : { isDocument: false };
+}

@@ -1,0 +1,105 @@
+import type { Duration } from 'aws-cdk-lib';
+
+import type { GivenBackoff, Jitter } from './backoff';
+import type { Backoff, CircuitBreaker, PolicyDocument } from './policy';
+import type { CircuitBreakerOptions, RetryPolicy } from './retry-policy';
+
+/** A policy as the functions read it. */
+export function documentOf({ _given }: RetryPolicy): PolicyDocument {
+  if ('document' in _given) {
+    return _given.document as PolicyDocument;
+  }
+  const { options: given } = _given;
+  const { immediate, circuitBreaker, backoff } = given;
+  return defined({
+    preset: given.preset,
+    max_attempts: given.maxAttempts,
+    backoff: backoff && backoffOf(backoff._given),
+    max_age_seconds: seconds(given.maxAge),
+    long_delays: given.longDelays,
+    max_redelivery_per_second: given.maxRedeliveryPerSecond,
+    immediate: immediate && { max_attempts: immediate.maxAttempts, delay_ms: immediate.delay.toMilliseconds() },
+    circuit_breaker: circuitBreaker && breakerOf(circuitBreaker._given),
+    max_redrives: given.maxRedrives,
+    retryable: given.retryable,
+    non_retryable: given.nonRetryable,
+  });
+}
+
+/** A sentence about a document in the words of {@link RetryPolicy}: `policy/max_age_seconds` is `policy.maxAge`. */
+export function inWordsOfTheConstruct(sentence: string): string {
+  const paths = sentence.replace(/\bpolicy(?:\/\w+)+/g, (pointer) => pointer.replace(/\/(\d+)/g, '[$1]').replace(/\//g, '.'));
+  return paths.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (member) => WORDS[member] ?? member);
+}
+
+/** Members whose value says its unit here, and there their name does. */
+const WORDS: Readonly<Record<string, string>> = {
+  max_attempts: 'maxAttempts',
+  max_age_seconds: 'maxAge',
+  long_delays: 'longDelays',
+  max_redelivery_per_second: 'maxRedeliveryPerSecond',
+  delay_ms: 'delay',
+  circuit_breaker: 'circuitBreaker',
+  max_redrives: 'maxRedrives',
+  non_retryable: 'nonRetryable',
+  initial_delay_seconds: 'initialDelay',
+  offset_seconds: 'offset',
+  max_delay_seconds: 'maxDelay',
+  delay_seconds: 'delay',
+  delays_seconds: 'delays',
+  max_seconds: 'max',
+  failure_rate: 'failureRate',
+  minimum_calls: 'minimumCalls',
+  window_seconds: 'window',
+  probe_interval_seconds: 'probeInterval',
+  probe_interval_seconds_max: 'probeIntervalMax',
+  opens_on: 'opensOn',
+  hold_seconds_max: 'holdMax',
+};
+
+function backoffOf(given: GivenBackoff): Backoff {
+  switch (given.kind) {
+    case 'uniform':
+      return defined({ kind: given.kind, max_delay_seconds: seconds(given.maxDelay) });
+    case 'exponential':
+      return defined({
+        kind: given.kind,
+        initial_delay_seconds: seconds(given.initialDelay),
+        rate: given.rate,
+        offset_seconds: seconds(given.offset),
+        max_delay_seconds: seconds(given.maxDelay),
+        jitter: jitterOf(given.jitter),
+      });
+    case 'fixed':
+      return defined({ kind: given.kind, delay_seconds: seconds(given.delay), jitter: jitterOf(given.jitter) });
+    case 'schedule':
+      return defined({ kind: given.kind, delays_seconds: given.delays.map(seconds), jitter: jitterOf(given.jitter) });
+  }
+}
+
+function jitterOf(jitter: Jitter | undefined): unknown {
+  const given = jitter?._given;
+  return typeof given === 'object' ? { kind: given.kind, max_seconds: seconds(given.max) } : given;
+}
+
+function breakerOf(given: CircuitBreakerOptions | false): CircuitBreaker | false {
+  return given && defined({
+    failure_rate: given.failureRate,
+    minimum_calls: given.minimumCalls,
+    window_seconds: seconds(given.window),
+    probe_interval_seconds: seconds(given.probeInterval),
+    probe_interval_seconds_max: seconds(given.probeIntervalMax),
+    opens_on: given.opensOn,
+    hold_seconds_max: seconds(given.holdMax),
+  });
+}
+
+/** With a fraction, too: the schema says what is wrong with it. */
+function seconds(duration: Duration | undefined): number | undefined {
+  return duration && duration.toMilliseconds() / 1000;
+}
+
+/** Without members that are not given. */
+function defined(members: object): any {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
+}

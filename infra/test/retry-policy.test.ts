@@ -1,0 +1,149 @@
+import { Duration } from 'aws-cdk-lib';
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+
+import { Backoff, CircuitBreaker, Jitter, Preset, type RedeliverProps, RetryPolicy, Strategy } from '../lib/index';
+import { documentOf, inWordsOfTheConstruct } from '../lib/policy-document';
+import { policyProblems } from '../lib/schemas';
+import { HTTP, stackWith, temporaryDirectory } from './stack-support';
+
+const { seconds, minutes } = Duration;
+const SCHEMA = JSON.parse(readFileSync(join(__dirname, '../../schemas/retry-policy.schema.json'), 'utf8'));
+
+describe('a policy by its members is the document that the functions read', () => {
+  const cases: [string, RetryPolicy, object][] = [
+    ['the defaults', RetryPolicy.of({}), {}],
+    [
+      'all members',
+      RetryPolicy.of({
+        maxAttempts: 8,
+        backoff: Backoff.exponential({ initialDelay: minutes(1), rate: 1.5, offset: seconds(2), maxDelay: minutes(10), jitter: Jitter.HALF }),
+        maxAge: Duration.days(1),
+        longDelays: false,
+        maxRedeliveryPerSecond: 50,
+        immediate: { maxAttempts: 2, delay: Duration.millis(100) },
+        circuitBreaker: CircuitBreaker.of({
+          failureRate: 0.5,
+          minimumCalls: 5,
+          window: minutes(1),
+          probeInterval: seconds(10),
+          probeIntervalMax: seconds(60),
+          opensOn: ['Timeout'],
+          holdMax: Duration.hours(2),
+        }),
+        maxRedrives: 7,
+        retryable: ['Http.*'],
+        nonRetryable: ['Panic'],
+      }),
+      {
+        max_attempts: 8,
+        backoff: { kind: 'exponential', initial_delay_seconds: 60, rate: 1.5, offset_seconds: 2, max_delay_seconds: 600, jitter: 'half' },
+        max_age_seconds: 86_400,
+        long_delays: false,
+        max_redelivery_per_second: 50,
+        immediate: { max_attempts: 2, delay_ms: 100 },
+        circuit_breaker: {
+          failure_rate: 0.5,
+          minimum_calls: 5,
+          window_seconds: 60,
+          probe_interval_seconds: 10,
+          probe_interval_seconds_max: 60,
+          opens_on: ['Timeout'],
+          hold_seconds_max: 7200,
+        },
+        max_redrives: 7,
+        retryable: ['Http.*'],
+        non_retryable: ['Panic'],
+      },
+    ],
+    ['any delay', RetryPolicy.of({ backoff: Backoff.uniform() }), { backoff: { kind: 'uniform' } }],
+    ['up to', RetryPolicy.of({ backoff: Backoff.uniform({ maxDelay: seconds(5) }) }), { backoff: { kind: 'uniform', max_delay_seconds: 5 } }],
+    [
+      'one delay, spread by so much',
+      RetryPolicy.of({ backoff: Backoff.fixed(seconds(5), { jitter: Jitter.additive(seconds(3)) }) }),
+      { backoff: { kind: 'fixed', delay_seconds: 5, jitter: { kind: 'additive', max_seconds: 3 } } },
+    ],
+    [
+      'a list',
+      RetryPolicy.of({ backoff: Backoff.schedule([seconds(0), minutes(2)], { jitter: Jitter.NONE }) }),
+      { backoff: { kind: 'schedule', delays_seconds: [0, 120], jitter: 'none' } },
+    ],
+    ['spread to 0', RetryPolicy.of({ backoff: Backoff.fixed(seconds(5), { jitter: Jitter.FULL }) }), { backoff: { kind: 'fixed', delay_seconds: 5, jitter: 'full' } }],
+    ['a preset', RetryPolicy.preset(Preset.DURABLE_CRITICAL, { maxAttempts: 3 }), { preset: 'durable_critical', max_attempts: 3 }],
+    ['no circuit breaker', RetryPolicy.of({ circuitBreaker: CircuitBreaker.OFF }), { circuit_breaker: false }],
+  ];
+  for (const [name, policy, document] of cases) {
+    test(name, () => {
+      assert.deepEqual(documentOf(policy), document);
+      assert.deepEqual(policyProblems(documentOf(policy)), []);
+    });
+  }
+
+  test('no member of the schema is missing', () => {
+    const [, all] = cases[1]!;
+    const { preset: _, ...others } = SCHEMA.properties;
+    assert.deepEqual(Object.keys(documentOf(all)).sort(), Object.keys(others).sort());
+    const { circuit_breaker: breaker, backoff } = documentOf(all) as any;
+    assert.deepEqual(Object.keys(breaker).sort(), Object.keys(SCHEMA.$defs.circuit_breaker.properties).sort());
+    assert.deepEqual(Object.keys(backoff).sort(), Object.keys(SCHEMA.$defs.exponential.properties).sort());
+    assert.deepEqual(Object.values(Preset).sort(), [...SCHEMA.properties.preset.enum].sort());
+  });
+});
+
+test('the file of `redeliver simulate --policy` is a policy', () => {
+  const path = join(temporaryDirectory(), 'policy.json');
+  writeFileSync(path, '{"max_attempts":8}');
+  assert.deepEqual(documentOf(RetryPolicy.fromFile(path)), { max_attempts: 8 });
+  assert.throws(() => RetryPolicy.fromFile(`${path}.old`), /^RedeliverPropsError: policy cannot be read from .*policy\.json\.old: ENOENT.*; name a JSON file\.$/);
+});
+
+describe('what is wrong is told in the words of whoever wrote it', () => {
+  function refused(props: Partial<RedeliverProps>): string[] {
+    try {
+      stackWith(() => ({ ...HTTP, ...props }));
+      return [];
+    } catch (error) {
+      return (error as Error).message.split('\n');
+    }
+  }
+
+  const cases: [RetryPolicy, string][] = [
+    [
+      RetryPolicy.of({ backoff: Backoff.uniform({ maxDelay: seconds(901) }) }),
+      'policy.backoff.maxDelay is more than 900, the longest DelaySeconds of SQS: lower it, or set longDelays to true.',
+    ],
+    [RetryPolicy.of({ backoff: Backoff.schedule([seconds(1), seconds(901)]) }), 'policy.backoff.delays[1] is more than 900, the longest DelaySeconds of SQS: lower it, or set longDelays to true.'],
+    [RetryPolicy.of({ maxAge: Duration.millis(1500) }), 'policy.maxAge must be integer.'],
+    [
+      RetryPolicy.of({ circuitBreaker: CircuitBreaker.of({ probeInterval: seconds(61), probeIntervalMax: seconds(60) }) }),
+      'policy.circuitBreaker.probeInterval is 61, more than probeIntervalMax (60).',
+    ],
+    [
+      RetryPolicy.of({ backoff: Backoff.exponential({ initialDelay: seconds(1), maxDelay: seconds(9), jitter: Jitter.additive(seconds(10)) }) }),
+      'policy.backoff.jitter.max is more than maxDelay (900 unless set); lower it or raise the other.',
+    ],
+    [
+      RetryPolicy.of({ maxAttempts: 1000 }),
+      'policy allows 1000 retries over 11.1 days at worst, more than 80 % of the time that the source queue keeps a message (7.0 days); ' +
+        'lower maxAttempts or the delays, set maxAge, or raise sourceRetention.',
+    ],
+    [RetryPolicy.fromJson({ max_age_seconds: 1.5 }), 'policy/max_age_seconds must be integer.'],
+  ];
+  for (const [policy, sentence] of cases) {
+    test(sentence, () => assert.deepEqual(refused({ policy }), [sentence]));
+  }
+
+  test('with a strategy that has no use for it', () => {
+    const policy = RetryPolicy.of({ maxRedeliveryPerSecond: 5, maxAttempts: 981, backoff: Backoff.fixed(seconds(1), { jitter: Jitter.NONE }), maxAge: Duration.days(1) });
+    const sentences = refused({ policy, strategy: Strategy.VISIBILITY }).map((sentence) => sentence.split(' ')[0]);
+    assert.deepEqual(sentences, ['policy.maxAttempts', 'policy.maxRedeliveryPerSecond']);
+  });
+
+  test('every member of the schema has a word', () => {
+    const members = JSON.stringify(SCHEMA).match(/"[a-z]+(_[a-z]+)+":[{t]/g)!.map((member) => member.split('"')[1]!);
+    assert.ok(members.length > 20);
+    assert.deepEqual(members.filter((member) => inWordsOfTheConstruct(member) === member && member !== 'circuit_breaker'), []);
+  });
+});
