@@ -4,6 +4,7 @@ import { chmodSync, closeSync, copyFileSync, cpSync, existsSync, openSync, readS
 import { join } from 'node:path';
 
 import type { Commons } from './commons';
+import { functionsFor, IS_PACKAGE } from './package-files';
 import { RedeliverPropsError } from './props-error';
 
 /** The right to read and to run, of everybody ("Troubleshoot deployment issues in Lambda"). */
@@ -38,10 +39,14 @@ export function codeOf(
   schemas: Readonly<Record<string, string>>,
 ): lambda.Code {
   const ours = typeof program === 'string';
-  const directory = ours ? join(bundles, OUR_BUNDLE) : program.bundle;
+  const directory = ours ? join(bundles ?? functionsFor(architecture.name), OUR_BUNDLE) : program.bundle;
+  const isPackaged = ours && bundles === undefined && IS_PACKAGE;
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
   if (!existsSync(bootstrap)) {
+    if (isPackaged) {
+      throw new RedeliverPropsError([notPackaged(architecture)]);
+    }
     throw new RedeliverPropsError([`${bootstrap} is missing; build it with \`${build}\`.`]);
   }
   const built = MACHINES.get(machineOf(bootstrap));
@@ -53,12 +58,13 @@ export function codeOf(
   }
   // A zip keeps the modes of its files, and Lambda's user is not their owner.
   const mode = statSync(bootstrap).mode & 0o777;
-  if ((mode & RUN_BY_ALL) !== RUN_BY_ALL) {
+  const canRun = (mode & RUN_BY_ALL) === RUN_BY_ALL;
+  if (!canRun && !isPackaged) {
     throw new RedeliverPropsError([
       `${bootstrap} has the mode ${mode.toString(8)}, with which Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
     ]);
   }
-  if (Object.keys(schemas).length === 0) {
+  if (canRun && Object.keys(schemas).length === 0) {
     return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
   const staged = stagingDirectory();
@@ -67,7 +73,21 @@ export function codeOf(
     copyFileSync(path, join(staged, file));
     chmodSync(join(staged, file), 0o644);
   }
+  if (!canRun) {
+    // Whoever installed the package may have a umask that takes rights away.
+    chmodSync(join(staged, 'bootstrap'), 0o755);
+  }
   return lambda.Code.fromAsset(staged);
+}
+
+/** A package that was made where only one architecture could be built for. */
+function notPackaged(architecture: lambda.Architecture): string {
+  const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(join(functionsFor(name), OUR_BUNDLE)));
+  const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
+  return (
+    `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}, but the functions in this package were built for ` +
+    `${there.map(({ name }) => name).join()} alone; set architecture to lambda.Architecture.${instead.join()}, or take a package with both.`
+  );
 }
 
 const stagingDirectories: string[] = [];

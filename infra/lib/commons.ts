@@ -1,7 +1,6 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
-import { join } from 'node:path';
 
 import type { LogDetail, LogLevel } from './choices';
 import type { CommonProps } from './props';
@@ -9,7 +8,8 @@ import type { CommonProps } from './props';
 /** What every construct's resources have in common. */
 export interface Commons {
   readonly architecture: lambda.Architecture;
-  readonly bundles: string;
+  /** Where the user says that our functions are; `undefined`: in the package. */
+  readonly bundles: string | undefined;
   readonly logRetention: RetentionDays;
   /** `undefined`: the functions' own default. */
   readonly logDetail: LogDetail | undefined;
@@ -22,7 +22,7 @@ export interface Commons {
 export function commonsOf(props: CommonProps): Commons {
   return {
     architecture: props.architecture ?? lambda.Architecture.ARM_64,
-    bundles: props.bundles ?? join(__dirname, '../../target/lambda'),
+    bundles: props.bundles,
     logRetention: props.logRetention ?? RetentionDays.ONE_MONTH,
     logDetail: props.logDetail,
     logLevel: props.logLevel,

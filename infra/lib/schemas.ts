@@ -1,8 +1,8 @@
 import { Ajv2020, type ErrorObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 
 import { bytesInEnvironment } from './environment';
+import { POLICY_SCHEMA } from './package-files';
 import { DELAY_SECONDS_MAX, type PolicyDocument } from './policy';
 
 /** Of a function's environment, as Lambda measures it; the rest is for the other variables. */
@@ -10,8 +10,6 @@ const POLICY_BYTES_MAX = 3 * 1024;
 
 /** 14 days ("Amazon SQS message quotas"). */
 const RETENTION_SECONDS_MAX = 1_209_600;
-
-const POLICY_SCHEMA = join(__dirname, '../../schemas/retry-policy.schema.json');
 
 /** What is wrong with a policy: what the functions would refuse when they start. */
 export function policyProblems(policy: PolicyDocument): string[] {

@@ -99,6 +99,25 @@ impl Cloud {
         self.cdk.deploy_of(app, context).await
     }
 
+    /// Deploys the only stack of an app that was synthesized already.
+    ///
+    /// # Errors
+    /// What `cdk deploy` printed.
+    ///
+    /// # Panics
+    /// If the CDK does not write its outputs.
+    pub async fn deploy_assembly(&self, assembly: &Path) -> Result<Outputs, CdkFailed> {
+        self.cdk.deploy(&["--app", &assembly.display().to_string()], &[]).await
+    }
+
+    /// Takes down what [`Self::deploy_assembly`] has deployed.
+    ///
+    /// # Errors
+    /// What `cdk destroy` printed.
+    pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
+        self.cdk.destroy_assembly(assembly).await
+    }
+
     /// Takes down what was deployed last.
     ///
     /// # Errors
@@ -162,8 +181,11 @@ impl Cdk {
     /// What `cdk destroy` printed.
     pub async fn destroy(&self) -> Result<(), CdkFailed> {
         // As it was synthesized for the deployment: the app need not run again.
-        let assembly = self.assembly().display().to_string();
-        self.run(&["destroy", "--force", "--app", &assembly], &[]).await.map(drop)
+        self.destroy_assembly(&self.assembly()).await
+    }
+
+    async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
+        self.run(&["destroy", "--force", "--app", &assembly.display().to_string()], &[]).await.map(drop)
     }
 
     fn assembly(&self) -> PathBuf {

@@ -4,6 +4,7 @@
 mod bench;
 mod beside;
 mod bundle;
+mod dist;
 mod faults;
 mod fuzz;
 #[cfg(test)]
@@ -78,6 +79,14 @@ enum Task {
         /// Build for x86-64; the stack needs `--context architecture=x86-64` then.
         #[arg(long = "x86-64")]
         x86_64: bool,
+    },
+    /// Pack something for others to install, into target/dist/.
+    ///
+    /// Example: `cargo xtask dist construct`
+    Dist {
+        /// What.
+        #[arg(value_enum)]
+        artefact: dist::Artefact,
     },
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
     ///
@@ -156,6 +165,7 @@ fn main() -> ExitCode {
         Task::Runtimes => test::runtimes(),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
+        Task::Dist { artefact } => dist::dist(artefact),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Faults { planted: true, .. } => faults::planted(),

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
+use crate::dist::construct;
 use crate::faults;
 use crate::fuzz;
 use crate::hostile;
@@ -63,6 +64,7 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     runtimes()?;
     libraries::build()?;
     bundle(Architecture::HOST)?;
+    construct::pack()?;
     run(&mut cargo(&TEST_BUILD))?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
@@ -88,6 +90,9 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
+        if matches!(node, Node::Ready) {
+            report.step("packages of the construct", construct::pack)?;
+        }
     }
     proof(report, &has, &this_program)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;

@@ -17,6 +17,9 @@ pub(crate) const TESTS: Venv = Venv { directory: "venv", requirements: "tests/re
 /// What bundles are built with.
 pub(crate) const BUNDLE: Venv = Venv { directory: "bundle-venv", requirements: "infra/requirements.txt" };
 
+/// What the construct's wheel is built with, and tested beside.
+pub(crate) const CONSTRUCT: Venv =
+    Venv { directory: "construct-venv", requirements: "infra/package/requirements.txt" };
 /// What the library for Python is tested with.
 pub(crate) const LIBRARY: Venv =
     Venv { directory: "library-venv", requirements: "libraries/python/requirements.txt" };

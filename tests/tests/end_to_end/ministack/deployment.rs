@@ -1,6 +1,7 @@
 //! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
 mod functions;
+mod packaged;
 mod producers;
 mod smoke;
 mod strategies;

@@ -92,7 +92,7 @@ fn what_is_tested_is_what_the_lock_file_says() {
 
 #[test]
 fn pythons_packages_are_pinned() {
-    for path in ["tests/requirements.txt", "infra/requirements.txt"] {
+    for path in ["tests/requirements.txt", "infra/requirements.txt", "infra/package/requirements.txt"] {
         let text = text(path);
         let packages: Vec<_> =
             text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();

@@ -1,0 +1,28 @@
+// Somebody's app with the package from npm: what the app of this repository makes of the same values.
+
+import { App, CfnOutput, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { Backoff, Jitter, Redeliver, RetryPolicy, Target } from '@redeliver/cdk';
+
+const app = new App();
+Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+const context = (name: string): string => String(app.node.tryGetContext(name));
+
+const stack = new Stack(app, 'Redeliver', {
+  stackName: `${context('prefix')}-prod`,
+  description: 'redeliver: delayed, jittered retries for SQS and Lambda',
+});
+const redeliver = new Redeliver(stack, 'Redeliver', {
+  target: Target.http(context('target')),
+  policy: RetryPolicy.of({ maxAttempts: 2, backoff: Backoff.fixed(Duration.seconds(1), { jitter: Jitter.NONE }) }),
+  prefix: context('prefix'),
+  architecture: context('architecture') === 'arm64' ? lambda.Architecture.ARM_64 : lambda.Architecture.X86_64,
+  removalPolicy: RemovalPolicy.DESTROY,
+});
+const output = (name: string, value: string, description: string) => new CfnOutput(stack, name, { value, description });
+output('SourceQueueUrl', redeliver.sourceQueue.queueUrl, 'Send messages here.');
+output('IntermediateDlqUrl', redeliver.intermediateDlq!.queueUrl, 'Failed, until their retry is scheduled.');
+output('AnnotationQueueUrl', redeliver.annotationQueue.queueUrl, 'Given up, until annotated.');
+output('FinalDlqUrl', redeliver.finalDlq.queueUrl, 'Given up, with the reason. Read it.');
+app.synth();

@@ -1,0 +1,226 @@
+//! The construct's packages, used as by somebody who has nothing else: in an empty folder outside of this repository.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use redeliver_tests::deployment::Cloud;
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::settings::{root, target_dir};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::super::{id, message};
+use super::{boto3, queue, told};
+
+/// What the strangers' apps say as members.
+const POLICY: &str = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
+
+/// What this machine can run, which is what is in the packages.
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
+const OTHER: &str = if cfg!(target_arch = "aarch64") { "x86-64" } else { "arm64" };
+
+/// A folder outside of the repository, gone at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("redeliver-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _left_for_the_system = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An app in a folder of its own.
+struct App {
+    folder: Folder,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+/// How an app ended.
+struct Synthesized {
+    succeeded: bool,
+    errors: String,
+    assembly: PathBuf,
+}
+
+impl App {
+    /// With the package from npm; what it has for peers is linked, as it is pinned here.
+    async fn in_typescript() -> Self {
+        let folder = Folder::new("app-in-typescript");
+        fs::write(folder.0.join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
+        let package = package(".tgz").display().to_string();
+        let install =
+            ["install", "--offline", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"];
+        run(Command::new("npm")
+            .args(install)
+            .arg(package)
+            .current_dir(&folder.0)
+            .env("npm_config_cache", folder.0.join("cache")))
+        .await;
+        let pinned = root().join("infra/node_modules");
+        for peer in ["aws-cdk-lib", "constructs", "cdk-nag", "@types"] {
+            symlink(pinned.join(peer), folder.0.join("node_modules").join(peer)).unwrap();
+        }
+        fs::copy(root().join("tests/strangers/app.ts"), folder.0.join("app.ts")).unwrap();
+        let tsc = pinned.join("typescript/bin/tsc");
+        let options = [
+            "--module",
+            "node20",
+            "--target",
+            "es2022",
+            "--strict",
+            "--skipLibCheck",
+            "--types",
+            "node",
+            "app.ts",
+        ];
+        run(Command::new("node").arg(tsc).args(options).current_dir(&folder.0)).await;
+        Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
+    }
+
+    /// With the wheel; what it asks for is in an environment, as it is pinned here.
+    async fn in_python() -> Self {
+        let folder = Folder::new("app-in-python");
+        let python = target_dir().join("construct-venv/bin/python");
+        let install =
+            ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"];
+        run(Command::new(&python).args(install).arg("--target").arg(&folder.0).arg(package(".whl"))).await;
+        fs::copy(root().join("tests/strangers/app.py"), folder.0.join("app.py")).unwrap();
+        Self { folder, program: python, arguments: vec!["-B".to_owned(), "app.py".to_owned()] }
+    }
+
+    async fn synthesize(&self, context: &Value) -> Synthesized {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).current_dir(&self.folder.0);
+        // The bridge to Node.js keeps what it has unpacked: the CDK has 200 MB. It knows packages by their hashes.
+        command.env("JSII_RUNTIME_PACKAGE_CACHE_ROOT", target_dir().join("jsii-cache"));
+        synthesize(&mut command, context, self.folder.0.join("cdk.out")).await
+    }
+}
+
+/// A package by the end of its name.
+fn package(ending: &str) -> PathBuf {
+    let folder = target_dir().join("dist/construct");
+    let files = fs::read_dir(&folder).expect("the packages are made: cargo xtask dist construct");
+    let mut files = files.map(|file| file.unwrap().path());
+    files.find(|file| file.to_string_lossy().ends_with(ending)).unwrap()
+}
+
+async fn run(command: &mut Command) {
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    let told =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    assert!(output.status.success(), "{command:?}: {told}");
+}
+
+/// Runs an app as the CDK's command line does.
+async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -> Synthesized {
+    command.env("CDK_CONTEXT_JSON", context.to_string()).env("CDK_OUTDIR", &assembly);
+    let output = command.kill_on_drop(true).output().await.unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    Synthesized { succeeded: output.status.success(), errors, assembly }
+}
+
+/// What `cdk.json` has of a new app, and these values.
+fn context(prefix: &str, target: &str, architecture: &str) -> Value {
+    let file = fs::read_to_string(root().join("infra/cdk.json")).unwrap();
+    let file: Value = serde_json::from_str(&file).unwrap();
+    let mut context = file["context"].clone();
+    for (name, value) in [("prefix", prefix), ("target", target), ("architecture", architecture)] {
+        context[name] = json!(value);
+    }
+    context
+}
+
+fn template(assembly: &Path) -> Value {
+    let text = fs::read_to_string(assembly.join("Redeliver.template.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What the app of this repository makes of the same values.
+async fn of_this_repository(folder: &Path, mut context: Value) -> Value {
+    let policy = folder.join("policy.json");
+    fs::write(&policy, POLICY).unwrap();
+    context["policy"] = json!(policy);
+    context["removalPolicy"] = json!("destroy");
+    let mut command = Command::new("node");
+    command.args(["--import", "tsx", "bin/app.ts"]).current_dir(root().join("infra"));
+    let made = synthesize(&mut command, &context, folder.join("cdk.out")).await;
+    assert!(made.succeeded, "{}", made.errors);
+    template(&made.assembly)
+}
+
+/// The rights of the program that Lambda is to start.
+fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
+    let assets = fs::read_dir(assembly).unwrap().map(|entry| entry.unwrap().path().join("bootstrap"));
+    assets.filter_map(|file| fs::metadata(file).ok()).map(|file| file.permissions().mode() & 0o777).collect()
+}
+
+async fn is_used_and_deployed(prefix: &str, app: App) {
+    let target = HttpTarget::start().await;
+    let context = context(prefix, &target.url(), ARCHITECTURE);
+    let made = app.synthesize(&context).await;
+    // A finding of cdk-nag would fail it.
+    assert!(made.succeeded, "{}", made.errors);
+    assert_eq!(
+        template(&made.assembly),
+        of_this_repository(&Folder::new(&format!("own-{prefix}")).0, context).await
+    );
+    assert_eq!(modes_of_bootstraps(&made.assembly), [0o755]);
+
+    let cloud = Cloud::start().await.unwrap();
+    let outputs = cloud.deploy_assembly(&made.assembly).await.unwrap();
+    target.script(&id(1), [Reply::Status(503); 10]);
+    let sent = [message(1, &json!({})), message(2, &json!({}))];
+    boto3(&cloud, &["send", queue(&outputs, "SourceQueueUrl")], &sent).await;
+    let records = boto3(&cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await;
+    let (message_id, error, _, attempts) = told(&records[0]);
+    assert_eq!((message_id, error.as_str(), attempts), (id(1), "RETRY_ATTEMPT_EXCEEDED", json!(2)));
+    assert_eq!([1, 2].map(|n| target.requests(&id(n)).len()), [3, 1], "how often the target was called");
+    cloud.destroy_assembly(&made.assembly).await.unwrap();
+    assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+}
+
+async fn tells_what_to_do(app: &App) {
+    let made = app.synthesize(&context("orders", "https://orders.example.com/hook", OTHER)).await;
+    assert!(!made.succeeded);
+    let constant = |name: &str| if name == "arm64" { "ARM_64" } else { "X86_64" };
+    let sentence = format!(
+        "architecture is {}{}, but the functions in this package were built for {} alone; set architecture to \
+         lambda.Architecture.{}, or take a package with both.",
+        OTHER.replace('-', "_"),
+        if OTHER == "arm64" { " (the default)" } else { "" },
+        ARCHITECTURE.replace('-', "_"),
+        constant(ARCHITECTURE),
+    );
+    assert!(made.errors.contains(&sentence), "{}", made.errors);
+    let made = app.synthesize(&context("orders", "http://orders.example.com/", ARCHITECTURE)).await;
+    let sentence = "target.url is http://, which anybody on the way can read; use https://, or set target.allowHttp: true.";
+    assert!(made.errors.contains(sentence), "{}", made.errors);
+}
+
+#[tokio::test]
+async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_deployed() {
+    let app = App::in_typescript().await;
+    // A umask took rights away when the package was installed.
+    let functions = app.folder.0.join("node_modules/@redeliver/cdk/functions");
+    let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("redeliver-functions/bootstrap");
+    fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
+    tells_what_to_do(&app).await;
+    is_used_and_deployed("npm", app).await;
+}
+
+#[tokio::test]
+async fn an_app_in_python_has_the_construct_from_pip_and_works_when_it_is_deployed() {
+    let app = App::in_python().await;
+    tells_what_to_do(&app).await;
+    is_used_and_deployed("pip", app).await;
+}

@@ -1,0 +1,185 @@
+//! The construct as packages: `infra/lib`, compiled by jsii, with the functions inside.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::bundle::{Architecture, FUNCTIONS, bundle, program};
+use crate::npm::{self, STACK};
+use crate::tools::{Failure, root, run, target_dir};
+use crate::venv;
+
+/// Only the app of this repository uses them.
+const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
+/// jsii knows licences by single identifiers. The packages say both.
+const LICENCE_FOR_JSII: &str = "Apache-2.0";
+/// The beginning of a zip's time: the same sources give the same wheel.
+const EPOCH: &str = "315532800";
+
+/// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, then [`pack`]s.
+///
+/// # Errors
+/// See [`pack`]; a build fails.
+pub(crate) fn build() -> Result<(), Failure> {
+    let staged = Staged::new()?;
+    // Both land in the same place; what this machine can run comes last, since the tests use it.
+    for architecture in [Architecture::HOST.other(), Architecture::HOST] {
+        match architecture.installed() {
+            Ok(()) => {
+                bundle(architecture)?;
+                staged.add_functions(architecture)?;
+            }
+            Err(Failure(remedy)) => println!("without {}: {remedy}", architecture.name()),
+        }
+    }
+    staged.pack()
+}
+
+/// Packs with the functions for this machine alone, which are built already.
+///
+/// # Errors
+/// Node.js or Python is missing, `infra/lib` is nothing that jsii takes, or a file cannot be written.
+pub(crate) fn pack() -> Result<(), Failure> {
+    let staged = Staged::new()?;
+    staged.add_functions(Architecture::HOST)?;
+    staged.pack()
+}
+
+/// Where the packages are.
+fn folder() -> PathBuf {
+    target_dir().join("dist/construct")
+}
+
+/// The package's files in a folder of their own: jsii compiles in place.
+struct Staged {
+    package: PathBuf,
+}
+
+impl Staged {
+    fn new() -> Result<Self, Failure> {
+        npm::set_up()?.required()?;
+        let _of_an_earlier_run = fs::remove_dir_all(folder());
+        let package = folder().join("package");
+        let infra = root().join("infra");
+        copy_all(&infra.join("lib"), &package.join("lib"), &OF_THE_APP)?;
+        copy(&infra.join("package/README.md"), &package.join("README.md"))?;
+        let schema = "schemas/retry-policy.schema.json";
+        copy(&root().join(schema), &package.join(schema))?;
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            copy(&root().join(licence), &package.join(licence))?;
+        }
+        let manifest = read(&infra.join("package/package.json"))?;
+        let said = json(&manifest)?;
+        for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {
+            copy_with_dependencies(bundled.as_str().unwrap_or_default(), &infra, &package)?;
+        }
+        for peer in ["aws-cdk-lib", "constructs", "@types"] {
+            let modules = "node_modules";
+            symlink(infra.join(modules).join(peer), package.join(modules).join(peer))
+                .map_err(|error| failed(&package, &error))?;
+        }
+        write(&package.join("package.json"), &manifest)?;
+        Ok(Self { package })
+    }
+
+    fn add_functions(&self, architecture: Architecture) -> Result<(), Failure> {
+        // As the CDK writes it.
+        let name = architecture.name().replace('-', "_");
+        copy(
+            &program(FUNCTIONS),
+            &self.package.join("functions").join(name).join(FUNCTIONS).join("bootstrap"),
+        )
+    }
+
+    fn pack(&self) -> Result<(), Failure> {
+        let venv = venv::set_up(&venv::CONSTRUCT)?.required()?;
+        let manifest_path = self.package.join("package.json");
+        let manifest = read(&manifest_path)?;
+        let licence = json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
+        write(&manifest_path, &manifest.replace(&licence, LICENCE_FOR_JSII))?;
+        run(self.tool("jsii").arg(&self.package))?;
+        write(&manifest_path, &manifest)?;
+
+        let made = folder().join("made");
+        let mut pacmak = self.tool("jsii-pacmak");
+        pacmak.args(["--code-only", "--targets", "js", "python", "--outdir"]).arg(&made).arg(&self.package);
+        run(&mut pacmak)?;
+        let version = env!("CARGO_PKG_VERSION");
+        copy(
+            &made.join(format!("js/cdk@{version}.jsii.tgz")),
+            &folder().join(format!("redeliver-cdk-{version}.tgz")),
+        )?;
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+        pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder()).arg(made.join("python"));
+        run(pip.env("SOURCE_DATE_EPOCH", EPOCH))?;
+        println!("{}", folder().display());
+        Ok(())
+    }
+
+    fn tool(&self, name: &str) -> Command {
+        let mut tool = STACK.command("node");
+        tool.arg(format!("node_modules/{name}/bin/{name}"));
+        // CI's Node.js is the oldest that is supported here.
+        tool.env("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20");
+        tool
+    }
+}
+
+/// A package of npm as it is installed, and what it needs.
+fn copy_with_dependencies(name: &str, from: &Path, to: &Path) -> Result<(), Failure> {
+    let installed = from.join("node_modules").join(name);
+    let here = to.join("node_modules").join(name);
+    if here.exists() {
+        return Ok(());
+    }
+    copy_all(&installed, &here, &["test", "spec"])?;
+    let manifest = json(&read(&installed.join("package.json"))?)?;
+    let needed = manifest["dependencies"].as_object().into_iter().flatten();
+    needed
+        .map(|(dependency, _)| dependency)
+        .try_for_each(|dependency| copy_with_dependencies(dependency, from, to))
+}
+
+/// A folder with all in it, except what has one of these names.
+fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), Failure> {
+    for entry in fs::read_dir(from).map_err(|error| failed(from, &error))? {
+        let entry = entry.map_err(|error| failed(from, &error))?;
+        let name = entry.file_name();
+        if except.iter().any(|left_out| *left_out == name) {
+            continue;
+        }
+        if entry.path().is_dir() {
+            copy_all(&entry.path(), &to.join(name), except)?;
+        } else {
+            copy(&entry.path(), &to.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// A file with its mode.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let parent = to.parent().unwrap_or(to);
+    fs::create_dir_all(parent).map_err(|error| failed(parent, &error))?;
+    fs::copy(from, to).map(drop).map_err(|error| failed(from, &error))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| failed(path, &error))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| failed(path, &error))
+}
+
+fn json(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| Failure(format!("package.json: {error}")))
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure(format!("{}: {error}", path.display()))
+}
