@@ -10,6 +10,7 @@ import { type Alarm, deadLetters, loopStopped, raise, readerFails, waitsTooLong 
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
 import { allowSend, createAnnotator, createFunction, innerEventSource } from './function';
 import { ofLambda } from './metrics';
+import { addQueueUrls } from './outputs';
 import type { AsyncRetryProps } from './props';
 import {
   createDeadLetterQueues,
@@ -75,6 +76,16 @@ export class AsyncRetry extends Construct {
       loopStopped('final-dlq-annotator', this.finalDlqAnnotator),
       ...plan.functions.flatMap(ofRetried),
     ]);
+  }
+
+  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. Once in a stack. */
+  public addOutputs(): void {
+    addQueueUrls(this, {
+      source: { queue: this.retryQueue, description: 'Failed invocations, until their retry.' },
+      intermediateDlq: undefined,
+      annotation: this.annotationQueue,
+      finalDlq: this.finalDlq,
+    });
   }
 }
 

@@ -36,16 +36,9 @@ export interface CommonProps {
   readonly bundles?: string;
   /** How long logs are kept. Default: a month. */
   readonly logRetention?: RetentionDays;
-  /**
-   * What the functions' logs tell of a batch. `batches`: one line with counts. `messages`: a line for each message, too, which
-   * is most of a retry's price. What was given up, and what somebody must act on, has a line of its own with either. Default:
-   * `batches`.
-   */
+  /** What the functions' logs tell of a batch. Default: `LogDetail.BATCHES`. */
   readonly logDetail?: LogDetail;
-  /**
-   * `WARN`: only what somebody must act on, dead letters, and the line of each batch, which holds the metrics; `logDetail` has no
-   * effect then. Default: `INFO`.
-   */
+  /** What the functions log at all; with `LogLevel.WARN` `logDetail` has no effect. Default: `LogLevel.INFO`. */
   readonly logLevel?: LogLevel;
   /**
    * Whether the functions send traces to X-Ray: a sample of one invocation a second, and 5 % of the rest. With much traffic
@@ -65,15 +58,15 @@ export interface RedeliverProps extends CommonProps {
    * of the target spends none of them.
    */
   readonly policy?: RetryPolicy;
-  /** What becomes of a message that failed. Default: `delayed-resend`. */
+  /** What becomes of a message that failed. Default: `Strategy.DELAYED_RESEND`. */
   readonly strategy?: Strategy;
-  /** The policy's `long_delays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
+  /** The policy's `longDelays`: delays may reach 12 hours. Default: what the policy says, which is `false` by default. */
   readonly longDelays?: boolean;
   /** The path of a JSON Schema (2020-12) for `data`. Not with a function of your own. Default: any object. */
   readonly dataSchema?: string;
   /**
-   * `optional`: the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format
-   * (docs/messages.md). Default: `required`.
+   * Whether the source queue also takes messages that are no `{metadata, data}` envelope, of any producer and in any format.
+   * Default: `Envelope.REQUIRED`.
    */
   readonly envelope?: Envelope;
   /** The message attribute that has the id of a message without an envelope. Default: none. */
@@ -93,7 +86,7 @@ export interface RedeliverProps extends CommonProps {
   readonly existingSourceQueue?: SourceQueue;
   /**
    * How often a message may be received from the source queue before SQS moves it, 1 to 10. Default: 1. Not with strategy
-   * `visibility`, where each retry is a receive: there it is the policy's `max_attempts` + 10.
+   * `visibility`, where each retry is a receive: there it is the policy's `maxAttempts` + 10.
    */
   readonly maxReceiveCount?: number;
   /** How long the source queue keeps a message; an existing one may keep it longer. Default: 7 days. */
@@ -115,7 +108,7 @@ export interface RedeliverProps extends CommonProps {
   readonly maxConcurrency?: number;
   /**
    * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
-   * want of it spends one of the policy's `max_redrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
+   * want of it spends one of the policy's `maxRedrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
    * account's unreserved. A function of your own says so itself. Default: none is kept.
    */
   readonly reservedConcurrency?: number;

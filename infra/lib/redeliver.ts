@@ -8,6 +8,7 @@ import { createAlarms } from './alarms';
 import { createDashboard } from './dashboard';
 import { setAttributes } from './existing-source-queue';
 import { givenOf } from './given';
+import { addQueueUrls } from './outputs';
 import { planOf } from './planning';
 import type { RedeliverProps } from './props';
 import { ofThisStack, takeSource } from './source-queue';
@@ -58,5 +59,15 @@ export class Redeliver extends Construct {
     this.failedMessageProcessor = loop.failedMessageProcessor;
     this.finalDlqAnnotator = loop.finalDlqAnnotator;
     this.alarms = alarms;
+  }
+
+  /** Adds the queues' URLs to the stack's outputs, for `redeliver … --stack`. Once in a stack. */
+  public addOutputs(): void {
+    addQueueUrls(this, {
+      source: { queue: this.sourceQueue, description: 'Send messages here.' },
+      intermediateDlq: this.intermediateDlq,
+      annotation: this.annotationQueue,
+      finalDlq: this.finalDlq,
+    });
   }
 }

@@ -1,4 +1,4 @@
-import { type App, CfnOutput, Stack } from 'aws-cdk-lib';
+import { type App, Stack } from 'aws-cdk-lib';
 
 import { propsOfContext } from './context';
 import { nameProblems, namesOf } from './names';
@@ -15,17 +15,7 @@ export class RedeliverStack extends Stack {
       stackName: stackNameOf(app),
       description: 'redeliver: delayed, jittered retries for SQS and Lambda',
     });
-    const redeliver = new Redeliver(this, 'Redeliver', propsOfContext(this, directory));
-    this.output('SourceQueueUrl', redeliver.sourceQueue.queueUrl, 'Send messages here.');
-    if (redeliver.intermediateDlq) {
-      this.output('IntermediateDlqUrl', redeliver.intermediateDlq.queueUrl, 'Failed, until their retry is scheduled.');
-    }
-    this.output('AnnotationQueueUrl', redeliver.annotationQueue.queueUrl, 'Given up, until annotated.');
-    this.output('FinalDlqUrl', redeliver.finalDlq.queueUrl, 'Given up, with the reason. Read it.');
-  }
-
-  private output(id: string, value: string, description: string): void {
-    new CfnOutput(this, id, { value, description });
+    new Redeliver(this, 'Redeliver', propsOfContext(this, directory)).addOutputs();
   }
 }
 

@@ -1,6 +1,6 @@
 // Somebody's app with the package from npm: what the app of this repository makes of the same values.
 
-import { App, CfnOutput, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import { App, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { Backoff, Jitter, Redeliver, RetryPolicy, Target } from '@redeliver/cdk';
@@ -20,9 +20,5 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
   architecture: context('architecture') === 'arm64' ? lambda.Architecture.ARM_64 : lambda.Architecture.X86_64,
   removalPolicy: RemovalPolicy.DESTROY,
 });
-const output = (name: string, value: string, description: string) => new CfnOutput(stack, name, { value, description });
-output('SourceQueueUrl', redeliver.sourceQueue.queueUrl, 'Send messages here.');
-output('IntermediateDlqUrl', redeliver.intermediateDlq!.queueUrl, 'Failed, until their retry is scheduled.');
-output('AnnotationQueueUrl', redeliver.annotationQueue.queueUrl, 'Given up, until annotated.');
-output('FinalDlqUrl', redeliver.finalDlq.queueUrl, 'Given up, with the reason. Read it.');
+redeliver.addOutputs();
 app.synth();

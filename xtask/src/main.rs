@@ -80,7 +80,7 @@ enum Task {
         #[arg(long = "x86-64")]
         x86_64: bool,
     },
-    /// Pack something for others to install, into target/dist/.
+    /// Pack something for others to install, into target/dist/; for the construct, docs/api.md is written anew, too.
     ///
     /// Example: `cargo xtask dist construct`
     Dist {

@@ -35,6 +35,8 @@ pub(crate) fn build() -> Result<(), Failure> {
             Err(Failure(remedy)) => println!("without {}: {remedy}", architecture.name()),
         }
     }
+    staged.compile()?;
+    staged.write_reference(&reference())?;
     staged.pack()
 }
 
@@ -45,7 +47,19 @@ pub(crate) fn build() -> Result<(), Failure> {
 pub(crate) fn pack() -> Result<(), Failure> {
     let staged = Staged::new()?;
     staged.add_functions(Architecture::HOST)?;
+    staged.compile()?;
+    let written = folder().join("api.md");
+    staged.write_reference(&written)?;
+    if read(&written)? != read(&reference())? {
+        let page = reference();
+        return Err(Failure(format!("{} is out of date: run `cargo xtask dist construct`", page.display())));
+    }
     staged.pack()
+}
+
+/// What the documentation says of the construct's API.
+fn reference() -> PathBuf {
+    root().join("docs/api.md")
 }
 
 /// Where the packages are.
@@ -94,15 +108,23 @@ impl Staged {
         )
     }
 
-    fn pack(&self) -> Result<(), Failure> {
-        let venv = venv::set_up(&venv::CONSTRUCT)?.required()?;
+    fn compile(&self) -> Result<(), Failure> {
         let manifest_path = self.package.join("package.json");
         let manifest = read(&manifest_path)?;
         let licence = json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
         write(&manifest_path, &manifest.replace(&licence, LICENCE_FOR_JSII))?;
         run(self.tool("jsii").arg(&self.package))?;
-        write(&manifest_path, &manifest)?;
+        write(&manifest_path, &manifest)
+    }
 
+    fn write_reference(&self, page: &Path) -> Result<(), Failure> {
+        let mut script = STACK.command("node");
+        script.args(["--import", "tsx", "package/api.ts"]).arg(self.package.join(".jsii")).arg(page);
+        run(&mut script)
+    }
+
+    fn pack(&self) -> Result<(), Failure> {
+        let venv = venv::set_up(&venv::CONSTRUCT)?.required()?;
         let made = folder().join("made");
         let mut pacmak = self.tool("jsii-pacmak");
         pacmak.args(["--code-only", "--targets", "js", "python", "--outdir"]).arg(&made).arg(&self.package);

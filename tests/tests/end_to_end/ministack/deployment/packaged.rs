@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use redeliver_tests::deployment::Cloud;
 use redeliver_tests::http_target::{HttpTarget, Reply};
-use redeliver_tests::settings::{root, target_dir};
+use redeliver_tests::settings::{root, target_dir, tested_program};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -185,8 +185,16 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
     let (message_id, error, _, attempts) = told(&records[0]);
     assert_eq!((message_id, error.as_str(), attempts), (id(1), "RETRY_ATTEMPT_EXCEEDED", json!(2)));
     assert_eq!([1, 2].map(|n| target.requests(&id(n)).len()), [3, 1], "how often the target was called");
+    is_found_by_its_stack(&cloud, &format!("{prefix}-prod")).await;
     cloud.destroy_assembly(&made.assembly).await.unwrap();
     assert_eq!(boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
+}
+
+/// By the outputs that the construct has added.
+async fn is_found_by_its_stack(cloud: &Cloud, stack: &str) {
+    let mut status = Command::new(tested_program("redeliver"));
+    status.args(["status", "--stack", stack, "--format", "json"]).env_clear().envs(cloud.client_variables());
+    run(&mut status).await;
 }
 
 async fn tells_what_to_do(app: &App) {

@@ -1,0 +1,38 @@
+import { CfnOutput, Stack } from 'aws-cdk-lib';
+import type * as sqs from 'aws-cdk-lib/aws-sqs';
+import type { Construct } from 'constructs';
+
+import { RedeliverPropsError } from './props-error';
+
+/** The queues whose URLs `redeliver --stack` asks for. */
+export interface Queues {
+  readonly source: { readonly queue: sqs.IQueue; readonly description: string };
+  readonly intermediateDlq: sqs.IQueue | undefined;
+  readonly annotation: sqs.IQueue;
+  readonly finalDlq: sqs.IQueue;
+}
+
+/**
+ * Adds the queues' URLs to the stack's outputs, by the names that `redeliver --stack` knows (crates/cli/src/connection/deployment.rs).
+ *
+ * @throws RedeliverPropsError if the stack has them already.
+ */
+export function addQueueUrls(scope: Construct, { source, intermediateDlq, annotation, finalDlq }: Queues): void {
+  const stack = Stack.of(scope);
+  const other = stack.node.findAll().find((found) => found instanceof CfnOutput && stack.resolve(found.logicalId) === 'SourceQueueUrl');
+  if (other) {
+    throw new RedeliverPropsError([
+      `addOutputs of ${scope.node.path}: the stack has the output SourceQueueUrl already (${other.node.path}); use it once in a stack, and find the ` +
+        'others with --prefix and --stage.',
+    ]);
+  }
+  const add = (name: string, queue: sqs.IQueue, description: string): void => {
+    new CfnOutput(scope, name, { value: queue.queueUrl, description }).overrideLogicalId(name);
+  };
+  add('SourceQueueUrl', source.queue, source.description);
+  if (intermediateDlq) {
+    add('IntermediateDlqUrl', intermediateDlq, 'Failed, until their retry is scheduled.');
+  }
+  add('AnnotationQueueUrl', annotation, 'Given up, until annotated.');
+  add('FinalDlqUrl', finalDlq, 'Given up, with the reason. Read it.');
+}

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+const read = (path: string): string => readFileSync(join(__dirname, '../..', path), 'utf8');
+const PACKAGE = JSON.parse(read('infra/package/package.json'));
+
+test('the published package is made of what is tested', () => {
+  const { devDependencies: pinned } = JSON.parse(read('infra/package.json'));
+  for (const [name, version] of Object.entries({ ...PACKAGE.dependencies, ...PACKAGE.devDependencies })) {
+    assert.equal(version, pinned[name], name);
+  }
+  const python = read('infra/package/requirements.txt');
+  for (const [name, range] of Object.entries<string>(PACKAGE.peerDependencies)) {
+    // The oldest that is promised is the one that the tests' app in Python has.
+    assert.ok(python.includes(`\n${name}==${range.replace('^', '')}\n`), `${name} ${range}`);
+  }
+});
+
+test('it has the version of the functions', () => {
+  const [, version] = /\[workspace\.package\]\nversion = "(.*)"/.exec(read('Cargo.toml')) ?? [];
+  assert.equal(PACKAGE.version, version);
+});
