@@ -2,13 +2,15 @@ import type { CfnCondition } from 'aws-cdk-lib';
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
-import type * as sns from 'aws-cdk-lib/aws-sns';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowAlarms } from './alarm-topic';
 import { ofLambda, own, PERIOD } from './metrics';
+import { nearest } from './nearest';
 import { INNER_RETENTION, RETENTION_SHARE } from './plan';
+import { refuse } from './props-error';
+import type { AlarmSetting, CommonProps } from './props';
 import type { DeadLetterQueues } from './queues';
 
 /** An alarm, named after what it means. */
@@ -35,16 +37,20 @@ export const WAITING_SECONDS_MAX = 3600;
 export function raise(
   scope: Construct,
   prefix: string,
-  alarmTopic: sns.ITopic | undefined,
-  wanted: readonly Alarm[],
+  { alarmTopic, alarmSettings = {} }: Pick<CommonProps, 'alarmTopic' | 'alarmSettings'>,
+  all: readonly Alarm[],
 ): cloudwatch.Alarm[] {
+  refuse(settingProblems(alarmSettings, all.map(({ name }) => name)));
+  const wanted = all.filter(({ name }) => alarmSettings[name]?.enabled !== false);
   if (alarmTopic) {
     allowAlarms(scope, alarmTopic);
   }
-  return wanted.map(({ name, description, metric, threshold, periods, over, condition }) => {
+  return wanted.map(({ name, description, metric, periods, over, condition, ...usual }) => {
+    const set = alarmSettings[name]?.threshold;
+    const threshold = set ?? usual.threshold;
     const alarm = new cloudwatch.Alarm(scope, `Alarm-${name}`, {
       alarmName: `${prefix}-${name}`,
-      alarmDescription: description,
+      alarmDescription: set === undefined ? description : `${description} (Set to go off above ${set}, not above ${usual.threshold}.)`,
       metric,
       threshold,
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
@@ -62,6 +68,17 @@ export function raise(
       alarm.addOkAction(action);
     }
     return alarm;
+  });
+}
+
+/** Settings of alarms that there are not, and what cannot be a threshold. */
+function settingProblems(settings: Readonly<Record<string, AlarmSetting>>, names: readonly string[]): string[] {
+  return Object.entries(settings).flatMap(([name, { threshold }]) => {
+    if (!names.includes(name)) {
+      const near = nearest(name, names);
+      return [`alarmSettings.${name} is no alarm of this construct; ${near ? `did you mean ${near}?` : `there are ${names.join(', ')}.`}`];
+    }
+    return threshold === undefined || threshold >= 0 ? [] : [`alarmSettings.${name}.threshold is ${threshold}; use 0 or more.`];
   });
 }
 

@@ -17,7 +17,7 @@ export function createAlarms(
   plan: Plan,
   loop: Loop,
 ): cloudwatch.Alarm[] {
-  return raise(scope, plan.names.prefix, props.alarmTopic, [
+  return raise(scope, plan.names.prefix, props, [
     ...deadLetters(loop),
     ...loop.alarms,
     ...messageAges(plan, loop),

@@ -5,6 +5,7 @@ import type { Construct } from 'constructs';
 import { topicProblems } from './alarm-topic';
 import { type Commons, commonsOf } from './commons';
 import { bytesInEnvironment, ENVIRONMENT_BYTES_MAX } from './environment';
+import { innerConcurrencyProblems } from './function';
 import { givenAsyncOf } from './given';
 import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names';
 import type { PolicyDocument } from './policy';
@@ -41,6 +42,7 @@ export function asyncPlanOf(given: AsyncRetryProps, scope: Construct): AsyncPlan
     ...nameProblems(names),
     ...takenProblems(names, Stack.of(scope)),
     ...topicProblems(props.alarmTopic, Stack.of(scope)),
+    ...innerConcurrencyProblems(props),
     ...(props.functions.length === 0
       ? ['functions is empty; name the functions whose failed asynchronous invocations are to be retried.']
       : []),

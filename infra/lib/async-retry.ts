@@ -46,7 +46,7 @@ export class AsyncRetry extends Construct {
   constructor(scope: Construct, id: string, props: AsyncRetryProps) {
     super(scope, id);
     const plan = asyncPlanOf(props, this);
-    const { encryptionKey: key, alarmTopic } = props;
+    const { encryptionKey: key } = props;
 
     const dead = createDeadLetterQueues(this, plan, plan.names, key, innerDlq(this, plan.names.retryQueue));
     this.retryQueue = new sqs.Queue(this, 'RetryQueue', {
@@ -65,7 +65,7 @@ export class AsyncRetry extends Construct {
     denyOtherSenders(this.retryQueue, [this.asyncRetryHandler, ...plan.functions.map((retried) => retried.function)]);
     denyOtherSenders(dead.annotation, [this.asyncRetryHandler]);
     denyOtherSenders(dead.finalDlq, [this.finalDlqAnnotator]);
-    this.alarms = raise(this, plan.names.prefix, alarmTopic, [
+    this.alarms = raise(this, plan.names.prefix, props, [
       ...deadLetters(dead),
       // A hop is a new message with a new age.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
@@ -102,6 +102,7 @@ function createHandler(
     description: 'Invokes functions again whose asynchronous invocation failed, after a delay, or gives up.',
     program: 'async-retry-handler',
     timeout: INNER_TIMEOUT,
+    reservedConcurrency: plan.innerReservedConcurrency,
     environment: {
       RETRY_QUEUE_URL: retryQueue.queueUrl,
       ANNOTATION_QUEUE_URL: annotation.queueUrl,

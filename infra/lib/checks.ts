@@ -3,6 +3,7 @@ import { isIPv4 } from 'node:net';
 
 import { topicProblems } from './alarm-topic';
 import { existingQueueProblems } from './existing-queue-checks';
+import { innerConcurrencyProblems } from './function';
 import { functionProblems } from './function-target';
 import { messageProblems } from './messages';
 import { nameProblems, takenProblems } from './names';
@@ -12,6 +13,7 @@ import type { Given } from './given';
 import { durationProblems, wholeNumberProblems } from './range';
 import { policyProblems } from './schemas';
 import { ofThisStack, saidOf } from './source-queue';
+import type { ProvisionedPollers } from './props';
 import { STRATEGIES } from './strategy/index';
 import type { GivenTarget } from './target';
 
@@ -42,7 +44,7 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
     retention: said.retention ? "existingSourceQueue's retentionPeriod" : 'sourceRetention',
     ...(props.target.kind === 'function' ? OF_A_USER : OF_OURS),
   };
-  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(plan, named), ...timeProblems(plan, named)];
+  const ranges = [...strategy.rangeProblems(plan), ...rangeProblems(props, plan, named), ...timeProblems(plan, named)];
   return [
     ...nameProblems(plan.names),
     ...takenProblems(plan.names, stack, given),
@@ -51,6 +53,10 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
     ...strategy.propProblems(props),
     ...topicProblems(props.alarmTopic, stack),
     ...messageProblems(props),
+    ...innerConcurrencyProblems(props),
+    ...(props.provisionedPollers && props.maxConcurrency !== undefined
+      ? ['maxConcurrency is not for provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
+      : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
     ...functionProblems(props, plan.strategy, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
@@ -94,13 +100,24 @@ function urlProblems({ url, allowHttp }: Extract<GivenTarget, { kind: 'http' }>)
   return [`target.url starts with ${protocol}//; use an https:// URL.`];
 }
 
-function rangeProblems(plan: Plan, named: Named): string[] {
+function rangeProblems({ memorySize }: Given, plan: Plan, named: Named): string[] {
   const whole = wholeNumberProblems;
   return [
     ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are made for ten'),
     ...whole(named.maxConcurrentCalls, plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
-    ...whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts'),
+    ...(plan.pollers ? pollerProblems(plan.pollers) : whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts')),
+    ...(memorySize === undefined ? [] : whole('memorySize', memorySize, 128, 10_240, 'MiB, as a Lambda function can have')),
   ];
+}
+
+function pollerProblems({ minimum, maximum }: Required<ProvisionedPollers>): string[] {
+  const problems = [
+    ...wholeNumberProblems('provisionedPollers.minimum', minimum, 2, 200, 'what an SQS event source mapping accepts'),
+    ...wholeNumberProblems('provisionedPollers.maximum', maximum, 2, 2000, 'what an SQS event source mapping accepts'),
+  ];
+  return problems.length === 0 && minimum > maximum
+    ? [`provisionedPollers.minimum is ${minimum}, more than maximum (${maximum}); lower it or raise the other.`]
+    : problems;
 }
 
 function timeProblems(plan: Plan, named: Named): string[] {
@@ -138,12 +155,12 @@ function visibilityProblems(plan: Plan, named: Named): string[] {
 }
 
 /** A receive that Lambda refuses to run counts as one ("Configuring scaling behavior for SQS event source mappings"). */
-function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, strategy }: Plan, named: Named): string[] {
+function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, pollers, strategy }: Plan, named: Named): string[] {
   if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
     return [];
   }
   return [
-    `${named.reservedConcurrency} is ${reserved}; use a whole number of at least maxConcurrency = ${maxConcurrency}: Lambda would refuse the other ` +
+    `${named.reservedConcurrency} is ${reserved}; use a whole number of at least ${pollers ? '10 × provisionedPollers.maximum' : 'maxConcurrency'} = ${maxConcurrency}: Lambda would refuse the other ` +
       `invocations, and each refused message spends ${STRATEGIES[strategy].unansweredCosts}.`,
   ];
 }

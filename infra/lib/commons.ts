@@ -1,4 +1,5 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
+import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
@@ -15,6 +16,9 @@ export interface Commons {
   readonly logDetail: LogDetail | undefined;
   readonly logLevel: LogLevel | undefined;
   readonly tracing: boolean;
+  readonly logEncryptionKey: kms.IKey | undefined;
+  /** Of each function that only sends on. */
+  readonly innerReservedConcurrency: number | undefined;
   readonly removalPolicy: RemovalPolicy;
 }
 
@@ -27,6 +31,8 @@ export function commonsOf(props: CommonProps): Commons {
     logDetail: props.logDetail,
     logLevel: props.logLevel,
     tracing: props.tracing ?? true,
+    logEncryptionKey: props.logEncryptionKey,
+    innerReservedConcurrency: props.innerReservedConcurrency,
     removalPolicy:
       props.removalPolicy === RemovalPolicy.DESTROY
         ? RemovalPolicy.DESTROY

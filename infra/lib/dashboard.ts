@@ -24,7 +24,9 @@ export function createDashboard(
   const dashboard = new cloudwatch.Dashboard(scope, 'Dashboard', { dashboardName });
   // Its text cannot leave out what the deployment leaves out.
   const shown = alarms.filter(isUnconditional);
-  dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
+  if (shown.length > 0) {
+    dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
+  }
   dashboard.addWidgets(atAGlance(loop));
   dashboard.addWidgets(flowIn(loop), new cloudwatch.GraphWidget({ ...HALF, ...loop.graphs.failures }));
   if (plan.hasCircuitBreaker) {

@@ -1,12 +1,12 @@
 import { CustomResource, Duration, Stack, Validations } from 'aws-cdk-lib';
 import * as iam from 'aws-cdk-lib/aws-iam';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
-import * as logs from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { createLogGroup } from './log-group';
 import type { Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import type { Loop } from './strategy/definition';
@@ -69,7 +69,7 @@ function fingerprint(resolved: unknown): string {
 }
 
 function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Function {
-  const logGroup = new logs.LogGroup(scope, 'SetterLogs', { retention: plan.logRetention, removalPolicy: plan.removalPolicy });
+  const logGroup = createLogGroup(scope, 'SetterLogs', plan);
   const role = new iam.Role(scope, 'SetterRole', {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
     description: 'Of the function that sets the attributes of the existing source queue at deployment.',

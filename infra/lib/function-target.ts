@@ -16,6 +16,7 @@ const OURS_ALONE = [
 const INSTEAD = {
   timeout: 'set timeout on the function',
   reservedConcurrency: 'set reservedConcurrentExecutions on the function',
+  memorySize: 'set memorySize on the function',
   vpc: 'set vpc on the function',
   maxConcurrentCalls: 'use target.handlerConcurrency',
   // The failed-message-processor could look, but only at what has failed: what succeeds would never be checked.

@@ -3,14 +3,14 @@ import * as iam from 'aws-cdk-lib/aws-iam';
 import type * as kms from 'aws-cdk-lib/aws-kms';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { SqsEventSource, type SqsEventSourceProps } from 'aws-cdk-lib/aws-lambda-event-sources';
-import * as logs from 'aws-cdk-lib/aws-logs';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { type Program, codeOf } from './bundles';
 import type { Commons } from './commons';
 import { refuseTooLarge } from './environment';
-import type { VpcPlacement } from './props';
+import { createLogGroup } from './log-group';
+import type { CommonProps, VpcPlacement } from './props';
 import { INNER_TIMEOUT } from './queues';
 import { allowNetworkInterfaces } from './vpc';
 
@@ -33,11 +33,19 @@ export function createAnnotator(
     description: 'Puts each message that was given up into the final DLQ, with the reason.',
     program: 'final-dlq-annotator',
     timeout: INNER_TIMEOUT,
+    reservedConcurrency: plan.innerReservedConcurrency,
     environment: { FINAL_DLQ_URL: finalDlq.queueUrl },
   });
   allowSend(annotator, key, finalDlq);
   annotator.addEventSource(innerEventSource(annotation));
   return annotator;
+}
+
+/** What Lambda refuses to run is received again, but spends one of the queue's receives. */
+export function innerConcurrencyProblems({ innerReservedConcurrency: reserved }: Pick<CommonProps, 'innerReservedConcurrency'>): string[] {
+  return reserved === undefined || (Number.isInteger(reserved) && reserved >= INNER_CONCURRENCY)
+    ? []
+    : [`innerReservedConcurrency is ${reserved}; use a whole number of at least ${INNER_CONCURRENCY}: as many are invoked at the same time.`];
 }
 
 /** What is special about a function. */
@@ -47,6 +55,8 @@ export interface FunctionPlan {
   readonly program: Program;
   readonly schemas?: Readonly<Record<string, string>>;
   readonly timeout: Duration;
+  /** Default: 256 MiB. */
+  readonly memorySize?: number | undefined;
   readonly reservedConcurrency?: number | undefined;
   readonly environment: Record<string, string>;
   readonly vpc?: VpcPlacement | undefined;
@@ -54,10 +64,7 @@ export interface FunctionPlan {
 
 /** Creates a function with a role and a log group of its own. */
 export function createFunction(scope: Construct, id: string, plan: Commons, wanted: FunctionPlan): lambda.Function {
-  const logGroup = new logs.LogGroup(scope, `${id}Logs`, {
-    retention: plan.logRetention,
-    removalPolicy: plan.removalPolicy,
-  });
+  const logGroup = createLogGroup(scope, `${id}Logs`, plan);
   const role = new iam.Role(scope, `${id}Role`, {
     assumedBy: new iam.ServicePrincipal('lambda.amazonaws.com'),
     description: `Of the function ${wanted.functionName}.`,
@@ -88,7 +95,7 @@ export function createFunction(scope: Construct, id: string, plan: Commons, want
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
     code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,
-    memorySize: MEMORY_MIB,
+    memorySize: wanted.memorySize ?? MEMORY_MIB,
     timeout: wanted.timeout,
     ...(wanted.reservedConcurrency !== undefined && { reservedConcurrentExecutions: wanted.reservedConcurrency }),
     environment,
@@ -126,7 +133,10 @@ export function allowSend(sender: lambda.Function, key: kms.IKey | undefined, ..
  * Throttled receives would count as receives, so concurrency is limited here and not by reserving it ("Configuring
  * scaling behavior for SQS event source mappings").
  */
-export function eventSource(queue: sqs.IQueue, props: Pick<SqsEventSourceProps, 'batchSize' | 'maxConcurrency' | 'maxBatchingWindow'>): SqsEventSource {
+export function eventSource(
+  queue: sqs.IQueue,
+  props: Pick<SqsEventSourceProps, 'batchSize' | 'maxConcurrency' | 'maxBatchingWindow' | 'provisionedPollerConfig'>,
+): SqsEventSource {
   return new SqsEventSource(queue, { ...props, reportBatchItemFailures: true });
 }
 

@@ -4,7 +4,7 @@ export type { ExponentialOptions, JitterOptions, UniformOptions } from './backof
 export { Envelope, LogDetail, LogLevel, Preset, Strategy } from './choices';
 export { SourceQueue } from './existing-queue';
 export type { SourceQueueOptions } from './existing-queue';
-export type { AsyncRetryProps, CommonProps, RedeliverProps, VpcPlacement } from './props';
+export type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 export { Redeliver } from './redeliver';
 export { CircuitBreaker, RetryPolicy } from './retry-policy';
 export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';

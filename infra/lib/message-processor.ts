@@ -35,6 +35,7 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
         program: target.kind === 'handler' ? { bundle: target.bundle } : 'message-processor',
         schemas: schemaFiles(props),
         timeout: plan.timeout,
+        memorySize: props.memorySize,
         reservedConcurrency: plan.reservedConcurrency,
         vpc: props.vpc,
         environment,
@@ -51,9 +52,10 @@ export function createMessageProcessor(scope: Construct, props: Given, plan: Pla
     );
   }
   const { batchSize, maxConcurrency } = plan;
+  const { minimum: minimumPollers, maximum: maximumPollers } = plan.pollers ?? {};
   messageProcessor.addEventSource(eventSource(role.source, {
     batchSize,
-    maxConcurrency,
+    ...(plan.pollers ? { provisionedPollerConfig: { minimumPollers, maximumPollers } } : { maxConcurrency }),
     ...(props.maxBatchingWindow && { maxBatchingWindow: props.maxBatchingWindow }),
   }));
   return messageProcessor;

@@ -4,6 +4,7 @@ import type { Strategy } from './choices';
 import type { Commons } from './commons';
 import type { Names } from './names';
 import type { PolicyDocument } from './policy';
+import type { ProvisionedPollers } from './props';
 import type { UserFunction } from './user-function';
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */
@@ -23,7 +24,10 @@ export interface Plan extends Commons {
   /** In the message-processor's place. */
   readonly userFunction: UserFunction | undefined;
   readonly maxConcurrentCalls: number;
+  /** Invocations at the same time, whatever limits them. */
   readonly maxConcurrency: number;
+  /** In its place. */
+  readonly pollers: Required<ProvisionedPollers> | undefined;
   readonly reservedConcurrency: number | undefined;
   /** The message-processor's, or that of the function in its place. */
   readonly timeout: Duration;

@@ -26,6 +26,9 @@ export function planOf(props: Given, stack: Stack, before: readonly string[] = [
   return plan;
 }
 
+/** "Provisioned mode" of SQS event source mappings: a poller invokes as often at the same time. */
+const INVOCATIONS_OF_A_POLLER = 10;
+
 function withDefaults(props: Given, stack: Stack): Plan {
   const { target } = props;
   const reader = readerOf(props, stack);
@@ -33,6 +36,8 @@ function withDefaults(props: Given, stack: Stack): Plan {
   const strategy = props.strategy ?? Strategy.DELAYED_RESEND;
   const policy = withLongDelays(props.policy ?? {}, props.longDelays);
   const maxBatchingWindow = props.maxBatchingWindow ?? Duration.seconds(0);
+  const { provisionedPollers: asked } = props;
+  const pollers = asked && { minimum: asked.minimum ?? 2, maximum: asked.maximum ?? 200 };
   const said = saidOf(ofThisStack(props.existingSourceQueue, stack));
   return {
     names: namesOf(props.prefix, props.stage),
@@ -50,7 +55,8 @@ function withDefaults(props: Given, stack: Stack): Plan {
     maxBatchingWindow,
     userFunction: reader.userFunction,
     maxConcurrentCalls: reader.maxConcurrentCalls ?? 10,
-    maxConcurrency: props.maxConcurrency ?? 10,
+    maxConcurrency: pollers ? INVOCATIONS_OF_A_POLLER * pollers.maximum : (props.maxConcurrency ?? 10),
+    pollers,
     reservedConcurrency: reader.reservedConcurrency,
     timeout,
     targetTimeout: target.kind === 'handler' || target.kind === 'function' ? undefined : (target.timeout ?? Duration.seconds(30)),

@@ -4,7 +4,7 @@ import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Envelope, LogDetail, LogLevel, Strategy } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
-import type { AsyncRetryProps, CommonProps, RedeliverProps, VpcPlacement } from './props';
+import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, having, isPlain, listOf, made, members, needed, number, object, oneOf, type Shape, such, text } from './shape';
 import type { GivenTarget } from './target';
 
@@ -24,7 +24,10 @@ const COMMON = {
   logDetail: oneOf(Object.values(LogDetail)),
   logLevel: oneOf(Object.values(LogLevel)),
   tracing: flag,
+  logEncryptionKey: key,
   alarmTopic: having('topicArn', 'an SNS topic'),
+  alarmSettings,
+  innerReservedConcurrency: number,
 } satisfies Shape<CommonProps>;
 
 /** What {@link Target} makes, without its kind. */
@@ -35,6 +38,10 @@ const TARGETS = {
   function: { function: needed(lambdaFunction), handlerConcurrency: number },
 } satisfies { [K in GivenTarget['kind']]: Shape<Omit<Extract<GivenTarget, { kind: K }>, 'kind'>> };
 const FACTORIES = { http: 'Target.http', lambda: 'Target.lambdaFunction', handler: 'Target.handler', function: 'Target.ownFunction' };
+
+const POLLERS = { minimum: number, maximum: number } satisfies Shape<ProvisionedPollers>;
+
+const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
 
 const VPC = {
   vpc: needed(having('vpcId', 'a VPC')),
@@ -64,7 +71,9 @@ const REDELIVER = {
   maxBatchingWindow: duration,
   maxConcurrentCalls: number,
   maxConcurrency: number,
+  provisionedPollers: members(POLLERS, 'provisionedPollers'),
   reservedConcurrency: number,
+  memorySize: number,
   timeout: duration,
   vpc: members(VPC, 'vpc'),
 } satisfies Shape<RedeliverProps>;
@@ -84,6 +93,13 @@ export function redeliverShapeProblems(props: unknown): string[] {
 /** The same of `AsyncRetry`. */
 export function asyncRetryShapeProblems(props: unknown): string[] {
   return members(ASYNC_RETRY, 'AsyncRetry')(props, '');
+}
+
+/** By the alarms' names. */
+function alarmSettings(value: unknown, name: string): string[] {
+  return isPlain(value)
+    ? Object.entries(value).flatMap(([alarm, setting]) => members(ALARM, 'alarmSettings')(setting, `${name}.${alarm}`))
+    : object(value, name);
 }
 
 function target(value: unknown, name: string): string[] {

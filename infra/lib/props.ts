@@ -22,6 +22,24 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
+/** What of an alarm is to be otherwise. */
+export interface AlarmSetting {
+  /** `false`: there is no such alarm. Default: true. */
+  readonly enabled?: boolean;
+  /** It goes off above this. Default: what docs/deploy.md says. */
+  readonly threshold?: number;
+}
+
+/**
+ * Pollers that Lambda keeps for the source queue, and that are paid for by the hour. Each invokes up to ten times at the same time.
+ */
+export interface ProvisionedPollers {
+  /** 2 to 200. Default: 2. */
+  readonly minimum?: number;
+  /** 2 to 2000. Default: 200. */
+  readonly maximum?: number;
+}
+
 /** What every construct here can be given. */
 export interface CommonProps {
   /** Second part of all names, so that several can live in one account. Default: `prod`. */
@@ -45,8 +63,20 @@ export interface CommonProps {
    * traces are paid for more than the requests of retries. Default: true.
    */
   readonly tracing?: boolean;
+  /**
+   * A key for the log groups. A key of the app gets what CloudWatch Logs needs; an imported one must allow it already. Default: keys of
+   * CloudWatch Logs.
+   */
+  readonly logEncryptionKey?: kms.IKey;
   /** Where alarms are sent. Default: they change their colour and tell nobody. */
   readonly alarmTopic?: sns.ITopic;
+  /** By the end of an alarm's name, such as `intermediate-dlq-backlog`: another threshold, or no such alarm. Default: all as they are. */
+  readonly alarmSettings?: { [name: string]: AlarmSetting };
+  /**
+   * Concurrency of the account that is kept for each function that only sends on (all but the message-processor), at least 10: as many
+   * as are ever invoked at a time. Default: none is kept.
+   */
+  readonly innerReservedConcurrency?: number;
 }
 
 /** What a retry orchestrator is made of. Only the target has no default. */
@@ -104,14 +134,21 @@ export interface RedeliverProps extends CommonProps {
   readonly maxBatchingWindow?: Duration;
   /** Calls to the target at the same time within one invocation. A function of your own has `handlerConcurrency`. Default: 10. */
   readonly maxConcurrentCalls?: number;
-  /** Invocations of the message-processor at the same time, 2 to 1000. Default: 10. */
+  /** Invocations of the message-processor at the same time, 2 to 1000. Not with `provisionedPollers`. Default: 10. */
   readonly maxConcurrency?: number;
+  /**
+   * Pollers that are there before a burst of messages. They limit the invocations, ten each; `maxConcurrency` cannot. Default: Lambda's
+   * own, which it starts when they are needed.
+   */
+  readonly provisionedPollers?: ProvisionedPollers;
   /**
    * Concurrency of the account that is kept for the message-processor, at least `maxConcurrency`: what Lambda refuses to run for
    * want of it spends one of the policy's `maxRedrives`, or an attempt with strategy `visibility`. Lambda leaves 100 of the
    * account's unreserved. A function of your own says so itself. Default: none is kept.
    */
   readonly reservedConcurrency?: number;
+  /** The message-processor's memory in MiB, 128 to 10240. A function of your own says so itself. Default: 256. */
+  readonly memorySize?: number;
   /** The message-processor's timeout. A function of your own says so itself. Default: 60 s. */
   readonly timeout?: Duration;
   /** Where the message-processor runs. A function of your own says so itself. Default: outside of any VPC. */

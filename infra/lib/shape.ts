@@ -92,9 +92,10 @@ export function inWords(value: unknown): string {
   return `${type === 'object' ? 'an' : 'a'} ${type}`;
 }
 
-/** The members that a shape must have. */
+/** The members that a shape must have; if there is none, those that it may have. */
 export function signature(shape: Record<string, Check>): string {
-  return `{ ${Object.keys(shape).filter((member) => 'isNeeded' in (shape[member] as Check)).join(', ')} }`;
+  const needed = Object.keys(shape).filter((member) => 'isNeeded' in (shape[member] as Check));
+  return `{ ${(needed.length > 0 ? needed : Object.keys(shape)).join(', ')} }`;
 }
 
 export function alternatives(names: readonly string[]): string {

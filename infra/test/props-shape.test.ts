@@ -87,9 +87,10 @@ describe('a prop that TypeScript would refuse is refused with one sentence, sinc
     [
       "AsyncRetry's prop",
       () => ({ functions: [] }),
-      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, alarmTopic, target, policy, strategy, ' +
+      'functions is no prop of Redeliver; there are stage, encryptionKey, removalPolicy, architecture, bundles, logRetention, logDetail, logLevel, tracing, logEncryptionKey, ' +
+        'alarmTopic, alarmSettings, innerReservedConcurrency, target, policy, strategy, ' +
         'longDelays, dataSchema, envelope, messageIdAttribute, messageIdPointer, bodySchema, prefix, existingSourceQueue, maxReceiveCount, sourceRetention, sourceVisibilityTimeout, batchSize, maxBatchingWindow, maxConcurrentCalls, ' +
-        'maxConcurrency, reservedConcurrency, timeout, vpc.',
+        'maxConcurrency, provisionedPollers, reservedConcurrency, memorySize, timeout, vpc.',
     ],
     ['text for a number', () => ({ maxConcurrency: '10' }), 'maxConcurrency is a string; give a number.'],
     ['text for yes or no', () => ({ longDelays: 'true' }), 'longDelays is a string; give true or false.'],

@@ -101,6 +101,7 @@ function createFailedMessageProcessor(
     program: 'failed-message-processor',
     schemas: schemaFiles(props),
     timeout: INNER_TIMEOUT,
+    reservedConcurrency: plan.innerReservedConcurrency,
     environment: {
       SOURCE_QUEUE_URL: source.queueUrl,
       INTERMEDIATE_DLQ_URL: intermediateDlq.queueUrl,

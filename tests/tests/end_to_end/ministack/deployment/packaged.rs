@@ -166,7 +166,7 @@ fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
 
 async fn is_used_and_deployed(prefix: &str, app: App) {
     let target = HttpTarget::start().await;
-    let context = context(prefix, &target.url(), ARCHITECTURE);
+    let context = context(prefix, target.url(), ARCHITECTURE);
     let made = app.synthesize(&context).await;
     // A finding of cdk-nag would fail it.
     assert!(made.succeeded, "{}", made.errors);

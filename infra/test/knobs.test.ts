@@ -1,0 +1,192 @@
+import { App, Duration, Stack } from 'aws-cdk-lib';
+import { Template } from 'aws-cdk-lib/assertions';
+import * as kms from 'aws-cdk-lib/aws-kms';
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+
+import { AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
+import { plain, resources } from './stack-exact';
+import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
+import { userFunction } from './stack-variants';
+
+const bundles = fakeBundles();
+
+function refused(props: Partial<RedeliverProps>): string[] {
+  try {
+    stackWith(() => ({ ...HTTP, bundles, ...props }));
+    return [];
+  } catch (error) {
+    return (error as Error).message.split('\n');
+  }
+}
+
+/** A property of each function by its short logical id. */
+function ofFunctions(template: Template, property: string): Record<string, unknown> {
+  const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
+  return Object.fromEntries(functions.flatMap(([id, { Properties }]) => (Properties[property] === undefined ? [] : [[id, Properties[property]]])));
+}
+
+function asyncRetry(props: Partial<AsyncRetryProps>): Template {
+  const stack = new Stack(new App(), 'Test');
+  new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props });
+  return Template.fromStack(stack);
+}
+
+describe('memory', () => {
+  test('is that of the message-processor alone', () => {
+    assert.deepEqual(ofFunctions(templateWith(() => ({ ...HTTP, memorySize: 1024 })), 'MemorySize'), {
+      MessageProcessor: 1024,
+      FailedMessageProcessor: 256,
+      FinalDlqAnnotator: 256,
+    });
+  });
+
+  test('that Lambda does not have', () => {
+    for (const memorySize of [127, 10_241, 256.5]) {
+      assert.deepEqual(refused({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, as a Lambda function can have).`]);
+    }
+    assert.deepEqual([refused({ memorySize: 128 }), refused({ memorySize: 10_240 })], [[], []]);
+  });
+});
+
+describe('concurrency that is kept for the inner functions', () => {
+  test('is not that of the message-processor', () => {
+    const inner = { FailedMessageProcessor: 10, FinalDlqAnnotator: 10 };
+    const kept = (props: Partial<RedeliverProps>): unknown => ofFunctions(templateWith(() => ({ ...HTTP, innerReservedConcurrency: 10, ...props })), 'ReservedConcurrentExecutions');
+    assert.deepEqual(kept({}), inner);
+    assert.deepEqual(kept({ reservedConcurrency: 20 }), { MessageProcessor: 20, ...inner });
+    assert.deepEqual(kept({ strategy: Strategy.VISIBILITY }), { FinalDlqAnnotator: 10 });
+    assert.deepEqual(ofFunctions(asyncRetry({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
+  });
+
+  test('must be enough for all that is invoked', () => {
+    const sentence = 'innerReservedConcurrency is 9; use a whole number of at least 10: as many are invoked at the same time.';
+    assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence]);
+    assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence });
+  });
+});
+
+describe('provisioned pollers', () => {
+  /** What says how many invocations there are at the same time, by queue. */
+  function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
+    const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
+    return Object.fromEntries(
+      mappings.map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['ProvisionedPollerConfig'] ?? Properties['ScalingConfig']]),
+    );
+  }
+
+  test('take the place of the largest concurrency, on the source queue alone', () => {
+    const inner = { '{IntermediateDlq.Arn}': { MaximumConcurrency: 10 }, '{AnnotationQueue.Arn}': { MaximumConcurrency: 10 } };
+    assert.deepEqual(limits({ provisionedPollers: {} }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 2, MaximumPollers: 200 } });
+    assert.deepEqual(limits({ provisionedPollers: { minimum: 3, maximum: 4 } }), { ...inner, '{SourceQueue.Arn}': { MinimumPollers: 3, MaximumPollers: 4 } });
+  });
+
+  const cases: [string, Partial<RedeliverProps>, string[]][] = [
+    [
+      'beside the largest concurrency',
+      { provisionedPollers: {}, maxConcurrency: 10 },
+      ['maxConcurrency is not for provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.'],
+    ],
+    ['too few', { provisionedPollers: { minimum: 1 } }, ['provisionedPollers.minimum is 1; use a whole number from 2 to 200 (what an SQS event source mapping accepts).']],
+    ['too many', { provisionedPollers: { maximum: 2001 } }, ['provisionedPollers.maximum is 2001; use a whole number from 2 to 2000 (what an SQS event source mapping accepts).']],
+    ['the wrong way round', { provisionedPollers: { minimum: 5, maximum: 4 } }, ['provisionedPollers.minimum is 5, more than maximum (4); lower it or raise the other.']],
+    ['with concurrency enough', { provisionedPollers: { maximum: 4 }, reservedConcurrency: 40 }, []],
+    [
+      'with less concurrency than they use',
+      { provisionedPollers: { maximum: 4 }, reservedConcurrency: 39 },
+      [
+        'reservedConcurrency is 39; use a whole number of at least 10 × provisionedPollers.maximum = 40: Lambda would refuse the other invocations, and each ' +
+          'refused message spends one of maxRedrives.',
+      ],
+    ],
+  ];
+  for (const [name, props, sentences] of cases) {
+    test(name, () => assert.deepEqual(refused(props), sentences));
+  }
+});
+
+describe('a key for the logs', () => {
+  test('is that of all log groups, and lets the account\'s log groups in', () => {
+    const template = templateWith((stack) => ({ ...HTTP, existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'), logEncryptionKey: new kms.Key(stack, 'Key') }));
+    const keys = Object.values(resources(template, 'AWS::Logs::LogGroup')).map(({ Properties }) => plain(Properties['KmsKeyId']));
+    assert.deepEqual(keys, Array.from({ length: 4 }, () => '{Key.Arn}'));
+    const [, ...added] = plain(resources(template, 'AWS::KMS::Key')['Key']?.Properties['KeyPolicy'].Statement);
+    assert.deepEqual(added, [
+      {
+        Effect: 'Allow',
+        Principal: { Service: 'logs.{AWS::Region}.amazonaws.com' },
+        Action: ['kms:Decrypt*', 'kms:Describe*', 'kms:Encrypt*', 'kms:GenerateDataKey*', 'kms:ReEncrypt*'],
+        Resource: '*',
+        Condition: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': 'arn:{AWS::Partition}:logs:{AWS::Region}:{AWS::AccountId}:log-group:*' } },
+      },
+    ]);
+  });
+
+  test('that is imported is used as it is', () => {
+    const arn = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
+    const template = templateWith((stack) => ({ ...HTTP, logEncryptionKey: kms.Key.fromKeyArn(stack, 'Key', arn) }));
+    assert.equal(resources(template, 'AWS::Logs::LogGroup')['MessageProcessorLogs']?.Properties['KmsKeyId'], arn);
+  });
+});
+
+describe('alarms', () => {
+  function alarms(props: Partial<RedeliverProps>): Record<string, Record<string, unknown>> {
+    const found = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Alarm'));
+    return Object.fromEntries(found.map(({ Properties }) => [Properties['AlarmName'].replace('redeliver-prod-', ''), Properties]));
+  }
+  const usual = alarms({});
+
+  test('one goes off above another number, and says so', () => {
+    const { 'intermediate-dlq-backlog': backlog, ...others } = alarms({ alarmSettings: { 'intermediate-dlq-backlog': { threshold: 50_000 } } });
+    const { 'intermediate-dlq-backlog': before, ...same } = usual;
+    assert.deepEqual(backlog, {
+      ...before,
+      Threshold: 50_000,
+      AlarmDescription: `${before?.['AlarmDescription']} (Set to go off above 50000, not above 1000.)`,
+    });
+    assert.deepEqual(others, same);
+  });
+
+  test('one that is not wanted is not there, nor on the dashboard', () => {
+    const props = { alarmSettings: { 'target-down': { enabled: false }, 'final-dlq-arrivals': { enabled: true } } };
+    const { 'target-down': _, ...rest } = usual;
+    assert.deepEqual(alarms(props), rest);
+    const body = plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    assert.match(body, /Alarmfinaldlqarrivals/);
+    assert.ok(!/Alarmtargetdown/.test(body));
+  });
+
+  test('none at all', () => {
+    const alarmSettings = Object.fromEntries(Object.keys(usual).map((name) => [name, { enabled: false }]));
+    assert.deepEqual(alarms({ alarmSettings }), {});
+  });
+
+  test('of asynchronous invocations, too', () => {
+    const template = asyncRetry({ alarmSettings: { 'Report-failure-not-sent': { threshold: 5 } } });
+    const thresholds = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['Threshold']);
+    assert.equal(thresholds.filter((threshold) => threshold === 5).length, 1);
+  });
+
+  const cases: [string, unknown, string | RegExp][] = [
+    ['a misspelt one', { 'target-don': { enabled: false } }, 'alarmSettings.target-don is no alarm of this construct; did you mean target-down?'],
+    ['one that there is not', { disk: {} }, /^alarmSettings\.disk is no alarm of this construct; there are final-dlq-not-empty, /],
+    ['a threshold below nothing', { 'target-down': { threshold: -1 } }, 'alarmSettings.target-down.threshold is -1; use 0 or more.'],
+    ['no setting', { 'target-down': false }, 'alarmSettings.target-down is a boolean; give { enabled, threshold }.'],
+    ['a misspelt setting', { 'target-down': { enable: false } }, 'alarmSettings.target-down.enable is no prop of alarmSettings; did you mean alarmSettings.target-down.enabled?'],
+  ];
+  for (const [name, alarmSettings, sentence] of cases) {
+    test(name, () => {
+      const [told = '', ...more] = refused({ alarmSettings: alarmSettings as never });
+      assert.ok(typeof sentence === 'string' ? told === sentence : sentence.test(told), told);
+      assert.deepEqual(more, []);
+    });
+  }
+});
+
+test('what a function of a user\'s own says itself', () => {
+  const stack = new Stack(new App(), 'Test');
+  const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60) });
+  assert.throws(() => new Redeliver(stack, 'Retries', { target: Target.ownFunction(own), bundles, memorySize: 512 }), {
+    message: "memorySize is for redeliver's own message-processor, and target.function takes its place; remove it, and set memorySize on the function.",
+  });
+});
