@@ -3,11 +3,12 @@
 import { App, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { AwsSolutionsChecks } from 'cdk-nag';
-import { Backoff, Jitter, Redeliver, RetryPolicy, Target } from '@redeliver/cdk';
+import { Backoff, Jitter, Redeliver, RetryPolicy, SourceQueue, Target } from '@redeliver/cdk';
 
 const app = new App();
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
 const context = (name: string): string => String(app.node.tryGetContext(name));
+const queueArn: string | undefined = app.node.tryGetContext('existingSourceQueueArn');
 
 const stack = new Stack(app, 'Redeliver', {
   stackName: `${context('prefix')}-prod`,
@@ -19,6 +20,7 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
   prefix: context('prefix'),
   architecture: context('architecture') === 'arm64' ? lambda.Architecture.ARM_64 : lambda.Architecture.X86_64,
   removalPolicy: RemovalPolicy.DESTROY,
+  ...(queueArn !== undefined && { existingSourceQueue: SourceQueue.fromArn(queueArn) }),
 });
 redeliver.addOutputs();
 app.synth();

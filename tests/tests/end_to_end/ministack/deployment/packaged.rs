@@ -197,6 +197,15 @@ async fn is_found_by_its_stack(cloud: &Cloud, stack: &str) {
     run(&mut status).await;
 }
 
+/// Its code is a file of the package.
+async fn has_what_sets_up_an_existing_queue(app: &App) {
+    let mut context = context("existing", "https://orders.example.com/hook", ARCHITECTURE);
+    context["existingSourceQueueArn"] = json!("arn:aws:sqs:eu-west-1:111122223333:orders");
+    let made = app.synthesize(&context).await;
+    assert!(made.succeeded, "{}", made.errors);
+    assert_eq!(template(&made.assembly), of_this_repository(&Folder::new("own-existing").0, context).await);
+}
+
 async fn tells_what_to_do(app: &App) {
     let made = app.synthesize(&context("orders", "https://orders.example.com/hook", OTHER)).await;
     assert!(!made.succeeded);
@@ -223,6 +232,7 @@ async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_de
     let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("redeliver-functions/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
     tells_what_to_do(&app).await;
+    has_what_sets_up_an_existing_queue(&app).await;
     is_used_and_deployed("npm", app).await;
 }
 
