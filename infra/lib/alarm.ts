@@ -9,8 +9,8 @@ import { allowAlarms } from './alarm-topic';
 import { ofLambda, own, PERIOD } from './metrics';
 import { nearest } from './nearest';
 import { INNER_RETENTION, RETENTION_SHARE } from './plan';
-import { refuse } from './props-error';
 import type { AlarmSetting, CommonProps } from './props';
+import { refuse } from './props-error';
 import type { DeadLetterQueues } from './queues';
 
 /** An alarm, named after what it means. */

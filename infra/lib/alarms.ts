@@ -3,9 +3,9 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { type Alarm, deadLetters, loopStopped, raise, readerFails, WAITING_SECONDS_MAX } from './alarm';
+import type { Given } from './given';
 import { own } from './metrics';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
-import type { Given } from './given';
 import type { Loop } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
 import { targetDown, targetLoop } from './target-alarm';

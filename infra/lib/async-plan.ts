@@ -10,8 +10,8 @@ import { givenAsyncOf } from './given';
 import { type AsyncNames, asyncNamesOf, nameProblems, takenProblems } from './names';
 import type { PolicyDocument } from './policy';
 import { inWordsOfTheConstruct } from './policy-document';
-import { refuse } from './props-error';
 import type { AsyncRetryProps } from './props';
+import { refuse } from './props-error';
 import { policyProblems } from './schemas';
 import { type Change, changeable, type UserFunction } from './user-function';
 

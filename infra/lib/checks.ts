@@ -5,15 +5,15 @@ import { topicProblems } from './alarm-topic';
 import { existingQueueProblems } from './existing-queue-checks';
 import { innerConcurrencyProblems } from './function';
 import { functionProblems } from './function-target';
+import type { Given } from './given';
 import { messageProblems } from './messages';
 import { nameProblems, takenProblems } from './names';
 import { deliverySeconds, INNER_RETENTION, type Plan, RETENTION_SHARE, VISIBILITY_FACTOR } from './plan';
 import { maxAttempts, worstCaseSpanSeconds } from './policy';
-import type { Given } from './given';
+import type { ProvisionedPollers } from './props';
 import { durationProblems, wholeNumberProblems } from './range';
 import { policyProblems } from './schemas';
 import { ofThisStack, saidOf } from './source-queue';
-import type { ProvisionedPollers } from './props';
 import { STRATEGIES } from './strategy/index';
 import type { GivenTarget } from './target';
 
@@ -105,7 +105,9 @@ function rangeProblems({ memorySize }: Given, plan: Plan, named: Named): string[
   return [
     ...whole('batchSize', plan.batchSize, 1, 10, 'also with a batching window: the functions are made for ten'),
     ...whole(named.maxConcurrentCalls, plan.maxConcurrentCalls, 1, 10_000, "the function's own limit"),
-    ...(plan.pollers ? pollerProblems(plan.pollers) : whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts')),
+    ...(plan.pollers
+      ? pollerProblems(plan.pollers)
+      : whole('maxConcurrency', plan.maxConcurrency, 2, 1000, 'what an SQS event source mapping accepts')),
     ...(memorySize === undefined ? [] : whole('memorySize', memorySize, 128, 10_240, 'MiB, as a Lambda function can have')),
   ];
 }
@@ -159,8 +161,9 @@ function reservationProblems({ reservedConcurrency: reserved, maxConcurrency, po
   if (reserved === undefined || (Number.isInteger(reserved) && reserved >= maxConcurrency)) {
     return [];
   }
+  const limit = pollers ? '10 × provisionedPollers.maximum' : 'maxConcurrency';
   return [
-    `${named.reservedConcurrency} is ${reserved}; use a whole number of at least ${pollers ? '10 × provisionedPollers.maximum' : 'maxConcurrency'} = ${maxConcurrency}: Lambda would refuse the other ` +
+    `${named.reservedConcurrency} is ${reserved}; use a whole number of at least ${limit} = ${maxConcurrency}: Lambda would refuse the other ` +
       `invocations, and each refused message spends ${STRATEGIES[strategy].unansweredCosts}.`,
   ];
 }

@@ -6,14 +6,14 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
+import { Envelope, Strategy } from './choices';
 import { SourceQueue } from './existing-queue';
 import { givenOf } from './given';
 import { planOf } from './planning';
-import { REMOVAL_POLICIES } from './props-shape';
 import type { RedeliverProps } from './props';
+import { REMOVAL_POLICIES } from './props-shape';
 import { RetryPolicy } from './retry-policy';
 import { oneOf } from './shape';
-import { Envelope, Strategy } from './choices';
 import { Target } from './target';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */

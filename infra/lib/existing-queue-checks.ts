@@ -2,9 +2,9 @@ import { type Duration, Stack, Token, TokenComparison } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import type { Place, Plan } from './plan';
 import type { GivenSourceQueue } from './existing-queue';
 import type { Given } from './given';
+import type { Place, Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import { ofThisStack, saidOf, takerOf } from './source-queue';
 

@@ -1,8 +1,8 @@
 import type { GivenSourceQueue } from './existing-queue';
 import type { PolicyDocument } from './policy';
 import { documentOf } from './policy-document';
-import { refuse } from './props-error';
 import type { AsyncRetryProps, RedeliverProps } from './props';
+import { refuse } from './props-error';
 import { asyncRetryShapeProblems, redeliverShapeProblems } from './props-shape';
 import type { RetryPolicy } from './retry-policy';
 import type { GivenTarget } from './target';

@@ -5,9 +5,9 @@ import type { Construct } from 'constructs';
 
 import { allowSend, createFunction, eventSource, logEnvironment } from './function';
 import { configure } from './function-target';
+import type { Given } from './given';
 import { messageEnvironment, schemaFiles } from './messages';
 import type { Plan } from './plan';
-import type { Given } from './given';
 
 /** What a strategy makes of it. */
 export interface Role {

@@ -7,7 +7,9 @@ export const policy: Check = made(['RetryPolicy.of(…)', 'RetryPolicy.preset(�
   'document' in given ? object(given.document, name) : members(RULES, 'RetryPolicy')(given.options, name),
 );
 
-const jitter = made(['Jitter.NONE', 'Jitter.HALF', 'Jitter.FULL', 'Jitter.additive(…)'], (given: GivenJitter, name) => (typeof given === 'object' ? duration(given.max, `${name}.max`) : []));
+const jitter = made(['Jitter.NONE', 'Jitter.HALF', 'Jitter.FULL', 'Jitter.additive(…)'], (given: GivenJitter, name) =>
+  typeof given === 'object' ? duration(given.max, `${name}.max`) : [],
+);
 
 /** What {@link Backoff} makes, without its kind. */
 const BACKOFFS = {

@@ -2,9 +2,9 @@ import { Duration, Stack, Token } from 'aws-cdk-lib';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct, IConstruct } from 'constructs';
 
-import type { Place, Plan } from './plan';
 import type { GivenSourceQueue } from './existing-queue';
 import type { Given } from './given';
+import type { Place, Plan } from './plan';
 import { allowOnly, anyQueue, MESSAGE_BYTES_MAX } from './queues';
 
 /** The resource of an existing queue, if it is one of this very stack: its attributes can be set in its template. */

@@ -6,8 +6,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
-import { RedeliverStack } from '../lib/stack';
 import { RedeliverPropsError } from '../lib/props-error';
+import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
 import { fakeBundles, named, temporaryDirectory } from './stack-support';
 

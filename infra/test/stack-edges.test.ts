@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
-import { RedeliverStack } from '../lib/stack';
 import { RedeliverPropsError } from '../lib/props-error';
+import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
 import { resources } from './stack-exact';
 import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { AsyncRetry, Redeliver } from '../lib/index';
-import { RedeliverStack } from '../lib/stack';
 import { RedeliverPropsError } from '../lib/props-error';
+import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
 import { plain } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';

@@ -4,9 +4,9 @@ import type * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import type { Alarm } from '../alarm';
+import type { Given } from '../given';
 import type { Plan } from '../plan';
 import type { PolicyDocument } from '../policy';
-import type { Given } from '../given';
 import type { DeadLetterQueues } from '../queues';
 
 /** What becomes of a message that failed, and all of the stack that follows from it. */

@@ -4,10 +4,10 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
 import { allowSend, createAnnotator, createFunction, innerEventSource } from '../function';
+import type { Given } from '../given';
 import { createMessageProcessor } from '../message-processor';
 import { messageEnvironment, schemaFiles } from '../messages';
 import type { Plan } from '../plan';
-import type { Given } from '../given';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerDlq, innerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';

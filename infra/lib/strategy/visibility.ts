@@ -5,11 +5,11 @@ import type { Construct } from 'constructs';
 
 import { type Alarm, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
 import { createAnnotator } from '../function';
+import type { Given } from '../given';
 import { createMessageProcessor } from '../message-processor';
 import { PERIOD } from '../metrics';
 import type { Plan } from '../plan';
 import { LONG_DELAY_SECONDS_MAX, longestDelaySeconds, maxAttempts, worstCaseDelaySeconds } from '../policy';
-import type { Given } from '../given';
 import { createDeadLetterQueues, denyOtherSenders } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, StrategyDefinition } from './definition';
