@@ -1,11 +1,11 @@
 // The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers by what a message asks for.
 
-import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as logs from 'aws-cdk-lib/aws-logs';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { Redeliver } from '../lib/index.ts';
+import { Backoff, CircuitBreaker, Jitter, Redeliver, RetryPolicy, Target } from '../lib/index';
 
 const app = new App();
 const prefix = String(app.node.tryGetContext('prefix'));
@@ -46,14 +46,14 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
   architecture: app.node.tryGetContext('architecture') === 'x86-64' ? lambda.Architecture.X86_64 : lambda.Architecture.ARM_64,
   removalPolicy,
   prefix,
-  target: { kind: 'lambda', function: target },
-  policy: {
-    max_attempts: 2,
-    backoff: { kind: 'fixed', delay_seconds: 2, jitter: 'none' },
-    non_retryable: ['Permanent'],
+  target: Target.lambdaFunction(target),
+  policy: RetryPolicy.of({
+    maxAttempts: 2,
+    backoff: Backoff.fixed(Duration.seconds(2), { jitter: Jitter.NONE }),
+    nonRetryable: ['Permanent'],
     // Two of the few calls fail.
-    circuit_breaker: false,
-  },
+    circuitBreaker: CircuitBreaker.OFF,
+  }),
 });
 
 // What SQS itself does when it moves a message.
