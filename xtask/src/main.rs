@@ -5,6 +5,7 @@ mod bench;
 mod beside;
 mod bundle;
 mod dist;
+mod docs;
 mod faults;
 mod fuzz;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod hostile;
 mod instructions;
 mod libraries;
 mod npm;
+mod release;
 mod report;
 mod sizes;
 mod stack;
@@ -20,6 +22,7 @@ mod supply_chain;
 mod test;
 mod tools;
 mod venv;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -124,6 +127,15 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
+    /// Build the pages of docs/SUMMARY.md as a site, with a search: target/docs/site/index.html.
+    ///
+    /// The first time it compiles mdBook, which takes a minute or two.
+    Docs,
+    /// Print what CHANGELOG.md says of a release, if its tag and all packages have the same version.
+    ReleaseNotes {
+        /// As in `v0.1.0`.
+        tag: String,
+    },
     /// Measure something against its like, in one run, and print the ratio.
     Bench {
         /// What.
@@ -171,6 +183,8 @@ fn main() -> ExitCode {
         Task::Faults { planted: true, .. } => faults::planted(),
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
         Task::Dependencies { write } => supply_chain::dependencies(write),
+        Task::Docs => docs::docs(),
+        Task::ReleaseNotes { tag } => release::release_notes(&tag),
         Task::Bench { what } => bench(what),
         Task::Smoke { arguments } => smoke(&arguments),
         Task::Conformance { profile, region } => conformance(&profile, region.as_deref()),

