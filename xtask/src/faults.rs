@@ -72,7 +72,9 @@ pub(crate) fn planted() -> Result<(), Failure> {
         &format!("name = \"{PROGRAM}\""),
     )?;
     // Another version: else Cargo would take what is built here for the real crates.
-    replace(&copy.join("Cargo.toml"), "version = \"0.1.0\"", "version = \"0.1.0-planted\"")?;
+    let manifest = copy.join("Cargo.toml");
+    let version = concat!("version = \"", env!("CARGO_PKG_VERSION"));
+    write(&manifest, &read(&manifest)?.replace(&format!("{version}\""), &format!("{version}-planted\"")))?;
     keep_times(&planted, &copy)?;
     removed(&planted)?;
     fs::rename(&copy, &planted).map_err(|error| Failure(format!("{}: {error}", planted.display())))?;

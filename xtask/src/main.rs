@@ -14,6 +14,7 @@ mod hostile;
 mod instructions;
 mod libraries;
 mod npm;
+mod packages;
 mod release;
 mod report;
 mod sizes;
@@ -131,6 +132,8 @@ enum Task {
     ///
     /// The first time it compiles mdBook, which takes a minute or two.
     Docs,
+    /// Build the public crates from their own tarballs, as crates.io would give them.
+    Packages,
     /// Print what CHANGELOG.md says of a release, if its tag and all packages have the same version.
     ReleaseNotes {
         /// As in `v0.1.0`.
@@ -184,6 +187,7 @@ fn main() -> ExitCode {
         Task::Faults { planted: false, arguments } => faults::faults(&arguments),
         Task::Dependencies { write } => supply_chain::dependencies(write),
         Task::Docs => docs::docs(),
+        Task::Packages => packages::build(),
         Task::ReleaseNotes { tag } => release::release_notes(&tag),
         Task::Bench { what } => bench(what),
         Task::Smoke { arguments } => smoke(&arguments),

@@ -14,6 +14,7 @@ use crate::hostile;
 use crate::instructions;
 use crate::libraries;
 use crate::npm::{self, Node};
+use crate::packages;
 use crate::report::{Report, forget_skipped_tests};
 use crate::sizes;
 use crate::stack;
@@ -77,6 +78,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", npm::set_up)?;
     supply_chain::check(report, &python)?;
+    report.step("packages of the public crates, and their Rust version", packages::check)?;
     check_workflows(report, &python, &node)?;
     let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;

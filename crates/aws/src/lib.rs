@@ -3,6 +3,12 @@
 //! Everything here implements a port of `redeliver-core` or reads the outside world for it. The doors to the clock
 //! ([`SystemClock`]) and to the environment ([`settings`]) are here and nowhere else. A function's `main` is
 //! [`start::run`] around: settings → dependencies.
+//!
+//! A function that somebody starts by hand says so, instead of waiting for a Lambda that is not there:
+//!
+//! ```
+//! assert!(redeliver_aws::settings::started_by_lambda().is_err());
+//! ```
 
 pub mod lambda;
 pub mod settings;

@@ -20,7 +20,7 @@ pub const ERROR_DETAILS_BYTES_MAX: usize = 1024;
 pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
 
 /// The schema of the document, JSON Schema 2020-12.
-pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../../schemas/dead-letter.schema.json");
+pub const DEAD_LETTER_SCHEMA: &str = include_str!("../schemas/dead-letter.schema.json");
 
 /// All that is known of a message that is given up.
 #[derive(Clone, Debug, PartialEq)]

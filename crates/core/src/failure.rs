@@ -33,7 +33,7 @@ pub const REDRIVE: &str = "Redrive";
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";
 
 /// The schema of the documents, JSON Schema 2020-12.
-pub const FAILURE_SCHEMA: &str = include_str!("../../../schemas/failure.schema.json");
+pub const FAILURE_SCHEMA: &str = include_str!("../schemas/failure.schema.json");
 
 /// What the attribute says.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,6 +4,19 @@
 //! [`envelope::Envelope`] by the [`schema::MessageSchema`], and leaves as a [`message::OutgoingMessage`]: a hand-off
 //! with its [`failure`], a re-send that the [`decision`] module decided on by the [`policy::Policy`], or a final record
 //! that [`annotation`] explained. [`packing`] and [`delivery`] bring it out through the [`ports`].
+//!
+//! What a policy allows is known before anything is deployed:
+//!
+//! ```
+//! use redeliver_core::backoff::bounds;
+//! use redeliver_core::policy::Policy;
+//!
+//! let text = r#"{"max_attempts": 3, "backoff": {"kind": "fixed", "delay_seconds": 60, "jitter": "none"}}"#;
+//! let policy = Policy::from_json(text)?;
+//! let (earliest, latest) = bounds(&policy, 1).into_inner();
+//! assert_eq!((earliest.get(), latest.get()), (60, 60));
+//! # Ok::<(), redeliver_core::policy::PolicyError>(())
+//! ```
 
 pub mod annotation;
 pub mod arrival;

@@ -19,7 +19,7 @@ pub use backoff::{Backoff, Delays, Jitter};
 pub use circuit_breaker::CircuitBreaker;
 
 /// The schema of a policy document, JSON Schema 2020-12.
-pub const POLICY_SCHEMA: &str = include_str!("../../../schemas/retry-policy.schema.json");
+pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");
 
 /// When a failed message comes back, and when it is given up.
 ///

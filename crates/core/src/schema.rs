@@ -24,7 +24,7 @@ pub use data::{DataSchema, DataSchemaError};
 pub use redeliver_json_schema::{SchemaError, Violation, list};
 
 /// The schema of a message body, JSON Schema 2020-12.
-pub const MESSAGE_SCHEMA: &str = include_str!("../../../schemas/message.schema.json");
+pub const MESSAGE_SCHEMA: &str = include_str!("../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule; all others are skimmed.
 const RULED_MEMBERS: [&str; 12] = [

@@ -2,6 +2,15 @@
 //!
 //! A crate of its own, since the validator's code is generic and compiled with its user: here it is built to be small,
 //! while the core, which looks at every message, is built to be fast.
+//!
+//! ```
+//! use redeliver_json_schema::{Schema, list};
+//!
+//! let schema = Schema::new(r#"{"properties": {"cents": {"type": "integer"}}}"#)?;
+//! let violations = schema.violations(&serde_json::json!({"cents": "4990"}), "/data");
+//! assert_eq!(list(&violations), "/data/cents is not of type integer");
+//! # Ok::<(), redeliver_json_schema::SchemaError>(())
+//! ```
 
 mod decimal;
 mod meter;

@@ -1,0 +1,122 @@
+//! `cargo xtask packages`: the crates that are public, from their own tarballs.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::tools::{Failure, cargo, output, run};
+
+/// What a handler in Rust needs. Nothing else is published.
+const PUBLIC: [&str; 4] =
+    ["redeliver-aws", "redeliver-core", "redeliver-json-schema", "redeliver-message-processor"];
+
+/// Builds each public crate from its own tarball, as crates.io would give it: five minutes of a processor, since a stranger's
+/// build has other features than the workspace's.
+///
+/// # Errors
+/// A file or a version is missing.
+pub(crate) fn build() -> Result<(), Failure> {
+    run(&mut package())
+}
+
+/// Makes the tarballs without building them, and looks at all dependencies' `rust-version`.
+///
+/// # Errors
+/// Other crates are public than should be, a version is missing, or a dependency needs a newer Rust than we say.
+pub(crate) fn check() -> Result<(), Failure> {
+    let metadata = output(&mut cargo(&["metadata", "--locked", "--format-version", "1"]))?;
+    let metadata: Metadata =
+        serde_json::from_str(&metadata).map_err(|error| Failure(format!("cargo metadata: {error}")))?;
+    metadata.check()?;
+    run(package().arg("--no-verify"))
+}
+
+fn package() -> std::process::Command {
+    // `--allow-dirty`: what is tested is what is in the folder.
+    let mut package = cargo(&["package", "--locked", "--allow-dirty", "--quiet"]);
+    package.args(PUBLIC.map(|name| format!("--package={name}")));
+    package
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_members: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+    version: String,
+    rust_version: Option<String>,
+    /// The registries that it may go to: none with `publish = false`, any if it is missing.
+    publish: Option<Vec<String>>,
+}
+
+impl Metadata {
+    fn check(&self) -> Result<(), Failure> {
+        let members = self.packages.iter().filter(|package| self.workspace_members.contains(&package.id));
+        let members: BTreeMap<_, _> = members.map(|package| (package.name.as_str(), package)).collect();
+        let public: Vec<_> =
+            members.iter().filter(|(_, package)| package.publish.is_none()).map(|(name, _)| *name).collect();
+        if public != PUBLIC {
+            return Err(Failure(format!(
+                "public are {}, but should be {}",
+                public.join(", "),
+                PUBLIC.join(", ")
+            )));
+        }
+        let ours = version(env!("CARGO_PKG_RUST_VERSION"));
+        let newer =
+            |package: &&Package| package.rust_version.as_deref().is_some_and(|theirs| version(theirs) > ours);
+        match self.packages.iter().find(newer) {
+            None => Ok(()),
+            Some(Package { name, version, rust_version, .. }) => Err(Failure(format!(
+                "{name} {version} needs Rust {}, but Cargo.toml says {}",
+                rust_version.as_deref().unwrap_or_default(),
+                env!("CARGO_PKG_RUST_VERSION")
+            ))),
+        }
+    }
+}
+
+/// `1.94` is `1.94.0`.
+fn version(text: &str) -> [u32; 3] {
+    let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
+    std::array::from_fn(|_| parts.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metadata(public: &[&str], dependency: &str) -> Metadata {
+        let member = |name: &&str| serde_json::json!({"id": name, "name": name, "version": "0.1.0"});
+        let mut packages: Vec<_> = public.iter().map(member).collect();
+        packages.push(serde_json::json!({"id": "own", "name": "xtask", "version": "0.1.0", "publish": []}));
+        packages.push(
+            serde_json::json!({"id": "x", "name": "x", "version": "2.0.0", "rust_version": dependency}),
+        );
+        let members: Vec<_> = public.iter().copied().chain(["own"]).collect();
+        let value = serde_json::json!({"packages": packages, "workspace_members": members});
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn no_dependency_needs_a_newer_rust_than_we_say() {
+        let error = metadata(&PUBLIC, "1.999").check().unwrap_err().0;
+        assert_eq!(
+            error,
+            format!("x 2.0.0 needs Rust 1.999, but Cargo.toml says {}", env!("CARGO_PKG_RUST_VERSION"))
+        );
+        metadata(&PUBLIC, env!("CARGO_PKG_RUST_VERSION")).check().unwrap();
+        metadata(&PUBLIC, "1.9").check().unwrap();
+    }
+
+    #[test]
+    fn nothing_else_is_published() {
+        let error = metadata(&["redeliver"], "1.85").check().unwrap_err().0;
+        assert_eq!(error, format!("public are redeliver, but should be {}", PUBLIC.join(", ")));
+    }
+}
