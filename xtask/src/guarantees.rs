@@ -18,8 +18,11 @@ fn named(page: &str) -> BTreeSet<&str> {
         .collect()
 }
 
+/// Macros that make a test of each of their lines: its name, or its name and what is tested.
+const LISTS: [&str; 2] = ["in_language!(", "variants! {"];
+
 /// Every test in the Rust sources below a directory: a function with an attribute that says so in the lines before it, or
-/// one that `in_language!` lists.
+/// one that `in_language!` or `variants!` lists.
 fn tests(directory: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
@@ -29,8 +32,9 @@ fn tests(directory: &Path, found: &mut BTreeSet<String>) {
             let source = fs::read_to_string(&path).unwrap();
             let (mut is_test, mut is_listed) = (false, false);
             for line in source.lines().map(str::trim) {
-                is_listed = line == "in_language!(" || (is_listed && line != ");");
-                found.extend(line.strip_suffix(',').filter(|_| is_listed).map(str::to_owned));
+                is_listed = LISTS.contains(&line) || (is_listed && line != ");" && line != "}");
+                let listed = line.strip_suffix(',').filter(|_| is_listed);
+                found.extend(listed.map(|line| line.split(':').next().unwrap_or(line).to_owned()));
                 is_test |= line == "#[test]" || line.starts_with("#[tokio::test");
                 if let Some((_, rest)) = line.split_once("fn ").filter(|_| is_test) {
                     found.extend(rest.split_once('(').map(|(name, _)| name.to_owned()));
