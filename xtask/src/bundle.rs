@@ -44,7 +44,7 @@ fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<()
     build.args(packages.iter().map(|name| format!("--package={name}")));
     build.args(["--bin", name, "--lambda-dir"]).arg(directory());
     // A third of the cryptography is tables and variants for much traffic, which a function does not have.
-    build.env("AWS_LC_SYS_SMALL", "1");
+    build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
     println!("{}", program(name).display());
     Ok(())
@@ -80,7 +80,16 @@ impl Architecture {
         }
     }
 
-    fn target(self) -> &'static str {
+    /// As Linux and Python write it.
+    pub(crate) fn machine(self) -> &'static str {
+        match self {
+            Self::Arm64 => "aarch64",
+            Self::X86_64 => "x86_64",
+        }
+    }
+
+    /// As Rust writes it.
+    pub(crate) fn target(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64-unknown-linux-gnu",
             Self::X86_64 => "x86_64-unknown-linux-gnu",
@@ -105,8 +114,15 @@ impl Architecture {
     }
 }
 
+/// The same sources give the same program wherever Cargo keeps its crates: panics name their files.
+pub(crate) fn reproducible_flags() -> String {
+    let home = variable("HOME").unwrap_or_default();
+    let cargo_home = variable("CARGO_HOME").map_or_else(|| Path::new(&home).join(".cargo"), PathBuf::from);
+    format!("--remap-path-prefix={}=/cargo", cargo_home.display())
+}
+
 /// zig is found by way of the environment's Python.
-fn path_with(first: &Path) -> Result<std::ffi::OsString, Failure> {
+pub(crate) fn path_with(first: &Path) -> Result<std::ffi::OsString, Failure> {
     let rest = variable("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));
     std::env::join_paths(all).map_err(|error| Failure(format!("PATH: {error}")))

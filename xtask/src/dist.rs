@@ -1,24 +1,144 @@
-//! `cargo xtask dist`: what others install.
+//! `cargo xtask dist`: what others install, in `target/dist/`.
 
+mod archive;
+mod bill_of_materials;
+mod command_line;
+mod components;
 pub(crate) mod construct;
+mod functions;
+mod licences;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use sha2::{Digest as _, Sha256};
 
-use crate::tools::Failure;
+use crate::bundle::{Architecture, bundle};
+use crate::tools::{Failure, target_dir};
+
+const SUMS: &str = "SHA256SUMS";
+/// The beginning of a zip's time: the same sources give the same files.
+const EPOCH: &str = "315532800";
 
 /// Something to be packed.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Artefact {
-    /// The CDK construct: npm package and Python wheel.
+    /// The functions as zips for Lambda, with licence texts and bills of materials.
+    Functions,
+    /// `redeliver` as Python wheel and as tarball.
+    CommandLine,
+    /// The CDK construct as npm package and Python wheel.
     Construct,
 }
 
-/// Packs it into `target/dist/`.
+/// Builds and packs these, or everything, and prints what there is.
 ///
 /// # Errors
-/// What is missing, or the error of the tool that packs.
-pub(crate) fn dist(artefact: Artefact) -> Result<(), Failure> {
-    match artefact {
-        Artefact::Construct => construct::build(),
+/// What is missing, or the error of the tool that builds or packs.
+pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
+    let folder = folder();
+    if artefacts.is_empty() {
+        // A file of an earlier run would get into the sums.
+        let _there_was_none = fs::remove_dir_all(&folder);
+    }
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    let all = Artefact::value_variants();
+    for artefact in if artefacts.is_empty() { all } else { artefacts } {
+        match artefact {
+            Artefact::Functions => each_bundle(|architecture| functions::pack(&folder, architecture))?,
+            Artefact::CommandLine => command_line::pack(&folder)?,
+            Artefact::Construct => construct::build()?,
+        }
+    }
+    write_sums(&folder)
+}
+
+/// What the tests install: with the functions for this machine alone, which are built already.
+///
+/// # Errors
+/// See [`dist`].
+pub(crate) fn for_tests() -> Result<(), Failure> {
+    let folder = folder();
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    functions::pack(&folder, Architecture::HOST)?;
+    construct::pack()?;
+    write_sums(&folder)
+}
+
+fn folder() -> PathBuf {
+    target_dir().join("dist")
+}
+
+/// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What this
+/// machine can run comes last, since the tests use it.
+fn each_bundle(mut pack: impl FnMut(Architecture) -> Result<(), Failure>) -> Result<(), Failure> {
+    for architecture in [Architecture::HOST.other(), Architecture::HOST] {
+        match architecture.installed() {
+            Ok(()) => {
+                bundle(architecture)?;
+                pack(architecture)?;
+            }
+            Err(Failure(remedy)) => println!("without {}: {remedy}", architecture.name()),
+        }
+    }
+    Ok(())
+}
+
+/// As `sha256sum --check` reads them, in the order of the names; prints a table meanwhile.
+fn write_sums(folder: &Path) -> Result<(), Failure> {
+    let entries = fs::read_dir(folder).map_err(|error| failed(folder, &error))?;
+    let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
+    let mut paths = paths.map_err(|error| failed(folder, &error))?;
+    paths.retain(|path| path.is_file() && !path.ends_with(SUMS));
+    paths.sort();
+    let mut sums = String::new();
+    println!("{:<56} {:>11}  sha256", "file", "bytes");
+    for path in paths {
+        let bytes = read(&path)?;
+        let sum = hex(&bytes);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        println!("{name:<56} {:>11}  {sum}", bytes.len());
+        sums.push_str(&format!("{sum}  {name}\n"));
+    }
+    write(&folder.join(SUMS), sums.as_bytes())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| failed(path, &error))
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
+    Failure(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sums_are_those_that_sha256sum_checks() {
+        let folder = target_dir().join("tmp/dist-sums");
+        let _there_was_none = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("a folder")).unwrap();
+        fs::write(folder.join("b"), "").unwrap();
+        fs::write(folder.join("a"), "abc").unwrap();
+        for _and_again in 0..2 {
+            write_sums(&folder).unwrap();
+            assert_eq!(
+                fs::read_to_string(folder.join(SUMS)).unwrap(),
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad  a\n\
+                 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  b\n"
+            );
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -84,13 +84,13 @@ enum Task {
         #[arg(long = "x86-64")]
         x86_64: bool,
     },
-    /// Pack something for others to install, into target/dist/; for the construct, docs/api.md is written anew, too.
+    /// Pack what others install into target/dist/, with SHA256SUMS: everything, or only what is named.
     ///
-    /// Example: `cargo xtask dist construct`
+    /// For the construct, docs/api.md is written anew, too. Example: `cargo xtask dist functions command-line`
     Dist {
         /// What.
         #[arg(value_enum)]
-        artefact: dist::Artefact,
+        artefacts: Vec<dist::Artefact>,
     },
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
     ///
@@ -180,7 +180,7 @@ fn main() -> ExitCode {
         Task::Runtimes => test::runtimes(),
         Task::Bundle { x86_64: false } => bundle(Architecture::Arm64),
         Task::Bundle { x86_64: true } => bundle(Architecture::X86_64),
-        Task::Dist { artefact } => dist::dist(artefact),
+        Task::Dist { artefacts } => dist::dist(&artefacts),
         Task::Cdk { arguments } => stack::cdk(&arguments),
         Task::DeployLocal { arguments } => deploy_local(&arguments),
         Task::Faults { planted: true, .. } => faults::planted(),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
-use crate::dist::construct;
+use crate::dist;
 use crate::docs;
 use crate::faults;
 use crate::fuzz;
@@ -67,7 +67,8 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     runtimes()?;
     libraries::build()?;
     bundle(Architecture::HOST)?;
-    construct::pack()?;
+    dist::for_tests()?;
+    dist::dist(&[dist::Artefact::CommandLine])?;
     run(&mut cargo(&TEST_BUILD))?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
@@ -99,7 +100,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
         if matches!(node, Node::Ready) {
-            report.step("packages of the construct", construct::pack)?;
+            report.step("what others install", dist::for_tests)?;
         }
     }
     proof(report, &has, &this_program)?;

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::bundle::{Architecture, FUNCTIONS, bundle, program};
+use super::{EPOCH, components, each_bundle, licences};
+use crate::bundle::{Architecture, FUNCTIONS, program};
 use crate::npm::{self, STACK};
 use crate::tools::{Failure, root, run, target_dir};
 use crate::venv;
@@ -16,8 +17,7 @@ use crate::venv;
 const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
 /// jsii knows licences by single identifiers. The packages say both.
 const LICENCE_FOR_JSII: &str = "Apache-2.0";
-/// The beginning of a zip's time: the same sources give the same wheel.
-const EPOCH: &str = "315532800";
+const LICENCES: &str = "THIRD-PARTY-LICENSES";
 
 /// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, then [`pack`]s.
 ///
@@ -25,16 +25,7 @@ const EPOCH: &str = "315532800";
 /// See [`pack`]; a build fails.
 pub(crate) fn build() -> Result<(), Failure> {
     let staged = Staged::new()?;
-    // Both land in the same place; what this machine can run comes last, since the tests use it.
-    for architecture in [Architecture::HOST.other(), Architecture::HOST] {
-        match architecture.installed() {
-            Ok(()) => {
-                bundle(architecture)?;
-                staged.add_functions(architecture)?;
-            }
-            Err(Failure(remedy)) => println!("without {}: {remedy}", architecture.name()),
-        }
-    }
+    each_bundle(|architecture| staged.add_functions(architecture))?;
     staged.compile()?;
     staged.write_reference(&reference())?;
     staged.pack()
@@ -62,9 +53,9 @@ fn reference() -> PathBuf {
     root().join("docs/api.md")
 }
 
-/// Where the packages are.
+/// Where they are made.
 fn folder() -> PathBuf {
-    target_dir().join("dist/construct")
+    target_dir().join("construct")
 }
 
 /// The package's files in a folder of their own: jsii compiles in place.
@@ -85,6 +76,8 @@ impl Staged {
         for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
             copy(&root().join(licence), &package.join(licence))?;
         }
+        let inside = components::of(FUNCTIONS, Architecture::HOST)?;
+        write(&package.join(LICENCES), &licences::texts(&inside)?)?;
         let manifest = read(&infra.join("package/package.json"))?;
         let said = json(&manifest)?;
         for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {
@@ -132,14 +125,12 @@ impl Staged {
         let version = env!("CARGO_PKG_VERSION");
         copy(
             &made.join(format!("js/cdk@{version}.jsii.tgz")),
-            &folder().join(format!("redeliver-cdk-{version}.tgz")),
+            &super::folder().join(format!("redeliver-cdk-{version}.tgz")),
         )?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder()).arg(made.join("python"));
-        run(pip.env("SOURCE_DATE_EPOCH", EPOCH))?;
-        println!("{}", folder().display());
-        Ok(())
+        pip.args(["--no-build-isolation", "--wheel-dir"]).arg(super::folder()).arg(made.join("python"));
+        run(pip.env("SOURCE_DATE_EPOCH", EPOCH))
     }
 
     fn tool(&self, name: &str) -> Command {

@@ -108,7 +108,7 @@ impl App {
 
 /// A package by the end of its name.
 fn package(ending: &str) -> PathBuf {
-    let folder = target_dir().join("dist/construct");
+    let folder = target_dir().join("dist");
     let files = fs::read_dir(&folder).expect("the packages are made: cargo xtask dist construct");
     let mut files = files.map(|file| file.unwrap().path());
     files.find(|file| file.to_string_lossy().ends_with(ending)).unwrap()

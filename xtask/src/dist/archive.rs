@@ -1,0 +1,125 @@
+//! Zips and tarballs: the same files give the same bytes.
+
+use std::io::{Cursor, Write as _};
+
+use flate2::{Compression, GzBuilder};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use crate::tools::Failure;
+
+/// A file to be packed. They are packed in the order that they are given in.
+pub(super) struct File {
+    pub(super) path: String,
+    pub(super) bytes: Vec<u8>,
+    /// Whether it is a program.
+    pub(super) executable: bool,
+}
+
+impl File {
+    pub(super) fn program(path: impl Into<String>, bytes: Vec<u8>) -> Self {
+        Self { path: path.into(), bytes, executable: true }
+    }
+
+    pub(super) fn text(path: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), bytes: bytes.into(), executable: false }
+    }
+
+    fn mode(&self) -> u32 {
+        if self.executable { 0o755 } else { 0o644 }
+    }
+}
+
+/// A zip, with the time at which zip's time begins.
+///
+/// # Errors
+/// A file is larger than a zip takes.
+pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let packed = (|| {
+        for file in files {
+            let options = SimpleFileOptions::default()
+                .compression_method(CompressionMethod::Deflated)
+                .compression_level(Some(9))
+                .last_modified_time(DateTime::default())
+                .unix_permissions(file.mode());
+            zip.start_file(file.path.as_str(), options)?;
+            zip.write_all(&file.bytes)?;
+        }
+        zip.finish()
+    })();
+    packed.map(Cursor::into_inner).map_err(|error| Failure(format!("zip: {error}")))
+}
+
+/// A compressed tarball, of nobody and without times.
+///
+/// # Errors
+/// A path is longer than a tarball takes.
+pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
+    let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    let mut tar = tar::Builder::new(gzip);
+    let packed = (|| {
+        for file in files {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(file.bytes.len() as u64);
+            header.set_mode(file.mode());
+            header.set_mtime(0);
+            header.set_uid(0);
+            header.set_gid(0);
+            tar.append_data(&mut header, &file.path, file.bytes.as_slice())?;
+        }
+        tar.into_inner()?.finish()
+    })();
+    packed.map_err(|error: std::io::Error| Failure(format!("tarball: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+
+    fn files() -> Vec<File> {
+        vec![File::program("bootstrap", b"\x7fELF".to_vec()), File::text("notes/a", "text")]
+    }
+
+    #[test]
+    fn a_zip_is_the_same_each_time_and_says_what_is_a_program() {
+        let packed = zip(&files()).unwrap();
+        assert_eq!(packed, zip(&files()).unwrap());
+        let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
+        let mut entries = Vec::new();
+        for index in 0..read.len() {
+            let mut entry = read.by_index(index).unwrap();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            let time = entry.last_modified().unwrap().to_string();
+            entries.push((entry.name().unwrap().into_owned(), entry.unix_mode().unwrap(), time, bytes));
+        }
+        let beginning = "1980-01-01 00:00:00".to_owned();
+        assert_eq!(
+            entries,
+            [
+                ("bootstrap".to_owned(), 0o100_755, beginning.clone(), b"\x7fELF".to_vec()),
+                ("notes/a".to_owned(), 0o100_644, beginning, b"text".to_vec())
+            ]
+        );
+    }
+
+    #[test]
+    fn a_tarball_is_the_same_each_time_and_says_what_is_a_program() {
+        let packed = tarball(&files()).unwrap();
+        assert_eq!(packed, tarball(&files()).unwrap());
+        let mut read = tar::Archive::new(GzDecoder::new(packed.as_slice()));
+        let entry = |entry: Result<tar::Entry<'_, _>, std::io::Error>| {
+            let entry = entry.unwrap();
+            let header = entry.header();
+            let path = entry.path().unwrap().display().to_string();
+            (path, header.mode().unwrap(), header.mtime().unwrap(), header.uid().unwrap())
+        };
+        let entries: Vec<_> = read.entries().unwrap().map(entry).collect();
+        assert_eq!(entries, [("bootstrap".to_owned(), 0o755, 0, 0), ("notes/a".to_owned(), 0o644, 0, 0)]);
+    }
+}

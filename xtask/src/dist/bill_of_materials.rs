@@ -1,0 +1,61 @@
+//! A software bill of materials in CycloneDX 1.5 (ECMA-424), as JSON.
+
+use serde_json::{Value, json};
+
+use super::components::Component;
+
+/// What is inside a program. It holds no time and no serial number, so that the same program has the same one.
+pub(super) fn cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
+    let inside: Vec<Value> = components.iter().map(component).collect();
+    let bill = json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": program,
+                "name": program,
+                "version": version,
+                "licenses": [{ "expression": "Apache-2.0 OR MIT" }],
+            }
+        },
+        "components": inside,
+    });
+    format!("{bill:#}\n")
+}
+
+fn component(component: &Component) -> Value {
+    let Component { name, version, licence, .. } = component;
+    let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
+    // Some still write the `/` of before SPDX.
+    let expression = licence.as_deref().unwrap_or_default().replace('/', " OR ");
+    json!({
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "licenses": [{ "expression": expression }],
+        "purl": purl,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::components::component;
+    use super::*;
+
+    #[test]
+    fn each_crate_is_there_with_version_licence_and_address() {
+        let components = [component("a", "1.0.0+x", "MIT/Apache-2.0")];
+        let bill: Value = serde_json::from_str(&cyclonedx("redeliver", "0.1.0", &components)).unwrap();
+        assert_eq!(
+            bill["components"],
+            json!([{
+                "type": "library", "bom-ref": "pkg:cargo/a@1.0.0%2Bx", "name": "a", "version": "1.0.0+x",
+                "licenses": [{ "expression": "MIT OR Apache-2.0" }], "purl": "pkg:cargo/a@1.0.0%2Bx",
+            }])
+        );
+        assert_eq!(bill["metadata"]["component"]["version"], "0.1.0");
+    }
+}

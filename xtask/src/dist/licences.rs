@@ -1,0 +1,108 @@
+//! The licence texts of all that is inside a program.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::components::Component;
+use super::{failed, read};
+use crate::tools::{Failure, root};
+
+/// How the names of such files begin.
+const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
+
+/// One text: each crate, its licence, and what it ships itself. A crate that ships no text gets its licence's own.
+///
+/// # Errors
+/// A crate has neither.
+pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
+    let mut all = "What is linked into this program, and the licences of each.\n".to_owned();
+    for component in components {
+        let Component { name, version, licence, .. } = component;
+        let licence = licence.as_deref().unwrap_or("see below");
+        all.push_str(&format!("\n{:=<100}\n{name} {version} ({licence})\n", ""));
+        let shipped = shipped(component)?;
+        if shipped.is_empty() {
+            all.push_str(&format!("\n{}\n", standard(component)?.trim()));
+        }
+        for file in shipped {
+            let text = String::from_utf8_lossy(&read(&file)?).replace('\r', "");
+            let file = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.push_str(&format!("\n--- {file}\n\n{}\n", text.trim()));
+        }
+    }
+    Ok(all)
+}
+
+/// The files in the crate's own folder, in the order of their names.
+fn shipped(component: &Component) -> Result<Vec<PathBuf>, Failure> {
+    let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| failed(folder, &error))? {
+        let path = entry.map_err(|error| failed(folder, &error))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        if path.is_file() && NAMES.iter().any(|start| name.starts_with(start)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// What stands for a text that a crate does not ship: of several licences, Apache's, which names nobody.
+fn standard(component: &Component) -> Result<String, Failure> {
+    let Component { name, version, licence, authors, .. } = component;
+    let licence = licence.as_deref().unwrap_or_default();
+    let alternatives: Vec<&str> =
+        licence.split(" OR ").flat_map(|part| part.split('/')).map(str::trim).collect();
+    let text = |file: &str| {
+        let path = root().join(file);
+        read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    if alternatives.contains(&"Apache-2.0") {
+        return text("LICENSE-APACHE");
+    }
+    if alternatives.contains(&"MIT") {
+        let mit = text("LICENSE-MIT")?;
+        let granted = mit.find("Permission is hereby granted").map_or(mit.as_str(), |start| &mit[start..]);
+        return Ok(format!("Copyright (c) {}\n\n{granted}", authors.join(", ")));
+    }
+    if alternatives.contains(&"BlueOak-1.0.0") {
+        // Its section "Notices" takes the address for the text.
+        return Ok("Blue Oak Model License 1.0.0: https://blueoakcouncil.org/license/1.0.0".to_owned());
+    }
+    Err(Failure(format!(
+        "{name} {version} ({licence}) ships no licence text: add one to xtask/src/dist/licences.rs"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::components::{self, component};
+    use super::*;
+    use crate::bundle::{Architecture, FUNCTIONS};
+    use crate::dist::command_line::COMMAND_LINE;
+
+    #[test]
+    fn a_crate_without_a_text_gets_its_licences_own_or_is_named() {
+        let apache = standard(&component("a", "1.0.0", "MIT/Apache-2.0")).unwrap();
+        assert_eq!(apache, fs::read_to_string(root().join("LICENSE-APACHE")).unwrap());
+        let mit = standard(&component("a", "1.0.0", "MIT")).unwrap();
+        assert!(
+            mit.starts_with("Copyright (c) A. Writer <a@example.com>\n\nPermission is hereby granted"),
+            "{mit}"
+        );
+        let Failure(message) = standard(&component("a", "1.0.0", "ISC")).unwrap_err();
+        assert_eq!(message, "a 1.0.0 (ISC) ships no licence text: add one to xtask/src/dist/licences.rs");
+    }
+
+    #[test]
+    fn there_is_a_text_for_each_crate_in_the_programs() {
+        for package in [FUNCTIONS, COMMAND_LINE] {
+            let inside = components::of(package, Architecture::HOST).unwrap();
+            let texts = texts(&inside).unwrap();
+            for Component { name, version, .. } in inside {
+                assert!(texts.contains(&format!("\n{name} {version} (")), "{package}: {name}");
+            }
+        }
+    }
+}
