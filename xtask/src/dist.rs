@@ -4,8 +4,9 @@ mod archive;
 mod bill_of_materials;
 mod command_line;
 mod components;
-pub(crate) mod construct;
+mod construct;
 mod functions;
+mod image;
 mod licences;
 
 use std::fs;
@@ -28,6 +29,8 @@ pub(crate) enum Artefact {
     Functions,
     /// `redeliver` as Python wheel and as tarball.
     CommandLine,
+    /// The container image for `redeliver work`, from nothing.
+    Image,
     /// The CDK construct as npm package and Python wheel.
     Construct,
 }
@@ -37,7 +40,7 @@ pub(crate) enum Artefact {
 /// # Errors
 /// What is missing, or the error of the tool that builds or packs.
 pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
-    let folder = folder();
+    let folder = target_dir().join("dist");
     if artefacts.is_empty() {
         // A file of an earlier run would get into the sums.
         let _there_was_none = fs::remove_dir_all(&folder);
@@ -47,27 +50,29 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
     for artefact in if artefacts.is_empty() { all } else { artefacts } {
         match artefact {
             Artefact::Functions => each_bundle(|architecture| functions::pack(&folder, architecture))?,
-            Artefact::CommandLine => command_line::pack(&folder)?,
-            Artefact::Construct => construct::build()?,
+            Artefact::CommandLine => command_line::pack(&folder, &command_line::build()?)?,
+            Artefact::Image => image::pack(&folder, &command_line::build()?)?,
+            Artefact::Construct => construct::build(&folder)?,
         }
     }
     write_sums(&folder)
 }
 
-/// What the tests install: with the functions for this machine alone, which are built already.
+/// What the tests install, in a folder of its own: with the functions for this machine alone, and the command line as the tests
+/// run it. Both are built already.
 ///
 /// # Errors
 /// See [`dist`].
 pub(crate) fn for_tests() -> Result<(), Failure> {
-    let folder = folder();
+    let folder = target_dir().join("dist-for-tests");
+    let _there_was_none = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
     functions::pack(&folder, Architecture::HOST)?;
-    construct::pack()?;
+    let command_line = command_line::of_the_tests()?;
+    command_line::pack(&folder, &command_line)?;
+    image::pack(&folder, &command_line)?;
+    construct::pack(&folder)?;
     write_sums(&folder)
-}
-
-fn folder() -> PathBuf {
-    target_dir().join("dist")
 }
 
 /// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What this

@@ -67,9 +67,8 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     runtimes()?;
     libraries::build()?;
     bundle(Architecture::HOST)?;
-    dist::for_tests()?;
-    dist::dist(&[dist::Artefact::CommandLine])?;
     run(&mut cargo(&TEST_BUILD))?;
+    dist::for_tests()?;
     run(patient(&mut cargo(&["test", "--workspace", "--test", "end_to_end", "--"])).args(arguments))
 }
 

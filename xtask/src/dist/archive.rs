@@ -2,7 +2,10 @@
 
 use std::io::{Cursor, Write as _};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use flate2::{Compression, GzBuilder};
+use sha2::{Digest as _, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
@@ -51,13 +54,12 @@ pub(super) fn zip(files: &[File]) -> Result<Vec<u8>, Failure> {
     packed.map(Cursor::into_inner).map_err(|error| Failure(format!("zip: {error}")))
 }
 
-/// A compressed tarball, of nobody and without times.
+/// A tarball, of nobody and without times.
 ///
 /// # Errors
 /// A path is longer than a tarball takes.
 pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
-    let gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
-    let mut tar = tar::Builder::new(gzip);
+    let mut tar = tar::Builder::new(Vec::new());
     let packed = (|| {
         for file in files {
             let mut header = tar::Header::new_ustar();
@@ -68,9 +70,36 @@ pub(super) fn tarball(files: &[File]) -> Result<Vec<u8>, Failure> {
             header.set_gid(0);
             tar.append_data(&mut header, &file.path, file.bytes.as_slice())?;
         }
-        tar.into_inner()?.finish()
+        tar.into_inner()
     })();
     packed.map_err(|error: std::io::Error| Failure(format!("tarball: {error}")))
+}
+
+/// Compressed, without a name or a time.
+///
+/// # Errors
+/// None that can be expected: it writes to memory.
+pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
+    let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
+    let packed = gzip.write_all(bytes).and_then(|()| gzip.finish());
+    packed.map_err(|error| Failure(format!("gzip: {error}")))
+}
+
+/// A wheel: a zip that ends with the list of what is in it.
+///
+/// # Errors
+/// See [`zip`].
+pub(super) fn wheel(mut files: Vec<File>, information: &str) -> Result<Vec<u8>, Failure> {
+    let record = format!("{information}/RECORD");
+    let mut lines: String = files
+        .iter()
+        .map(|File { path, bytes, .. }| {
+            format!("{path},sha256={},{}\n", URL_SAFE_NO_PAD.encode(Sha256::digest(bytes)), bytes.len())
+        })
+        .collect();
+    lines.push_str(&format!("{record},,\n"));
+    files.push(File::text(record, lines));
+    zip(&files)
 }
 
 #[cfg(test)]
@@ -110,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_tarball_is_the_same_each_time_and_says_what_is_a_program() {
-        let packed = tarball(&files()).unwrap();
-        assert_eq!(packed, tarball(&files()).unwrap());
+        let packed = gzip(&tarball(&files()).unwrap()).unwrap();
+        assert_eq!(packed, gzip(&tarball(&files()).unwrap()).unwrap());
         let mut read = tar::Archive::new(GzDecoder::new(packed.as_slice()));
         let entry = |entry: Result<tar::Entry<'_, _>, std::io::Error>| {
             let entry = entry.unwrap();
@@ -121,5 +150,14 @@ mod tests {
         };
         let entries: Vec<_> = read.entries().unwrap().map(entry).collect();
         assert_eq!(entries, [("bootstrap".to_owned(), 0o755, 0, 0), ("notes/a".to_owned(), 0o644, 0, 0)]);
+    }
+
+    #[test]
+    fn a_wheel_lists_its_files_as_pip_checks_them() {
+        let packed = wheel(vec![File::text("a", "abc")], "x.dist-info").unwrap();
+        let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
+        let mut record = String::new();
+        read.by_name("x.dist-info/RECORD").unwrap().read_to_string(&mut record).unwrap();
+        assert_eq!(record, "a,sha256=ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0,3\nx.dist-info/RECORD,,\n");
     }
 }

@@ -1,12 +1,15 @@
 //! `redeliver` as a Python wheel and as a tarball: one build, with licences and the bill of materials inside.
+//!
+//! The wheel is written here, and not by maturin, which compiles what it packs: the tests pack the program that they have
+//! built anyway, and save ten minutes of a processor.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::archive::{File, tarball};
+use super::archive::{File, gzip, tarball, wheel};
 use super::bill_of_materials::cyclonedx;
-use super::{EPOCH, components, failed, licences, read, write};
+use super::{components, failed, licences, read, write};
 use crate::bundle::{Architecture, path_with, reproducible_flags};
 use crate::tools::{Failure, output, root, run, target_dir};
 use crate::venv;
@@ -14,34 +17,69 @@ use crate::venv;
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Cargo's profile.
-const PROFILE: &str = "dist";
-/// The C library of Debian 10, RHEL 8 and everything since; maturin refuses a program that asks for a newer one.
-const MANYLINUX: &str = "manylinux_2_28";
+/// The package's name, as wheels write it.
+const WHEEL: &str = "redeliver_cli";
+/// The C library of RHEL 8; Debian 10 and Amazon Linux 2023 have the same or a newer one.
+const GLIBC: &str = "2.28";
 
-/// Both, for this machine: the program is asked for its completions and manual pages.
+/// The program for others, for this machine's architecture.
 ///
 /// # Errors
-/// The build fails, a crate has no licence text, or a file cannot be written.
-pub(super) fn pack(folder: &Path) -> Result<(), Failure> {
-    let papers = papers(Architecture::HOST)?;
-    let program = build_wheel(folder, &papers)?;
-    println!("{}", output(Command::new(&program).arg("--version"))?.trim());
+/// Python is missing, or the build fails.
+pub(super) fn build() -> Result<PathBuf, Failure> {
+    let venv = venv::set_up(&venv::BUNDLE)?.required()?;
+    let target = Architecture::HOST.target();
+    let mut build = Command::new(venv.join("bin/cargo-zigbuild"));
+    build.args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE]).current_dir(root());
+    build.args(["--target", &format!("{target}.{GLIBC}")]).env("CARGO_TARGET_DIR", target_dir());
+    build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
+    run(&mut build)?;
+    Ok(target_dir().join(target).join("release").join(COMMAND_LINE))
+}
+
+/// The program that the tests are built with, as small as others get it.
+///
+/// # Errors
+/// It is not built yet, or binutils is missing.
+pub(super) fn of_the_tests() -> Result<PathBuf, Failure> {
+    let stripped = staged(COMMAND_LINE)?;
+    run(Command::new("strip")
+        .arg("--strip-all")
+        .arg("-o")
+        .arg(&stripped)
+        .arg(target_dir().join("debug").join(COMMAND_LINE)))?;
+    Ok(stripped)
+}
+
+/// Packs a program; it is asked for its completions and manual pages.
+///
+/// # Errors
+/// It does not run, a crate has no licence text, or a file cannot be written.
+pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
+    println!("{}", output(Command::new(program).arg("--version"))?.trim());
+    let bytes = read(program)?;
+    let papers = papers()?;
+    let tag = tag(&bytes);
+    let packed = wheel(wheel_files(bytes.clone(), &papers, &tag), &information())?;
+    write(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed)?;
 
     let top = format!("redeliver-{VERSION}-{}-linux", Architecture::HOST.machine());
-    let mut files = vec![File::program(format!("{top}/redeliver"), read(&program)?)];
+    let mut files = vec![File::program(format!("{top}/redeliver"), bytes)];
     for (shell, file) in [("bash", "redeliver.bash"), ("fish", "redeliver.fish"), ("zsh", "_redeliver")] {
-        let script = output(Command::new(&program).args(["completions", shell]))?;
+        let script = output(Command::new(program).args(["completions", shell]))?;
         files.push(File::text(format!("{top}/completions/{file}"), script));
     }
-    files.extend(manual(&program, &top)?);
+    files.extend(manual(program, &top)?);
     files.extend(papers.into_iter().map(|(name, text)| File::text(format!("{top}/{name}"), text)));
-    write(&folder.join(format!("{top}.tar.gz")), &tarball(&files)?)
+    write(&folder.join(format!("{top}.tar.gz")), &gzip(&tarball(&files)?)?)
 }
 
 /// What goes with the program wherever it goes.
-fn papers(architecture: Architecture) -> Result<Vec<(String, String)>, Failure> {
-    let inside = components::of(COMMAND_LINE, architecture)?;
+///
+/// # Errors
+/// See [`pack`].
+pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
+    let inside = components::of(COMMAND_LINE, Architecture::HOST)?;
     let own = |name: &str| {
         let text = read(&root().join(name))?;
         Ok((name.to_owned(), String::from_utf8_lossy(&text).into_owned()))
@@ -54,33 +92,27 @@ fn papers(architecture: Architecture) -> Result<Vec<(String, String)>, Failure> 
     ])
 }
 
-/// By maturin, in a folder where the papers lie beside its settings; gives the program that is in the wheel.
-fn build_wheel(folder: &Path, papers: &[(String, String)]) -> Result<PathBuf, Failure> {
-    let stage = target_dir().join("command-line");
-    fs::create_dir_all(&stage).map_err(|error| failed(&stage, &error))?;
-    let package = root().join("crates/cli");
-    for (name, text) in papers {
-        write(&stage.join(name), text.as_bytes())?;
-    }
-    write(&stage.join("README.md"), &read(&package.join("README.md"))?)?;
-    let settings = read(&package.join("pyproject.toml"))?;
-    let manifest = package.join("Cargo.toml");
-    let at = format!("manifest-path = {:?}\n", manifest.display().to_string());
-    write(&stage.join("pyproject.toml"), &[settings, at.into_bytes()].concat())?;
+/// By PEP 600: where it runs. What it asks for is the newest version of the C library that it names.
+fn tag(program: &[u8]) -> String {
+    let (major, minor) = glibc(program);
+    format!("py3-none-manylinux_{major}_{minor}_{}", Architecture::HOST.machine())
+}
 
-    let venv = venv::set_up(&venv::BUNDLE)?.required()?;
-    let target = Architecture::HOST.target();
-    let mut maturin = Command::new(venv.join("bin/maturin"));
-    maturin.args(["build", "--locked", "--zig", "--auditwheel", "check", "--compatibility", MANYLINUX]);
-    maturin.args(["--profile", PROFILE, "--target", target, "--out"]).arg(folder).current_dir(&stage);
-    maturin.env("CARGO_TARGET_DIR", target_dir()).env("SOURCE_DATE_EPOCH", EPOCH);
-    maturin.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
-    run(&mut maturin)?;
-    Ok(target_dir().join(target).join(PROFILE).join(COMMAND_LINE))
+/// The newest `GLIBC_2.28` in it.
+fn glibc(program: &[u8]) -> (u32, u32) {
+    const PREFIX: &[u8] = b"GLIBC_";
+    let named = program.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
+    let versions = named.filter_map(|(at, _)| {
+        let rest = &program[at + PREFIX.len()..];
+        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let (major, minor) = std::str::from_utf8(&rest[..end]).ok()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
+    });
+    versions.max().unwrap_or((2, 17))
 }
 
 fn manual(program: &Path, top: &str) -> Result<Vec<File>, Failure> {
-    let folder = target_dir().join("command-line/man");
+    let folder = staged("man")?;
     let _there_was_none = fs::remove_dir_all(&folder);
     output(Command::new(program).arg("man").arg(&folder))?;
     let mut pages = Vec::new();
@@ -91,4 +123,51 @@ fn manual(program: &Path, top: &str) -> Result<Vec<File>, Failure> {
     }
     pages.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(pages)
+}
+
+/// A path for what is packed and not kept.
+fn staged(name: &str) -> Result<PathBuf, Failure> {
+    let folder = target_dir().join("command-line");
+    fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
+    Ok(folder.join(name))
+}
+
+fn information() -> String {
+    format!("{WHEEL}-{VERSION}.dist-info")
+}
+
+/// By the binary distribution format: a program lies in the scripts, all else in `dist-info`.
+fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<File> {
+    let information = information();
+    let metadata = format!(
+        "Metadata-Version: 2.4\nName: redeliver-cli\nVersion: {VERSION}\n\
+         Summary: Delayed, jittered retries for SQS and Lambda: plan them, run them, audit and redrive dead letters.\n\
+         License-Expression: Apache-2.0 OR MIT\nLicense-File: LICENSE-APACHE\nLicense-File: LICENSE-MIT\n\
+         License-File: THIRD-PARTY-LICENSES\nRequires-Python: >=3.10\n\
+         Description-Content-Type: text/markdown\n\n{}",
+        include_str!("../../../crates/cli/README.md")
+    );
+    let about =
+        format!("Wheel-Version: 1.0\nGenerator: redeliver {VERSION}\nRoot-Is-Purelib: false\nTag: {tag}\n");
+    let mut files = vec![File::program(format!("{WHEEL}-{VERSION}.data/scripts/redeliver"), program)];
+    for (name, text) in papers {
+        let place = if name.ends_with(".cdx.json") { "sboms" } else { "licenses" };
+        files.push(File::text(format!("{information}/{place}/{name}"), text.as_str()));
+    }
+    files.push(File::text(format!("{information}/METADATA"), metadata));
+    files.push(File::text(format!("{information}/WHEEL"), about));
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_c_library_that_a_program_names_is_in_the_tag() {
+        assert_eq!(glibc(b"\0GLIBC_2.2.5\0GLIBC_2.28\0GLIBC_2.9\0GLIBC_PRIVATE\0"), (2, 28));
+        assert_eq!(glibc(b"of no C library"), (2, 17));
+        let tag = tag(b"GLIBC_2.34\0");
+        assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", Architecture::HOST.machine()));
+    }
 }

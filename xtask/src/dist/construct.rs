@@ -23,29 +23,29 @@ const LICENCES: &str = "THIRD-PARTY-LICENSES";
 ///
 /// # Errors
 /// See [`pack`]; a build fails.
-pub(crate) fn build() -> Result<(), Failure> {
+pub(super) fn build(folder: &Path) -> Result<(), Failure> {
     let staged = Staged::new()?;
     each_bundle(|architecture| staged.add_functions(architecture))?;
     staged.compile()?;
     staged.write_reference(&reference())?;
-    staged.pack()
+    staged.pack(folder)
 }
 
 /// Packs with the functions for this machine alone, which are built already.
 ///
 /// # Errors
 /// Node.js or Python is missing, `infra/lib` is nothing that jsii takes, or a file cannot be written.
-pub(crate) fn pack() -> Result<(), Failure> {
+pub(super) fn pack(folder: &Path) -> Result<(), Failure> {
     let staged = Staged::new()?;
     staged.add_functions(Architecture::HOST)?;
     staged.compile()?;
-    let written = folder().join("api.md");
+    let written = stage().join("api.md");
     staged.write_reference(&written)?;
     if read(&written)? != read(&reference())? {
         let page = reference();
         return Err(Failure(format!("{} is out of date: run `cargo xtask dist construct`", page.display())));
     }
-    staged.pack()
+    staged.pack(folder)
 }
 
 /// What the documentation says of the construct's API.
@@ -54,7 +54,7 @@ fn reference() -> PathBuf {
 }
 
 /// Where they are made.
-fn folder() -> PathBuf {
+fn stage() -> PathBuf {
     target_dir().join("construct")
 }
 
@@ -66,8 +66,8 @@ struct Staged {
 impl Staged {
     fn new() -> Result<Self, Failure> {
         npm::set_up()?.required()?;
-        let _of_an_earlier_run = fs::remove_dir_all(folder());
-        let package = folder().join("package");
+        let _of_an_earlier_run = fs::remove_dir_all(stage());
+        let package = stage().join("package");
         let infra = root().join("infra");
         copy_all(&infra.join("lib"), &package.join("lib"), &OF_THE_APP)?;
         copy(&infra.join("package/README.md"), &package.join("README.md"))?;
@@ -116,20 +116,20 @@ impl Staged {
         run(&mut script)
     }
 
-    fn pack(&self) -> Result<(), Failure> {
+    fn pack(&self, folder: &Path) -> Result<(), Failure> {
         let venv = venv::set_up(&venv::CONSTRUCT)?.required()?;
-        let made = folder().join("made");
+        let made = stage().join("made");
         let mut pacmak = self.tool("jsii-pacmak");
         pacmak.args(["--code-only", "--targets", "js", "python", "--outdir"]).arg(&made).arg(&self.package);
         run(&mut pacmak)?;
         let version = env!("CARGO_PKG_VERSION");
         copy(
             &made.join(format!("js/cdk@{version}.jsii.tgz")),
-            &super::folder().join(format!("redeliver-cdk-{version}.tgz")),
+            &folder.join(format!("redeliver-cdk-{version}.tgz")),
         )?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
-        pip.args(["--no-build-isolation", "--wheel-dir"]).arg(super::folder()).arg(made.join("python"));
+        pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(made.join("python"));
         run(pip.env("SOURCE_DATE_EPOCH", EPOCH))
     }
 
