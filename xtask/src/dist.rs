@@ -7,6 +7,7 @@ mod components;
 pub(crate) mod construct;
 mod functions;
 mod licences;
+mod template;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,8 @@ pub(crate) enum Artefact {
     CommandLine,
     /// The CDK construct as npm package and Python wheel.
     Construct,
+    /// The CloudFormation template with parameters, for the functions' zip beside it.
+    Template,
 }
 
 /// Builds and packs these, or everything, and prints what there is.
@@ -49,6 +52,7 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
             Artefact::Functions => each_bundle(|architecture| functions::pack(&folder, architecture))?,
             Artefact::CommandLine => command_line::pack(&folder)?,
             Artefact::Construct => construct::build()?,
+            Artefact::Template => each_bundle(|architecture| template::pack(&folder, architecture))?,
         }
     }
     write_sums(&folder)
@@ -63,6 +67,7 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     fs::create_dir_all(&folder).map_err(|error| failed(&folder, &error))?;
     functions::pack(&folder, Architecture::HOST)?;
     construct::pack()?;
+    template::pack(&folder, Architecture::HOST)?;
     write_sums(&folder)
 }
 
