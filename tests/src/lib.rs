@@ -25,6 +25,7 @@ pub mod skips;
 pub mod soak;
 pub mod sqs;
 pub mod sqs_stub;
+pub mod strangers;
 pub mod template;
 pub mod topology;
 pub mod wire;

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use redeliver_tests::strangers::code_blocks;
+
 use super::*;
 
 /// What cannot be done again here: it compiles for minutes, and `cargo xtask test` has built the same program.
@@ -15,7 +17,7 @@ fn each_command_of_the_tutorial_runs_as_written_and_prints_what_the_page_shows()
     fs::create_dir_all(&folder).unwrap();
 
     let (mut installed, mut run, mut compared, mut printed) = (0, 0, 0, String::new());
-    for (language, text) in blocks(&page) {
+    for (language, text) in code_blocks(&page) {
         match language {
             "sh" if text.trim() == INSTALL => installed += 1,
             "sh" => {
@@ -49,11 +51,6 @@ fn shell(script: &str, folder: &Path) -> String {
         .expect("there is a shell");
     assert!(output.status.success(), "{script}\n{}", stderr(&output));
     String::from_utf8(output.stdout).expect("it prints text")
-}
-
-/// Each code block's language and text.
-fn blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
-    page.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block has lines"))
 }
 
 /// Without what a table has at the ends of its lines.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use redeliver_tests::deployment::Cloud;
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::settings::{root, target_dir, tested_program};
+use redeliver_tests::strangers::{Folder, packed};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -19,23 +20,6 @@ const POLICY: &str = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_secon
 /// What this machine can run, which is what is in the packages.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 const OTHER: &str = if cfg!(target_arch = "aarch64") { "x86-64" } else { "arm64" };
-
-/// A folder outside of the repository, gone at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("redeliver-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _left_for_the_system = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// An app in a folder of its own.
 struct App {
@@ -56,7 +40,7 @@ impl App {
     async fn in_typescript() -> Self {
         let folder = Folder::new("app-in-typescript");
         fs::write(folder.0.join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
-        let package = package(".tgz").display().to_string();
+        let package = packed("redeliver-cdk-", ".tgz").display().to_string();
         let install =
             ["install", "--offline", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"];
         run(Command::new("npm")
@@ -92,7 +76,12 @@ impl App {
         let python = target_dir().join("construct-venv/bin/python");
         let install =
             ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"];
-        run(Command::new(&python).args(install).arg("--target").arg(&folder.0).arg(package(".whl"))).await;
+        run(Command::new(&python)
+            .args(install)
+            .arg("--target")
+            .arg(&folder.0)
+            .arg(packed("redeliver_cdk-", ".whl")))
+        .await;
         fs::copy(root().join("tests/strangers/app.py"), folder.0.join("app.py")).unwrap();
         Self { folder, program: python, arguments: vec!["-B".to_owned(), "app.py".to_owned()] }
     }
@@ -104,14 +93,6 @@ impl App {
         command.env("JSII_RUNTIME_PACKAGE_CACHE_ROOT", target_dir().join("jsii-cache"));
         synthesize(&mut command, context, self.folder.0.join("cdk.out")).await
     }
-}
-
-/// A package by the end of its name.
-fn package(ending: &str) -> PathBuf {
-    let folder = target_dir().join("dist");
-    let files = fs::read_dir(&folder).expect("the packages are made: cargo xtask dist construct");
-    let mut files = files.map(|file| file.unwrap().path());
-    files.find(|file| file.to_string_lossy().ends_with(ending)).unwrap()
 }
 
 async fn run(command: &mut Command) {

@@ -1,0 +1,56 @@
+//! What somebody has who has neither this repository nor its tools: a release's files, and an empty folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::settings::target_dir;
+use crate::sqs::unique;
+
+/// A folder outside of the repository, gone at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    /// An empty one, with this in its name.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(unique(&format!("redeliver-{name}")));
+        fs::create_dir_all(&folder).expect("the temporary folder is writable");
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _left_for_the_system = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Where the files are.
+#[must_use]
+pub fn release() -> PathBuf {
+    target_dir().join("dist-for-tests")
+}
+
+/// One of the files, by the two ends of its name.
+///
+/// # Panics
+/// If it has not been packed, or if there are several.
+#[must_use]
+pub fn packed(start: &str, end: &str) -> PathBuf {
+    let files = fs::read_dir(release()).expect("it is packed: run `cargo xtask e2e`, which does it");
+    let named = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(start) && name.ends_with(end)
+    };
+    let mut found: Vec<_> = files.flatten().map(|file| file.path()).filter(|path| named(path)).collect();
+    assert_eq!(found.len(), 1, "{start}…{end}: {found:?}");
+    found.remove(0)
+}
+
+/// Each code block of a page: its language and its text.
+pub fn code_blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block has lines"))
+}

@@ -1,0 +1,111 @@
+//! docs/install.md, in an empty folder with a release's files and nothing else of ours.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use redeliver_tests::settings::{root, venv_file};
+use redeliver_tests::strangers::{Folder, code_blocks, packed, release};
+use serde_json::Value;
+
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
+
+#[test]
+fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
+    let folder = Folder::new("install");
+    for file in std::fs::read_dir(release()).unwrap().map(Result::unwrap) {
+        symlink(file.path(), folder.0.join(file.file_name())).unwrap();
+    }
+    let page = std::fs::read_to_string(root().join("docs/install.md")).unwrap();
+    let printed: Vec<String> = code_blocks(&page)
+        .map(|(language, script)| {
+            assert_eq!(language, "sh", "{script}");
+            shell(&folder.0, &script.replace("x86-64", ARCHITECTURE))
+        })
+        .collect();
+    let [sums, wheel, local, tarball, zip] = &printed[..] else { panic!("other blocks: {printed:?}") };
+
+    let files = std::fs::read_dir(release()).unwrap().count();
+    assert_eq!(sums.lines().filter(|line| line.ends_with(": OK")).count(), files - 1, "all but SHA256SUMS");
+    let version = format!("redeliver {} (commit ", env!("CARGO_PKG_VERSION"));
+    assert!(wheel.lines().last().unwrap().starts_with(&version), "{wheel}");
+    assert!(tarball.lines().last().unwrap().starts_with(&version), "{tarball}");
+    assert!(local.lines().any(|line| line.split_whitespace().eq(["processed", "1"])), "{local}");
+    let packed: Vec<_> = zip.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(packed, ["bootstrap"], "{zip}");
+
+    let inside = listed(&folder.0.join("redeliver"));
+    for file in [
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "THIRD-PARTY-LICENSES",
+        "completions/_redeliver",
+        "completions/redeliver.bash",
+        "completions/redeliver.fish",
+        "man/man1/redeliver-redrive.1",
+        "man/man1/redeliver.1",
+        "redeliver.cdx.json",
+    ] {
+        assert!(inside.contains(&file.to_owned()), "{file} in {inside:?}");
+    }
+}
+
+#[test]
+fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text() {
+    let folder = Folder::new("bills");
+    let mut wheel = Command::new("python3");
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cli-", ".whl")).arg(&folder.0);
+    succeeds(&mut wheel);
+    let information = folder.0.join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
+    let functions = format!("redeliver-functions-{ARCHITECTURE}");
+    for (bill, licences, least) in [
+        (
+            release().join(format!("{functions}.cdx.json")),
+            release().join(format!("{functions}.THIRD-PARTY-LICENSES")),
+            150,
+        ),
+        (
+            information.join("sboms/redeliver.cdx.json"),
+            information.join("licenses/THIRD-PARTY-LICENSES"),
+            200,
+        ),
+    ] {
+        let schemas = succeeds(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
+        let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
+        let mut check = Command::new(venv_file("bin/check-jsonschema"));
+        succeeds(check.arg("--schemafile").arg(schema).arg(&bill));
+        let bill: Value = serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap();
+        let texts = std::fs::read_to_string(licences).unwrap();
+        let components = bill["components"].as_array().unwrap();
+        assert!(components.len() >= least, "{}", components.len());
+        for component in components {
+            let [name, version] = ["name", "version"].map(|member| component[member].as_str().unwrap());
+            assert!(texts.contains(&format!("\n{name} {version} (")), "{name} {version}");
+        }
+    }
+}
+
+/// Where CycloneDX's own library keeps the schemas.
+const SCHEMAS: &str =
+    "import importlib.util as u; print(u.find_spec('cyclonedx.schema._res').submodule_search_locations[0])";
+
+/// Runs it as a reader would who has no network and nothing installed.
+fn shell(folder: &Path, script: &str) -> String {
+    let mut shell = Command::new("sh");
+    shell.args(["-ec", script]).current_dir(folder).env_clear();
+    shell.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", folder).env("PIP_NO_INDEX", "1");
+    succeeds(&mut shell)
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let [stdout, stderr] = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(status.success(), "{command:?}\n{stdout}\n{stderr}");
+    stdout
+}
+
+/// All files in a folder, by their paths in it.
+fn listed(folder: &Path) -> Vec<String> {
+    let listed = succeeds(Command::new("find").args([".", "-type", "f"]).current_dir(folder));
+    listed.lines().map(|line| line.trim_start_matches("./").to_owned()).collect()
+}
