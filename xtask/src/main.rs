@@ -8,6 +8,7 @@ mod dist;
 mod docs;
 mod faults;
 mod fuzz;
+mod glibc;
 #[cfg(test)]
 mod guarantees;
 mod hostile;
