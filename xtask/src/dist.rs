@@ -29,7 +29,7 @@ pub(crate) enum Artefact {
     Functions,
     /// `redeliver` as Python wheel and as tarball.
     CommandLine,
-    /// The container image for `redeliver work`, from nothing.
+    /// `redeliver` as a container image.
     Image,
     /// The CDK construct as npm package and Python wheel.
     Construct,
