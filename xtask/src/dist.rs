@@ -16,6 +16,7 @@ use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
 use crate::bundle::{Architecture, bundle};
+use crate::containers;
 use crate::tools::{Failure, target_dir};
 
 const SUMS: &str = "SHA256SUMS";
@@ -70,7 +71,9 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     functions::pack(&folder, Architecture::HOST)?;
     let command_line = command_line::of_the_tests()?;
     command_line::pack(&folder, &command_line)?;
-    image::pack(&folder, &command_line)?;
+    if containers::tools().is_ok() {
+        image::pack(&folder, &command_line)?;
+    }
     construct::pack(&folder)?;
     write_sums(&folder)
 }

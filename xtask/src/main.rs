@@ -4,6 +4,7 @@
 mod bench;
 mod beside;
 mod bundle;
+mod containers;
 mod dist;
 mod docs;
 mod faults;

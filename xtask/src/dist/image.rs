@@ -29,16 +29,20 @@ const SETTINGS: [(&str, &str); 3] = [
 /// # Errors
 /// This machine is no Debian or Ubuntu, or one of its packages lacks something.
 pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
+    let image = image(program, command_line::papers()?)?;
+    write(&folder.join(format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name())), &image)
+}
+
+fn image(program: &Path, papers: Vec<(String, String)>) -> Result<Vec<u8>, Failure> {
     let Taken { mut files, packages } = debian::take(program)?;
     files.push(File::program(&PROGRAM[1..], read(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    for (name, text) in command_line::papers()? {
+    for (name, text) in papers {
         let text = if name.ends_with(".cdx.json") { with(&packages, &text)? } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    let image = layout::archive(&files, &configuration(&packages))?;
-    write(&folder.join(format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name())), &image)
+    layout::archive(&files, &configuration(&packages))
 }
 
 /// The OCI image configuration, without its layers.
@@ -71,4 +75,78 @@ fn with(packages: &[Package], bill: &str) -> Result<String, Failure> {
         components.extend(packages.iter().map(Package::component));
     }
     Ok(format!("{bill:#}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+    use tar::Archive;
+
+    use super::super::hex;
+    use super::*;
+    use crate::containers;
+
+    type Files = BTreeMap<String, (u32, Vec<u8>)>;
+
+    /// Path, mode and content of each file.
+    fn unpacked(tar: &[u8]) -> Files {
+        let mut files = Files::new();
+        for entry in Archive::new(tar).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let header = entry.header();
+            let (mode, owner) = (header.mode().unwrap(), (header.uid().unwrap(), header.gid().unwrap()));
+            assert_eq!((owner, header.mtime().unwrap()), ((0, 0), 0));
+            let path = entry.path().unwrap().display().to_string();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            files.insert(path, (mode, bytes));
+        }
+        files
+    }
+
+    /// The content that a descriptor names: of its size and digest.
+    fn blob<'a>(files: &'a Files, descriptor: &Value) -> &'a [u8] {
+        let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let (_, bytes) = &files[&format!("blobs/sha256/{digest}")];
+        assert_eq!(
+            (bytes.len() as u64, hex(bytes)),
+            (descriptor["size"].as_u64().unwrap(), digest.to_owned())
+        );
+        bytes
+    }
+
+    #[test]
+    fn an_image_is_the_same_each_time_and_its_digests_lead_to_its_files() {
+        if containers::tools().is_err() {
+            return; // `cargo xtask test` says so.
+        }
+        let program = Path::new("/bin/true");
+        let papers = || vec![("redeliver.cdx.json".to_owned(), r#"{"components":[]}"#.to_owned())];
+        let image_of_true = image(program, papers()).unwrap();
+        assert!(image_of_true == image(program, papers()).unwrap());
+
+        let outer = unpacked(&image_of_true);
+        let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+        let index = json(&outer["index.json"].1);
+        let manifest = json(blob(&outer, &index["manifests"][0]));
+        let config = json(blob(&outer, &manifest["config"]));
+        let layer = blob(&outer, &manifest["layers"][0]);
+        let mut tar = Vec::new();
+        GzDecoder::new(layer).read_to_end(&mut tar).unwrap();
+        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", hex(&tar))]));
+        assert_eq!(config["config"]["User"], "65532:65532");
+        let files = unpacked(&tar);
+        assert_eq!(files["usr/bin/redeliver"], (0o755, read(program).unwrap()));
+        assert_eq!(files["etc/ssl/certs/ca-certificates.crt"].0, 0o644);
+        assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
+
+        // What Docker reads.
+        let [docker] = &json(&outer["manifest.json"].1).as_array().unwrap()[..] else { panic!("one image") };
+        assert_eq!(json(&outer[docker["Config"].as_str().unwrap()].1), config);
+        assert_eq!(outer[docker["Layers"][0].as_str().unwrap()].1, layer);
+        assert_eq!(docker["RepoTags"], json!([format!("redeliver:{VERSION}")]));
+    }
 }
