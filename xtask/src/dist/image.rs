@@ -144,7 +144,7 @@ mod tests {
         assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
 
         // What Docker reads.
-        let [docker] = &json(&outer["manifest.json"].1).as_array().unwrap()[..] else { panic!("one image") };
+        let docker = &json(&outer["manifest.json"].1)[0];
         assert_eq!(json(&outer[docker["Config"].as_str().unwrap()].1), config);
         assert_eq!(outer[docker["Layers"][0].as_str().unwrap()].1, layer);
         assert_eq!(docker["RepoTags"], json!([format!("redeliver:{VERSION}")]));
