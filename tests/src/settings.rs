@@ -86,7 +86,11 @@ pub fn free_address() -> SocketAddr {
     listener.local_addr().expect("a bound socket has an address")
 }
 
-pub(crate) fn existing(path: PathBuf) -> PathBuf {
+/// A file that must be there.
+///
+/// # Panics
+/// If it is not.
+pub fn existing(path: PathBuf) -> PathBuf {
     assert!(path.exists(), "{} is not there; run `cargo xtask test`, which sets it up", path.display());
     path
 }

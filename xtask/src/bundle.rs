@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::glibc;
 use crate::tools::{Failure, output, root, run, variable};
 use crate::venv;
 
@@ -38,7 +39,8 @@ fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<()
     architecture.installed()?;
     let venv = venv::set_up(&venv::BUNDLE)?.required()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
-    build.args(["lambda", "build", "--profile", "bundle", "--locked", "--target", architecture.target()]);
+    build.args(["lambda", "build", "--profile", "bundle", "--locked"]);
+    build.args(["--target", &format!("{}.{}", architecture.target(), glibc::PROMISED)]);
     // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
     build.args(packages.iter().map(|name| format!("--package={name}")));
@@ -47,7 +49,7 @@ fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<()
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
     run(build.current_dir(root()).env("PATH", path_with(&venv.join("bin"))?))?;
     println!("{}", program(name).display());
-    Ok(())
+    glibc::check(&program(name))
 }
 
 /// What Lambda is given.

@@ -17,6 +17,7 @@ use clap::ValueEnum;
 use sha2::{Digest as _, Sha256};
 
 use crate::bundle::{Architecture, bundle};
+use crate::containers;
 use crate::tools::{Failure, target_dir};
 
 const SUMS: &str = "SHA256SUMS";
@@ -30,7 +31,7 @@ pub(crate) enum Artefact {
     Functions,
     /// `redeliver` as Python wheel and as tarball.
     CommandLine,
-    /// The container image for `redeliver work`, from nothing.
+    /// `redeliver` as a container image.
     Image,
     /// The CDK construct as npm package and Python wheel.
     Construct,
@@ -74,7 +75,9 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     functions::pack(&folder, Architecture::HOST)?;
     let command_line = command_line::of_the_tests()?;
     command_line::pack(&folder, &command_line)?;
-    image::pack(&folder, &command_line)?;
+    if containers::tools().is_ok() {
+        image::pack(&folder, &command_line)?;
+    }
     construct::pack(&folder)?;
     template::pack(&folder, Architecture::HOST)?;
     write_sums(&folder)

@@ -4,10 +4,12 @@
 mod bench;
 mod beside;
 mod bundle;
+mod containers;
 mod dist;
 mod docs;
 mod faults;
 mod fuzz;
+mod glibc;
 #[cfg(test)]
 mod guarantees;
 mod hostile;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use crate::beside::Beside;
 use crate::bundle::{Architecture, bundle};
+use crate::containers;
 use crate::dist;
 use crate::docs;
 use crate::faults;
@@ -80,6 +81,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     supply_chain::check(report, &python)?;
     report.step("packages of the public crates, and their Rust version", packages::check)?;
     check_workflows(report, &python, &node)?;
+    check_manifests(report, &python)?;
     let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;
     let bundle = start_bundle(report, &python, &this_program)?;
@@ -113,6 +115,14 @@ fn check_workflows(report: &mut Report, python: &Python, node: &Node) -> Result<
     match (python, node) {
         (Python::Unavailable(remedy), _) | (_, Node::Unavailable(remedy)) => report.skip("workflows", remedy),
         (Python::Ready(venv), Node::Ready) => report.step("workflows", || workflows::check(venv)),
+    }
+}
+
+/// What people give to Kubernetes and ECS.
+fn check_manifests(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    match python {
+        Python::Unavailable(remedy) => report.skip("manifests of containers", remedy),
+        Python::Ready(venv) => report.step("manifests of containers", || containers::check_manifests(venv)),
     }
 }
 
@@ -308,6 +318,10 @@ fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
     }
     if !has.runtime_of_node {
         command.args(["--skip", "runtimes::node"]);
+    }
+    if let Err(Failure(remedy)) = containers::tools() {
+        report.skip("the container image", &remedy)?;
+        command.args(["--skip", "work::image", "--skip", "work::manifests"]);
     }
     report.step("conformance, end-to-end and schema tests", || run(patient(&mut command)))
 }

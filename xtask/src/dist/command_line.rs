@@ -11,6 +11,7 @@ use super::archive::{File, gzip, tarball, wheel};
 use super::bill_of_materials::cyclonedx;
 use super::{components, failed, licences, read, write};
 use crate::bundle::{Architecture, path_with, reproducible_flags};
+use crate::glibc::{self, Glibc, newest};
 use crate::tools::{Failure, output, root, run, target_dir};
 use crate::venv;
 
@@ -19,8 +20,6 @@ pub(super) const COMMAND_LINE: &str = "redeliver";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The package's name, as wheels write it.
 const WHEEL: &str = "redeliver_cli";
-/// The C library of RHEL 8; Debian 10 and Amazon Linux 2023 have the same or a newer one.
-const GLIBC: &str = "2.28";
 
 /// The program for others, for this machine's architecture.
 ///
@@ -31,10 +30,12 @@ pub(super) fn build() -> Result<PathBuf, Failure> {
     let target = Architecture::HOST.target();
     let mut build = Command::new(venv.join("bin/cargo-zigbuild"));
     build.args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE]).current_dir(root());
-    build.args(["--target", &format!("{target}.{GLIBC}")]).env("CARGO_TARGET_DIR", target_dir());
+    build.args(["--target", &format!("{target}.{}", glibc::PROMISED)]).env("CARGO_TARGET_DIR", target_dir());
     build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
     run(&mut build)?;
-    Ok(target_dir().join(target).join("release").join(COMMAND_LINE))
+    let program = target_dir().join(target).join("release").join(COMMAND_LINE);
+    glibc::check(&program)?;
+    Ok(program)
 }
 
 /// The program that the tests are built with, as small as others get it.
@@ -94,21 +95,8 @@ pub(super) fn papers() -> Result<Vec<(String, String)>, Failure> {
 
 /// By PEP 600: where it runs. What it asks for is the newest version of the C library that it names.
 fn tag(program: &[u8]) -> String {
-    let (major, minor) = glibc(program);
+    let Glibc { major, minor } = newest(program);
     format!("py3-none-manylinux_{major}_{minor}_{}", Architecture::HOST.machine())
-}
-
-/// The newest `GLIBC_2.28` in it.
-fn glibc(program: &[u8]) -> (u32, u32) {
-    const PREFIX: &[u8] = b"GLIBC_";
-    let named = program.windows(PREFIX.len()).enumerate().filter(|(_, window)| *window == PREFIX);
-    let versions = named.filter_map(|(at, _)| {
-        let rest = &program[at + PREFIX.len()..];
-        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
-        let (major, minor) = std::str::from_utf8(&rest[..end]).ok()?.split_once('.')?;
-        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
-    });
-    versions.max().unwrap_or((2, 17))
 }
 
 fn manual(program: &Path, top: &str) -> Result<Vec<File>, Failure> {
@@ -165,8 +153,6 @@ mod tests {
 
     #[test]
     fn the_newest_c_library_that_a_program_names_is_in_the_tag() {
-        assert_eq!(glibc(b"\0GLIBC_2.2.5\0GLIBC_2.28\0GLIBC_2.9\0GLIBC_PRIVATE\0"), (2, 28));
-        assert_eq!(glibc(b"of no C library"), (2, 17));
         let tag = tag(b"GLIBC_2.34\0");
         assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", Architecture::HOST.machine()));
     }

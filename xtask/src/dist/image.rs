@@ -1,172 +1,152 @@
-//! The container image for `redeliver work`: an OCI layout in a tarball, made without a registry and without Docker.
-//!
-//! From nothing: the program, the C library that it is linked to, and the certificates of this machine's Debian or Ubuntu.
+//! The container image of `redeliver`: the program, what it needs of the machine's Debian packages, and nothing else.
 
-use std::collections::BTreeSet;
+mod debian;
+mod layout;
+
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::archive::{File, gzip, tarball};
-use super::command_line::papers;
-use super::{hex, read, write};
+use self::debian::{Package, Taken};
+use super::archive::File;
+use super::{command_line, read, write};
 use crate::bundle::Architecture;
-use crate::tools::{Failure, output};
+use crate::tools::Failure;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// The packages whose files are inside.
-const PACKAGES: [&str; 2] = ["libc6", "ca-certificates"];
-/// Nobody else's, as distroless images have it: a number, so that Kubernetes' `runAsNonRoot` can tell.
+const PROGRAM: &str = "/usr/bin/redeliver";
+/// As the images of others call nobody in particular: Kubernetes' `runAsNonRoot` wants a number.
 const USER: &str = "65532:65532";
-/// No time: the same files give the same image.
-const CREATED: &str = "1970-01-01T00:00:00Z";
+/// What a C library reads of a user and of how names are resolved; addresses are the container runtime's.
+const SETTINGS: [(&str, &str); 3] = [
+    ("etc/group", "nonroot:x:65532:\n"),
+    ("etc/nsswitch.conf", "hosts: files dns\n"),
+    ("etc/passwd", "nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
+];
 
 /// Of a program for this machine's architecture.
 ///
 /// # Errors
-/// This machine is no Debian or Ubuntu.
+/// This machine is no Debian or Ubuntu, or one of its packages lacks something.
 pub(super) fn pack(folder: &Path, program: &Path) -> Result<(), Failure> {
-    let architecture = Architecture::HOST;
-    let layer = tarball(&files(program)?)?;
-    let diff_id = digest(&layer);
-    let layer = Blob::new("application/vnd.oci.image.layer.v1.tar+gzip", gzip(&layer)?);
-    let config = config(architecture, &diff_id, &labels()?);
-    let config = Blob::new("application/vnd.oci.image.config.v1+json", bytes(&config));
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": config.descriptor(),
-        "layers": [layer.descriptor()],
-    });
-    let manifest = Blob::new("application/vnd.oci.image.manifest.v1+json", bytes(&manifest));
-    let archive = folder.join(format!("redeliver-{VERSION}-{}.oci.tar", architecture.name()));
-    write(&archive, &layout(&[manifest, config, layer])?)
+    let image = image(program, command_line::papers()?)?;
+    write(&folder.join(format!("redeliver-{VERSION}-{}.oci.tar", Architecture::HOST.name())), &image)
 }
 
-/// The image's own files.
-fn files(program: &Path) -> Result<Vec<File>, Failure> {
-    let mut files = vec![File::program("redeliver", read(program)?)];
-    for library in libraries(&output(Command::new("ldd").arg(program))?) {
-        files.push(File::program(library.trim_start_matches('/'), read(Path::new(library))?));
-    }
-    files.push(File::text(CERTIFICATES.trim_start_matches('/'), read(Path::new(CERTIFICATES))?));
-    files.push(File::text("etc/passwd", "redeliver:x:65532:65532::/:/nonexistent\n"));
-    files.push(File::text("etc/nsswitch.conf", "hosts: files dns\n"));
-    for (name, text) in papers()? {
+fn image(program: &Path, papers: Vec<(String, String)>) -> Result<Vec<u8>, Failure> {
+    let Taken { mut files, packages } = debian::take(program)?;
+    files.push(File::program(&PROGRAM[1..], read(program)?));
+    files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
+    for (name, text) in papers {
+        let text = if name.ends_with(".cdx.json") { with(&packages, &text)? } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));
     }
-    for package in PACKAGES {
-        let licence = format!("usr/share/doc/{package}/copyright");
-        files.push(File::text(licence.as_str(), read(&Path::new("/").join(&licence))?));
-    }
-    Ok(files)
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    layout::archive(&files, &configuration(&packages))
 }
 
-/// The files that a program is linked to, as `ldd` prints them: `libc.so.6 => /lib/… (0x…)`, or the loader's path alone.
-fn libraries(printed: &str) -> BTreeSet<&str> {
-    printed.lines().filter_map(|line| line.split_whitespace().find(|word| word.starts_with('/'))).collect()
-}
-
-fn labels() -> Result<Value, Failure> {
-    let mut query = Command::new("dpkg-query");
-    let versions = output(query.args(["--show", "--showformat", "${Package} ${Version}, "]).args(PACKAGES))?;
-    Ok(json!({
-        "org.opencontainers.image.title": "redeliver",
-        "org.opencontainers.image.version": VERSION,
-        "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
-        "org.opencontainers.image.description":
-            format!("redeliver work; with files of {}", versions.trim_end_matches(", ")),
-    }))
-}
-
-fn config(architecture: Architecture, diff_id: &str, labels: &Value) -> Value {
-    let name = match architecture {
-        Architecture::Arm64 => "arm64",
-        Architecture::X86_64 => "amd64",
-    };
+/// The OCI image configuration, without its layers.
+fn configuration(packages: &[Package]) -> Value {
+    let packages: Vec<_> = packages.iter().map(Package::to_string).collect();
     json!({
-        "created": CREATED,
-        "architecture": name,
+        "architecture": layout::architecture(),
         "os": "linux",
-        "config": { "User": USER, "Entrypoint": ["/redeliver", "work"], "WorkingDir": "/", "Labels": labels },
-        "rootfs": { "type": "layers", "diff_ids": [diff_id] },
-        "history": [{ "created": CREATED, "created_by": "cargo xtask dist image" }],
+        "config": {
+            "User": USER,
+            "Entrypoint": [PROGRAM],
+            "WorkingDir": "/",
+            "Labels": {
+                "org.opencontainers.image.title": "redeliver",
+                "org.opencontainers.image.description": "Delayed, jittered retries for SQS: `work` polls the queues",
+                "org.opencontainers.image.version": VERSION,
+                // Of the program; those of all that is inside are in /usr/share/doc.
+                "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
+                "redeliver.packages": packages.join(" "),
+            },
+        },
     })
 }
 
-/// The layout, the manifest first. With `manifest.json`, too, by which Docker 24 and older find the same blobs.
-fn layout(blobs: &[Blob; 3]) -> Result<Vec<u8>, Failure> {
-    let [manifest, config, layer] = blobs;
-    let mut of_index = manifest.descriptor();
-    of_index["annotations"] = json!({ "org.opencontainers.image.ref.name": VERSION });
-    let index = json!({
-        "schemaVersion": 2,
-        "mediaType": "application/vnd.oci.image.index.v1+json",
-        "manifests": [of_index],
-    });
-    let for_docker = json!([{
-        "Config": config.path(),
-        "RepoTags": [format!("redeliver:{VERSION}")],
-        "Layers": [layer.path()],
-    }]);
-    let mut files = vec![
-        File::text("oci-layout", bytes(&json!({ "imageLayoutVersion": "1.0.0" }))),
-        File::text("index.json", bytes(&index)),
-        File::text("manifest.json", bytes(&for_docker)),
-    ];
-    files.extend(blobs.iter().map(|blob| File::text(blob.path(), blob.bytes.as_slice())));
-    tarball(&files)
-}
-
-/// Something that is named by its digest.
-struct Blob {
-    media_type: &'static str,
-    digest: String,
-    bytes: Vec<u8>,
-}
-
-impl Blob {
-    fn new(media_type: &'static str, bytes: Vec<u8>) -> Self {
-        Self { media_type, digest: digest(&bytes), bytes }
+/// The program's bill of materials, and the packages.
+fn with(packages: &[Package], bill: &str) -> Result<String, Failure> {
+    let failed = |error: serde_json::Error| Failure(format!("bill of materials: {error}"));
+    let mut bill: Value = serde_json::from_str(bill).map_err(failed)?;
+    if let Some(components) = bill["components"].as_array_mut() {
+        components.extend(packages.iter().map(Package::component));
     }
-
-    fn descriptor(&self) -> Value {
-        json!({ "mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len() })
-    }
-
-    fn path(&self) -> String {
-        format!("blobs/{}", self.digest.replace(':', "/"))
-    }
-}
-
-fn digest(bytes: &[u8]) -> String {
-    format!("sha256:{}", hex(bytes))
-}
-
-fn bytes(value: &Value) -> Vec<u8> {
-    value.to_string().into_bytes()
+    Ok(format!("{bill:#}\n"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeMap;
+    use std::io::Read as _;
 
-    #[test]
-    fn the_libraries_are_those_that_the_loader_finds() {
-        let printed = "\tlinux-vdso.so.1 (0x00007f808bd7c000)\n\
-                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f808973e000)\n\
-                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f808bd7e000)\n";
-        let found: Vec<_> = libraries(printed).into_iter().collect();
-        assert_eq!(found, ["/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"]);
+    use flate2::read::GzDecoder;
+    use tar::Archive;
+
+    use super::super::hex;
+    use super::*;
+    use crate::containers;
+
+    type Files = BTreeMap<String, (u32, Vec<u8>)>;
+
+    /// Path, mode and content of each file.
+    fn unpacked(tar: &[u8]) -> Files {
+        let mut files = Files::new();
+        for entry in Archive::new(tar).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let header = entry.header();
+            let (mode, owner) = (header.mode().unwrap(), (header.uid().unwrap(), header.gid().unwrap()));
+            assert_eq!((owner, header.mtime().unwrap()), ((0, 0), 0));
+            let path = entry.path().unwrap().display().to_string();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            files.insert(path, (mode, bytes));
+        }
+        files
+    }
+
+    /// The content that a descriptor names: of its size and digest.
+    fn blob<'a>(files: &'a Files, descriptor: &Value) -> &'a [u8] {
+        let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
+        let (_, bytes) = &files[&format!("blobs/sha256/{digest}")];
+        assert_eq!(
+            (bytes.len() as u64, hex(bytes)),
+            (descriptor["size"].as_u64().unwrap(), digest.to_owned())
+        );
+        bytes
     }
 
     #[test]
-    fn an_image_runs_as_nobody_and_names_its_layer_uncompressed() {
-        let config = config(Architecture::X86_64, "sha256:ab", &json!({}));
-        assert_eq!(config["architecture"], "amd64");
+    fn an_image_is_the_same_each_time_and_its_digests_lead_to_its_files() {
+        if containers::tools().is_err() {
+            return; // `cargo xtask test` says so.
+        }
+        let program = Path::new("/bin/true");
+        let papers = || vec![("redeliver.cdx.json".to_owned(), r#"{"components":[]}"#.to_owned())];
+        let image_of_true = image(program, papers()).unwrap();
+        assert!(image_of_true == image(program, papers()).unwrap());
+
+        let outer = unpacked(&image_of_true);
+        let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
+        let index = json(&outer["index.json"].1);
+        let manifest = json(blob(&outer, &index["manifests"][0]));
+        let config = json(blob(&outer, &manifest["config"]));
+        let layer = blob(&outer, &manifest["layers"][0]);
+        let mut tar = Vec::new();
+        GzDecoder::new(layer).read_to_end(&mut tar).unwrap();
+        assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", hex(&tar))]));
         assert_eq!(config["config"]["User"], "65532:65532");
-        assert_eq!(config["rootfs"]["diff_ids"], json!(["sha256:ab"]));
+        let files = unpacked(&tar);
+        assert_eq!(files["usr/bin/redeliver"], (0o755, read(program).unwrap()));
+        assert_eq!(files["etc/ssl/certs/ca-certificates.crt"].0, 0o644);
+        assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
+
+        // What Docker reads.
+        let docker = &json(&outer["manifest.json"].1)[0];
+        assert_eq!(json(&outer[docker["Config"].as_str().unwrap()].1), config);
+        assert_eq!(outer[docker["Layers"][0].as_str().unwrap()].1, layer);
+        assert_eq!(docker["RepoTags"], json!([format!("redeliver:{VERSION}")]));
     }
 }

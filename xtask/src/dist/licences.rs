@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::components::Component;
 use super::{failed, read};
-use crate::tools::{Failure, root};
+use crate::tools::{Failure, output, root, variable};
 
 /// How the names of such files begin.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
@@ -16,6 +17,7 @@ const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"
 /// A crate has neither.
 pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
     let mut all = "What is linked into this program, and the licences of each.\n".to_owned();
+    all.push_str(&standard_library()?);
     for component in components {
         let Component { name, version, licence, .. } = component;
         let licence = licence.as_deref().unwrap_or("see below");
@@ -31,6 +33,20 @@ pub(super) fn texts(components: &[Component]) -> Result<String, Failure> {
         }
     }
     Ok(all)
+}
+
+/// Rust's own, which no list of crates names.
+fn standard_library() -> Result<String, Failure> {
+    let rustc = variable("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = output(Command::new(rustc).arg("--version"))?;
+    let apache = read(&root().join("LICENSE-APACHE"))?;
+    Ok(format!(
+        "\n{:=<100}\nstandard library of {} (MIT OR Apache-2.0)\nCopyright (c) The Rust Project contributors; its parts: \
+         share/doc/rust/COPYRIGHT-library.html of that Rust\n\n{}\n",
+        "",
+        version.trim(),
+        String::from_utf8_lossy(&apache).trim()
+    ))
 }
 
 /// The files in the crate's own folder, in the order of their names.
@@ -100,6 +116,7 @@ mod tests {
         for package in [FUNCTIONS, COMMAND_LINE] {
             let inside = components::of(package, Architecture::HOST).unwrap();
             let texts = texts(&inside).unwrap();
+            assert!(texts.contains("\nstandard library of rustc 1."), "{package}");
             for Component { name, version, .. } in inside {
                 assert!(texts.contains(&format!("\n{name} {version} (")), "{package}: {name}");
             }

@@ -1,5 +1,8 @@
 //! `redeliver work` with the real program: the whole loop in one process, its health, and its end.
 
+mod image;
+mod manifests;
+
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -28,15 +31,19 @@ fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
 /// Without an endpoint, which may be the environment's.
 fn command_by_environment(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
-    command.arg("work").args(arguments);
-    command.env_clear();
+    command.arg("work").args(arguments).env_clear();
+    set_up(&mut command, topology, target);
+    command
+}
+
+/// Queues, policy, target; and that it can be listened to.
+fn set_up(command: &mut Command, topology: &Topology, target: &str) {
     command.env("SOURCE_QUEUE_URL", &topology.source.url);
     command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
     command.env("ANNOTATION_QUEUE_URL", &topology.annotation.url);
     command.env("FINAL_DLQ_URL", &topology.final_dlq.url);
     command.env("RETRY_POLICY", QUICK_POLICY).env("TARGET", target).env("LOG_DETAIL", "messages");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    command
 }
 
 /// A process that works.

@@ -1,0 +1,200 @@
+//! The container image: unpacked by a program that is not ours, and run as it says.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use redeliver_tests::settings::{existing, target_dir};
+use redeliver_tests::sqs::unique;
+use tokio_rustls::rustls::RootCertStore;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+
+use super::*;
+use crate::tls_target::{Authority, Certificate, TlsTarget};
+
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+
+/// An unpacked image; dropping it removes it.
+pub(super) struct Image {
+    folder: PathBuf,
+    /// OCI's runtime configuration, as it follows from the image's.
+    config: Value,
+}
+
+impl Image {
+    /// umoci checks each digest and each size on the way.
+    pub(super) async fn unpack() -> Self {
+        let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
+        let version = env!("CARGO_PKG_VERSION");
+        let archive =
+            existing(target_dir().join(format!("dist-for-tests/redeliver-{version}-{architecture}.oci.tar")));
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("image"));
+        let layout = folder.join("layout");
+        fs::create_dir_all(&layout).unwrap();
+        let mut image = Self { folder, config: Value::Null };
+        run(Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&layout))
+            .await;
+        let name = format!("{}:redeliver:{version}", layout.display());
+        let bundle = image.folder.join("bundle");
+        run(Command::new("umoci").args(["unpack", "--rootless", "--image", &name]).arg(bundle)).await;
+        let config = fs::read_to_string(image.folder.join("bundle/config.json")).unwrap();
+        image.config = serde_json::from_str(&config).unwrap();
+        image
+    }
+
+    fn path(&self, inside: &str) -> PathBuf {
+        self.folder.join("bundle/rootfs").join(inside)
+    }
+
+    fn text(&self, inside: &str) -> String {
+        fs::read_to_string(self.path(inside)).unwrap()
+    }
+
+    /// The image's own command line and variables, as its user, with nothing of this machine's files in sight.
+    pub(super) fn command(&self) -> Command {
+        let process = &self.config["process"];
+        let strings = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
+        let (user, group) = (&process["user"]["uid"], &process["user"]["gid"]);
+        let mut command = if fs::metadata("/proc/self").unwrap().uid() == 0 {
+            let mut chroot = Command::new("chroot");
+            chroot.arg(format!("--userspec={user}:{group}")).arg("--groups=");
+            chroot.arg(self.path(""));
+            chroot
+        } else {
+            // Ubuntu allows it after `sysctl kernel.apparmor_restrict_unprivileged_userns=0`.
+            let mut unshare = Command::new("unshare");
+            unshare.args(["--user", &format!("--map-user={user}"), &format!("--map-group={group}")]);
+            unshare.arg(format!("--root={}", self.path("").display())).arg("--wd=/");
+            unshare
+        };
+        command.args(strings(&process["args"])).env_clear();
+        let variables = strings(&process["env"]);
+        command.envs(variables.iter().filter_map(|variable| variable.split_once('=')));
+        command
+    }
+
+    /// `redeliver work` on the tests' queues.
+    fn work(&self, topology: &Topology, target: &str) -> Command {
+        let mut command = self.command();
+        command.arg("work").args(ALL).args(["--wait", "2s"]);
+        command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+        set_up(&mut command, topology, target);
+        command
+    }
+}
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+/// Runs it to its end; what it says.
+async fn run(command: &mut Command) -> String {
+    let output = command.output().await.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn it_runs_the_program_as_nobody_in_particular() {
+    let image = Image::unpack().await;
+    let process = &image.config["process"];
+    assert_eq!((&process["args"], &process["cwd"]), (&json!(["/usr/bin/redeliver"]), &json!("/")));
+    assert_eq!((&process["user"]["uid"], &process["user"]["gid"]), (&json!(65532), &json!(65532)));
+    let said = run(image.command().arg("--version")).await;
+    assert!(said.starts_with(&format!("redeliver {} (commit ", env!("CARGO_PKG_VERSION"))), "{said}");
+    // Nobody can write there: neither the image's user nor a group.
+    assert_eq!(fs::metadata(image.path("usr/bin/redeliver")).unwrap().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(image.path(AUTHORITIES)).unwrap().mode() & 0o7777, 0o644);
+}
+
+#[tokio::test]
+async fn it_says_whose_files_are_inside_and_has_their_licences() {
+    let image = Image::unpack().await;
+    let label = image.config["annotations"]["redeliver.packages"].as_str().unwrap();
+    let packages: Vec<_> =
+        label.split(' ').map(|package| package.split_once(['/', '=']).unwrap().1).collect();
+    let names: Vec<_> = packages.iter().map(|package| package.split('=').next().unwrap()).collect();
+    assert!(["ca-certificates", "libc6"].iter().all(|name| names.contains(name)), "{label}");
+    let bill: Value =
+        serde_json::from_str(&image.text("usr/share/doc/redeliver/redeliver.cdx.json")).unwrap();
+    let inside: Vec<_> = bill["components"].as_array().unwrap().iter().collect();
+    for package in packages {
+        let (name, version) = package.split_once('=').unwrap();
+        assert!(inside.iter().any(|one| one["name"] == name && one["version"] == version), "{package}");
+        assert!(image.text(&format!("usr/share/doc/{name}/copyright")).contains("icense"), "{name}");
+    }
+    assert!(inside.iter().any(|one| one["name"] == "tokio"), "the crates, too");
+    assert!(image.text("usr/share/common-licenses/LGPL-2.1").contains("GNU LESSER GENERAL PUBLIC LICENSE"));
+    assert!(image.text("usr/share/doc/redeliver/THIRD-PARTY-LICENSES").contains("\ntokio "));
+}
+
+#[tokio::test]
+async fn it_works_on_queues_until_sigterm() {
+    let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
+    target.script(&id(1), [Reply::Status(404)]);
+    target.script(&id(2), [Reply::Status(503)]);
+    let mut working = Working::start(image.work(&topology, target.url())).await;
+    topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
+    settle(&topology).await;
+
+    assert_eq!(working.get("/healthz").await.0, 200);
+    assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
+    let metrics = working.metrics().await;
+    let processed = r#"redeliver_processed_total{function="message-processor"} 2"#;
+    assert!(metrics.lines().any(|line| line == processed), "{metrics}");
+    working.signal("TERM", "stopping").await;
+    let (code, events) = working.end().await;
+
+    assert_eq!(code, Some(0));
+    assert_eq!([0, 1, 2].map(|n| target.requests(&id(n)).len()), [1, 1, 2]);
+    let retries = events.iter().filter(|line| line["event"] == "retry_scheduled").count();
+    assert_eq!(retries, 1, "{events:?}");
+    let records = final_records(&topology).await;
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].error_type, "NON_RETRYABLE_ERROR");
+}
+
+/// The same call with and without one more authority in the image's file: so the file is what is believed.
+#[tokio::test]
+async fn a_target_is_believed_by_the_authorities_in_the_image() {
+    let (image, authority) = (Image::unpack().await, Authority::new());
+    let target = TlsTarget::start(&authority, Certificate::Good).await;
+    // Whoever runs a container puts it there.
+    fs::write(image.path("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
+    for (trusted, calls) in [(false, 0), (true, 1)] {
+        if trusted {
+            let both = image.text(AUTHORITIES) + &fs::read_to_string(&authority.file).unwrap();
+            fs::write(image.path(AUTHORITIES), both).unwrap();
+        }
+        let topology = topology().await;
+        let mut command = image.work(&topology, &target.url);
+        command.env("RETRY_POLICY", r#"{"max_attempts":0}"#);
+        let mut working = Working::start(command).await;
+        topology.send([message(0, &json!({}))]).await;
+        settle(&topology).await;
+        working.signal("TERM", "stopping").await;
+        let (code, events) = working.end().await;
+
+        assert_eq!((code, target.requests()), (Some(0), calls), "{events:?}");
+        let records = final_records(&topology).await;
+        assert_eq!(records.len(), 1 - calls, "{events:?}");
+        if let [record] = &records[..] {
+            assert!(record.error_details.contains("Http.Connect"), "{}", record.error_details);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_certificate_in_the_image_is_one() {
+    let image = Image::unpack().await;
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_file_iter(image.path(AUTHORITIES)).unwrap() {
+        store.add(certificate.unwrap()).unwrap();
+    }
+    assert_eq!(store.len(), image.text(AUTHORITIES).matches("-----BEGIN CERTIFICATE-----").count());
+    // Mozilla's list: between 120 and 160 for years.
+    assert!(store.len() > 100, "{}", store.len());
+}

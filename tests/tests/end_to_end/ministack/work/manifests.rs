@@ -1,0 +1,115 @@
+//! `examples/kubernetes.yaml` and `examples/ecs.yaml`: what they tell the image to run is run, with the tests' addresses.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use redeliver_tests::settings::{root, venv_file};
+
+use super::image::Image;
+use super::*;
+
+/// What a manifest says of its container.
+struct Container {
+    arguments: Vec<String>,
+    variables: BTreeMap<String, String>,
+    /// The time between SIGTERM and SIGKILL.
+    grace_seconds: u64,
+}
+
+const VARIABLES: [&str; 7] = [
+    "ANNOTATION_QUEUE_URL",
+    "FINAL_DLQ_URL",
+    "INTERMEDIATE_DLQ_URL",
+    "RETRY_POLICY",
+    "SOURCE_QUEUE_URL",
+    "TARGET",
+    "TARGET_TIMEOUT_SECONDS",
+];
+
+#[tokio::test]
+async fn what_kubernetes_is_told_to_run_runs() {
+    let manifests = documents("kubernetes.yaml").await;
+    let deployment = manifests.iter().find(|one| one["kind"] == "Deployment").unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let container = &pod["containers"][0];
+    let mut variables = named(&container["env"], "name", "value");
+    assert_eq!(variables.remove("AWS_REGION").as_deref(), Some("eu-central-1"));
+    let grace_seconds = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+    let port = &container["ports"][0];
+    assert_eq!(port["containerPort"], 8080);
+    for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"], json!({ "path": path, "port": port["name"] }));
+    }
+    let arguments = serde_json::from_value(container["args"].clone()).unwrap();
+    runs(Container { arguments, variables, grace_seconds }).await;
+}
+
+#[tokio::test]
+async fn what_ecs_is_told_to_run_runs() {
+    let template = &documents("ecs.yaml").await[0];
+    let task = &template["Resources"]["Task"]["Properties"];
+    let container = &task["ContainerDefinitions"][0];
+    let arguments = container["Command"].as_array().unwrap().iter().map(|word| substituted(word)).collect();
+    let variables = named(&container["Environment"], "Name", "Value");
+    assert_eq!(container["PortMappings"][0]["ContainerPort"], 8080);
+    let grace_seconds = container["StopTimeout"].as_u64().unwrap();
+    runs(Container { arguments, variables, grace_seconds }).await;
+}
+
+/// With the tests' queues, target and port in place of the manifest's.
+async fn runs(container: Container) {
+    let Container { mut arguments, variables, grace_seconds } = container;
+    let names: Vec<_> = variables.keys().map(String::as_str).collect();
+    assert_eq!(names, VARIABLES);
+    let settings = fs::read_to_string(root().join("docs/settings.md")).unwrap();
+    assert!(names.iter().all(|name| settings.contains(&format!("`{name}`"))), "each is a setting");
+    assert_eq!(variables["SOURCE_QUEUE_URL"].rsplit('/').next(), Some("orders"));
+    let port = arguments.pop();
+    assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "and `start` gives another one");
+    let span = |name: &str| {
+        let text = arguments.iter().find_map(|argument| argument.strip_prefix(name)).unwrap();
+        text.strip_suffix('s').unwrap().parse::<u64>().unwrap()
+    };
+    // `redeliver work --help`: a receive, a batch and ten seconds.
+    assert_eq!(grace_seconds, span("--wait=") + span("--invocation=") + 10 + 10, "10 s to spare");
+
+    let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
+    let mut command = image.command();
+    command.args(&arguments);
+    command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+    set_up(&mut command, &topology, target.url());
+    for name in ["RETRY_POLICY", "TARGET_TIMEOUT_SECONDS"] {
+        command.env(name, &variables[name]);
+    }
+    let mut working = Working::start(command).await;
+    topology.send([message(0, &json!({}))]).await;
+    settle(&topology).await;
+    let (status, report) = working.get("/healthz").await;
+    assert_eq!(status, 200);
+    let functions: Vec<_> =
+        report["functions"].as_array().unwrap().iter().map(|one| &one["function"]).collect();
+    assert_eq!(functions, ALL.map(|name| format!("orders-{name}")).each_ref());
+    working.signal("TERM", "stopping").await;
+    assert_eq!(working.end().await.0, Some(0));
+    assert_eq!(target.requests(&id(0)).len(), 1);
+}
+
+/// Both are plain YAML.
+async fn documents(example: &str) -> Vec<Value> {
+    const READ: &str = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
+    let file = fs::File::open(root().join("examples").join(example)).unwrap();
+    let output = Command::new(venv_file("bin/python")).args(["-c", READ]).stdin(file).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn named(list: &Value, name: &str, value: &str) -> BTreeMap<String, String> {
+    let entry = |one: &Value| (substituted(&one[name]), substituted(&one[value]));
+    list.as_array().unwrap().iter().map(entry).collect()
+}
+
+/// A text, perhaps with `Fn::Sub`, as CloudFormation makes it for the queues `orders`.
+fn substituted(text: &Value) -> String {
+    let text = text.as_str().or_else(|| text["Fn::Sub"].as_str()).or_else(|| text["Ref"].as_str()).unwrap();
+    text.replace("${Name}", "orders")
+}

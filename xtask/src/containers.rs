@@ -1,0 +1,28 @@
+//! What the container image and its examples are tested with.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::tools::{Failure, output, root, run};
+
+/// Checks `examples/kubernetes.yaml` against Kubernetes' own schemas, and `examples/ecs.yaml` against CloudFormation's.
+///
+/// # Errors
+/// A finding.
+pub(crate) fn check_manifests(venv: &Path) -> Result<(), Failure> {
+    let example = |name: &str| root().join("examples").join(name);
+    let mut kubernetes = Command::new(venv.join("bin/kubernetes-validate"));
+    run(kubernetes.arg("--strict").arg(example("kubernetes.yaml")))?;
+    run(Command::new(venv.join("bin/cfn-lint")).arg("--template").arg(example("ecs.yaml")))
+}
+
+/// Whether the image can be made, and unpacked, on this machine.
+///
+/// # Errors
+/// What to install.
+pub(crate) fn tools() -> Result<(), Failure> {
+    let remedy =
+        "on Debian or Ubuntu, install umoci and ca-certificates: the image is made of their packages' files";
+    let there = |program: &str| output(Command::new(program).arg("--version"));
+    there("dpkg-query").and(there("umoci")).map(drop).map_err(|_| Failure(remedy.to_owned()))
+}

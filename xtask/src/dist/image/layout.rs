@@ -1,0 +1,86 @@
+//! An image as one file: the OCI image layout in a tar, and what `docker load` reads of it.
+//! <https://github.com/opencontainers/image-spec/blob/main/image-layout.md>
+
+use serde_json::{Value, json};
+
+use super::super::archive::{File, gzip, tarball};
+use super::super::hex;
+use super::VERSION;
+use crate::bundle::Architecture;
+use crate::tools::Failure;
+
+/// The same files and configuration give the same bytes.
+const CREATED: &str = "1980-01-01T00:00:00Z";
+
+/// Content that is known by its digest.
+struct Blob {
+    digest: String,
+    bytes: Vec<u8>,
+}
+
+/// An image of one layer.
+///
+/// # Errors
+/// A path is longer than a tarball takes.
+pub(super) fn archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, Failure> {
+    let unpacked = tarball(files)?;
+    let mut configuration = configuration.clone();
+    configuration["created"] = json!(CREATED);
+    configuration["rootfs"] = json!({ "type": "layers", "diff_ids": [format!("sha256:{}", hex(&unpacked))] });
+    configuration["history"] = json!([{ "created": CREATED, "created_by": "cargo xtask dist" }]);
+    let layer = Blob::of(gzip(&unpacked)?);
+    let configuration = Blob::of_json(&configuration);
+
+    let manifest = Blob::of_json(&json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": configuration.descriptor("application/vnd.oci.image.config.v1+json"),
+        "layers": [layer.descriptor("application/vnd.oci.image.layer.v1.tar+gzip")],
+    }));
+    let mut descriptor = manifest.descriptor("application/vnd.oci.image.manifest.v1+json");
+    descriptor["platform"] = json!({ "architecture": architecture(), "os": "linux" });
+    let tag = format!("redeliver:{VERSION}");
+    descriptor["annotations"] = json!({ "org.opencontainers.image.ref.name": tag });
+    let index = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [descriptor],
+    });
+    // For `docker load` without containerd's image store, which reads nothing else.
+    let for_docker = json!([{ "Config": configuration.path(), "RepoTags": [tag], "Layers": [layer.path()] }]);
+    let mut files: Vec<File> = [layer, configuration, manifest].into_iter().map(Blob::file).collect();
+    files.push(File::text("index.json", index.to_string()));
+    files.push(File::text("manifest.json", for_docker.to_string()));
+    files.push(File::text("oci-layout", json!({ "imageLayoutVersion": "1.0.0" }).to_string()));
+    tarball(&files)
+}
+
+/// As Go, and so OCI, writes it.
+pub(super) fn architecture() -> &'static str {
+    match Architecture::HOST {
+        Architecture::Arm64 => "arm64",
+        Architecture::X86_64 => "amd64",
+    }
+}
+
+impl Blob {
+    fn of(bytes: Vec<u8>) -> Self {
+        Self { digest: hex(&bytes), bytes }
+    }
+
+    fn of_json(value: &Value) -> Self {
+        Self::of(value.to_string().into_bytes())
+    }
+
+    fn descriptor(&self, media_type: &str) -> Value {
+        json!({ "mediaType": media_type, "digest": format!("sha256:{}", self.digest), "size": self.bytes.len() })
+    }
+
+    fn path(&self) -> String {
+        format!("blobs/sha256/{}", self.digest)
+    }
+
+    fn file(self) -> File {
+        File::text(self.path(), self.bytes)
+    }
+}
