@@ -49,7 +49,7 @@ async fn what_ecs_is_told_to_run_runs() {
     let template = &documents("ecs.yaml").await[0];
     let task = &template["Resources"]["Task"]["Properties"];
     let container = &task["ContainerDefinitions"][0];
-    let arguments = container["Command"].as_array().unwrap().iter().map(|word| substituted(word)).collect();
+    let arguments = container["Command"].as_array().unwrap().iter().map(substituted).collect();
     let variables = named(&container["Environment"], "Name", "Value");
     assert_eq!(container["PortMappings"][0]["ContainerPort"], 8080);
     let grace_seconds = container["StopTimeout"].as_u64().unwrap();
