@@ -12,7 +12,7 @@ use crate::tools::{Failure, cargo, output, root, run, target_dir, variable};
 pub(crate) use coverage::compile;
 
 /// Of a run of all tests, for all targets together.
-const SECONDS: u64 = 180;
+const SECONDS: u64 = 120;
 /// An input that takes longer is a finding.
 const INPUT_SECONDS_MAX: u32 = 10;
 

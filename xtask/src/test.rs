@@ -27,7 +27,7 @@ use crate::workflows;
 /// The tests, and all programs that they run except the bundle. One build: `cargo test` takes the same features for it.
 const TEST_BUILD: [&str; 6] = ["build", "--workspace", "--lib", "--bins", "--tests", "--examples"];
 /// How long fresh seeds are run.
-const SIMULATION_SECONDS: u32 = 270;
+const SIMULATION_SECONDS: u32 = 150;
 /// … and in the inner loop.
 const QUICK_SIMULATION_SECONDS: u32 = 15;
 
