@@ -81,6 +81,7 @@ fn with(packages: &[Package], bill: &str) -> Result<String, Failure> {
 mod tests {
     use std::collections::BTreeMap;
     use std::io::Read as _;
+    use std::process::Command;
 
     use flate2::read::GzDecoder;
     use tar::Archive;
@@ -88,6 +89,7 @@ mod tests {
     use super::super::hex;
     use super::*;
     use crate::containers;
+    use crate::tools::output;
 
     type Files = BTreeMap<String, (u32, Vec<u8>)>;
 
@@ -137,6 +139,9 @@ mod tests {
         let mut tar = Vec::new();
         GzDecoder::new(layer).read_to_end(&mut tar).unwrap();
         assert_eq!(config["rootfs"]["diff_ids"], json!([format!("sha256:{}", hex(&tar))]));
+        let mut dpkg = Command::new("dpkg");
+        let architecture = output(dpkg.arg("--print-architecture")).unwrap();
+        assert_eq!(config["architecture"], architecture.trim());
         assert_eq!(config["config"]["User"], "65532:65532");
         let files = unpacked(&tar);
         assert_eq!(files["usr/bin/redeliver"], (0o755, read(program).unwrap()));

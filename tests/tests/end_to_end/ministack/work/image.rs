@@ -136,7 +136,12 @@ async fn it_works_on_queues_until_sigterm() {
     let (topology, target, image) = (topology().await, HttpTarget::start().await, Image::unpack().await);
     target.script(&id(1), [Reply::Status(404)]);
     target.script(&id(2), [Reply::Status(503)]);
-    let mut working = Working::start(image.work(&topology, target.url())).await;
+    // Whoever runs a container puts it there.
+    fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
+    let url = target.url().replace("127.0.0.1", "target.test");
+    let mut command = image.work(&topology, &url);
+    command.env("TARGET_ALLOW_HTTP", "true");
+    let mut working = Working::start(command).await;
     topology.send([0, 1, 2].map(|n| message(n, &json!({ "n": n })))).await;
     settle(&topology).await;
 
@@ -162,7 +167,6 @@ async fn it_works_on_queues_until_sigterm() {
 async fn a_target_is_believed_by_the_authorities_in_the_image() {
     let (image, authority) = (Image::unpack().await, Authority::new());
     let target = TlsTarget::start(&authority, Certificate::Good).await;
-    // Whoever runs a container puts it there.
     fs::write(image.path("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
     for (trusted, calls) in [(false, 0), (true, 1)] {
         if trusted {

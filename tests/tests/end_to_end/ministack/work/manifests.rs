@@ -35,6 +35,14 @@ async fn what_kubernetes_is_told_to_run_runs() {
     let mut variables = named(&container["env"], "name", "value");
     assert_eq!(variables.remove("AWS_REGION").as_deref(), Some("eu-central-1"));
     let grace_seconds = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert_eq!(
+        (&pod["securityContext"]["runAsNonRoot"], &pod["securityContext"]["runAsUser"]),
+        (&json!(true), &json!(65532))
+    );
+    let confined = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": { "drop": ["ALL"] }
+    });
+    assert_eq!(container["securityContext"], confined);
     let port = &container["ports"][0];
     assert_eq!(port["containerPort"], 8080);
     for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
@@ -51,6 +59,10 @@ async fn what_ecs_is_told_to_run_runs() {
     let container = &task["ContainerDefinitions"][0];
     let arguments = container["Command"].as_array().unwrap().iter().map(substituted).collect();
     let variables = named(&container["Environment"], "Name", "Value");
+    assert_eq!(
+        (&container["ReadonlyRootFilesystem"], &container["User"]),
+        (&json!(true), &json!("65532:65532"))
+    );
     assert_eq!(container["PortMappings"][0]["ContainerPort"], 8080);
     let grace_seconds = container["StopTimeout"].as_u64().unwrap();
     runs(Container { arguments, variables, grace_seconds }).await;
