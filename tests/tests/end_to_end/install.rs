@@ -85,6 +85,23 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
     }
 }
 
+/// Who passes the construct on passes on what is inside.
+#[test]
+fn the_constructs_packages_have_the_licence_texts_of_the_functions_inside() {
+    let folder = Folder::new("construct-licences");
+    let mut wheel = Command::new("python3");
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(&folder.0);
+    succeeds(&mut wheel);
+    let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
+    let functions = release().join(format!("redeliver-functions-{ARCHITECTURE}.THIRD-PARTY-LICENSES"));
+    let functions = std::fs::read_to_string(functions).unwrap();
+    for package in [packed("redeliver-cdk-", ".tgz"), folder.0.join(in_the_wheel)] {
+        let mut licences = Command::new("tar");
+        licences.args(["--extract", "--gzip", "--to-stdout", "--file"]).arg(&package);
+        assert!(succeeds(licences.arg("package/THIRD-PARTY-LICENSES")) == functions, "{}", package.display());
+    }
+}
+
 /// Where CycloneDX's own library keeps the schemas.
 const SCHEMAS: &str =
     "import importlib.util as u; print(u.find_spec('cyclonedx.schema._res').submodule_search_locations[0])";
