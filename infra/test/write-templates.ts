@@ -1,9 +1,11 @@
-// Writes the templates of all variants into a directory, for CloudFormation's own linter.
+// Writes the templates of all variants, and the one with parameters, into a directory, for CloudFormation's own linter.
 
+import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { templateFile } from '../template/template';
 import { writeFakeBundles } from './fakes';
 import { VARIANT_NAMES, variant } from './stack-variants';
 
@@ -19,6 +21,8 @@ try {
     const template = variant(name, bundles).app.synth().getStackByName(name).template;
     writeFileSync(join(directory, `${name}.json`), JSON.stringify(template, undefined, 2));
   }
+  const from = { architecture: lambda.Architecture.ARM_64, bundles, zip: 'redeliver-functions-arm64.zip' };
+  writeFileSync(join(directory, 'parameters.yaml'), templateFile(from));
 } finally {
   rmSync(bundles, { recursive: true });
 }

@@ -52,11 +52,21 @@ impl Cloud {
     /// # Panics
     /// If the emulator does not start.
     pub async fn start() -> Result<Self, CdkFailed> {
+        let cloud = Self::empty();
+        cloud.cdk.run(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
+        Ok(cloud)
+    }
+
+    /// Starts an emulator with nothing in it.
+    ///
+    /// # Panics
+    /// If the emulator does not start.
+    #[must_use]
+    pub fn empty() -> Self {
         let emulator = Ministack::with_all_services();
         let variables = client_variables(&emulator.endpoint_url());
         let cdk = Cdk::new(&emulator.port().to_string(), variables.into(), false);
-        cdk.run(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
-        Ok(Self { emulator, cdk })
+        Self { emulator, cdk }
     }
 
     /// The endpoint for `AWS_ENDPOINT_URL`.

@@ -8,6 +8,7 @@ mod construct;
 mod functions;
 mod image;
 mod licences;
+mod template;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,8 @@ pub(crate) enum Artefact {
     Image,
     /// The CDK construct as npm package and Python wheel.
     Construct,
+    /// The CloudFormation template with parameters, for the functions' zip beside it.
+    Template,
 }
 
 /// Builds and packs these, or everything, and prints what there is.
@@ -53,6 +56,7 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
             Artefact::CommandLine => command_line::pack(&folder, &command_line::build()?)?,
             Artefact::Image => image::pack(&folder, &command_line::build()?)?,
             Artefact::Construct => construct::build(&folder)?,
+            Artefact::Template => each_bundle(|architecture| template::pack(&folder, architecture))?,
         }
     }
     write_sums(&folder)
@@ -72,6 +76,7 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     command_line::pack(&folder, &command_line)?;
     image::pack(&folder, &command_line)?;
     construct::pack(&folder)?;
+    template::pack(&folder, Architecture::HOST)?;
     write_sums(&folder)
 }
 

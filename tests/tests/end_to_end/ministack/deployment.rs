@@ -5,6 +5,7 @@ mod packaged;
 mod producers;
 mod smoke;
 mod strategies;
+mod template;
 
 use std::process::Stdio;
 

@@ -1,0 +1,180 @@
+import { App, CfnParameter, Stack, Validations } from 'aws-cdk-lib';
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import * as secretsmanager from 'aws-cdk-lib/aws-secretsmanager';
+import * as sns from 'aws-cdk-lib/aws-sns';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+
+import { Redeliver, RetryPolicy, Strategy, Target } from '../lib/index';
+import { type Json, type JsonObject, mergeTemplates, type Template } from './merge';
+import { CONDITIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+
+/** What a condition of the template decides. */
+export interface Variant {
+  readonly strategy: Strategy;
+  readonly target: 'url' | 'url-with-headers' | 'function';
+  readonly tellsTopic: boolean;
+}
+
+/** What the template is made from. */
+export interface Package {
+  readonly architecture: lambda.Architecture;
+  /** The functions' zip, beside the template. */
+  readonly zip: string;
+  /** As in the construct. */
+  readonly bundles?: string;
+}
+
+/**
+ * A policy that asks for every right that a policy can ask for, so that whatever is given at the deployment works. It
+ * takes nothing away: what is not used does nothing.
+ */
+const ANY_POLICY = { longDelays: true, maxRedeliveryPerSecond: 1 };
+
+/** The template as a file. */
+export function templateFile(from: Package): string {
+  // As CloudFormation reads it ("CloudFormation template format"): YAML 1.1, without aliases.
+  const asRead = { version: '1.1', aliasDuplicateObjects: false } as const;
+  const yaml = stringify(redeliverTemplate(from), { ...asRead, lineWidth: 120 });
+  return `# Generated from the construct; docs/template.md says how to deploy it.\n${yaml}`;
+}
+
+/** The template of all variants: what they do not have in common depends on conditions. */
+function redeliverTemplate(from: Package): JsonObject {
+  const { Resources, Outputs } = ofAllVariants((variant) => variantTemplate(from, variant));
+  return {
+    AWSTemplateFormatVersion: '2010-09-09',
+    Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
+    // W3002: the package command puts the zip into a bucket, and its place there in the place of its name.
+    // W3005: the CDK also writes dependencies that a reference implies.
+    Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005'] } } },
+    Parameters: PARAMETERS,
+    Rules: RULES,
+    Conditions: CONDITIONS,
+    Resources,
+    Outputs,
+  };
+}
+
+/** One template of what `make` makes of each variant. */
+export function ofAllVariants(make: (variant: Variant) => Template): Template {
+  const forTopic = (strategy: Strategy, target: Variant['target']): Template =>
+    mergeTemplates(
+      'TellsTopic',
+      make({ strategy, target, tellsTopic: true }),
+      make({ strategy, target, tellsTopic: false }),
+    );
+  const forUrl = (strategy: Strategy): Template =>
+    mergeTemplates('HasHeaders', forTopic(strategy, 'url-with-headers'), forTopic(strategy, 'url'));
+  const forTarget = (strategy: Strategy): Template =>
+    mergeTemplates('CallsFunction', forTopic(strategy, 'function'), forUrl(strategy));
+  return mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
+}
+
+/** What the construct makes of one variant, with the template's parameters in it. */
+export function variantTemplate(from: Package, { strategy, target, tellsTopic }: Variant): Template {
+  const app = new App({ context: cdkContext() });
+  const stack = new Stack(app, 'Redeliver');
+  const reason = 'HeadersSecretArn is the name of a secret, and no secret.';
+  Validations.of(stack).acknowledge({ id: 'CloudFormation-Validate::W2509', reason });
+  const [prefix = '', ...stage] = PREFIX.split('-');
+  const redeliver = new Redeliver(stack, 'Redeliver', {
+    prefix,
+    stage: stage.join('-'),
+    target: targetOf(stack, target),
+    strategy,
+    policy: RetryPolicy.of(ANY_POLICY),
+    architecture: from.architecture,
+    ...(from.bundles && { bundles: from.bundles }),
+    ...(tellsTopic && { alarmTopic: sns.Topic.fromTopicArn(stack, 'AlarmTopic', valueOf(stack, 'AlarmTopicArn')) }),
+  });
+  redeliver.addOutputs();
+  const made: Record<keyof Template, Record<string, JsonObject>> = app.synth().getStackByName('Redeliver').template;
+  const resources = Object.entries(made.Resources).map(([id, resource]) => [
+    id,
+    substituted(withParameters(resource, from.zip)),
+  ]);
+  return { Resources: Object.fromEntries(resources), Outputs: made.Outputs };
+}
+
+function targetOf(stack: Stack, target: Variant['target']): Target {
+  switch (target) {
+    case 'function': {
+      const arn = valueOf(stack, 'TargetFunctionArn');
+      return Target.lambdaFunction(lambda.Function.fromFunctionArn(stack, 'Target', arn));
+    }
+    case 'url':
+      return Target.http(valueOf(stack, 'TargetUrl'));
+    case 'url-with-headers': {
+      const arn = valueOf(stack, 'HeadersSecretArn');
+      const headersSecret = secretsmanager.Secret.fromSecretCompleteArn(stack, 'Headers', arn);
+      return Target.http(valueOf(stack, 'TargetUrl'), { headersSecret });
+    }
+  }
+}
+
+/** With parameters for what the construct takes as a value, not as a reference. */
+function withParameters(resource: JsonObject, zip: string): JsonObject {
+  const properties = resource['Properties'] as JsonObject;
+  switch (resource['Type']) {
+    case 'AWS::Lambda::Function':
+      return { ...resource, Properties: { ...properties, ...functionParameters(properties, zip) } };
+    case 'AWS::CloudWatch::Alarm':
+      return { ...resource, Properties: { ...properties, ...alarmParameters(properties) } };
+    default:
+      return resource;
+  }
+}
+
+function functionParameters(properties: JsonObject, zip: string): JsonObject {
+  const { Variables } = properties['Environment'] as { Variables: JsonObject };
+  const policy = 'RETRY_POLICY' in Variables && { RETRY_POLICY: { Ref: 'Policy' } };
+  return { Code: zip, Environment: { Variables: { ...Variables, ...policy } } };
+}
+
+/** The construct's sentences name the values that it knows. */
+function alarmParameters({ MetricName, AlarmName, AlarmDescription }: JsonObject): JsonObject {
+  // The annotator's is about another queue's retention.
+  if (MetricName === 'MessageAgeSeconds' && !String(AlarmName).includes('annotator')) {
+    return {
+      Threshold: { Ref: 'MessageAgeAlarmSeconds' },
+      AlarmDescription:
+        'A message is older than MessageAgeAlarmSeconds. Find out what holds it up, before SQS deletes it.',
+    };
+  }
+  const rate = `${ANY_POLICY.maxRedeliveryPerSecond} a second`;
+  return { AlarmDescription: String(AlarmDescription).replace(rate, 'max_redelivery_per_second') };
+}
+
+/** With the parameter in the place of what has stood for it. */
+function substituted(value: Json): Json {
+  if (typeof value === 'string') {
+    return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
+  }
+  if (Array.isArray(value)) {
+    return value.map(substituted);
+  }
+  if (typeof value !== 'object' || value === null) {
+    return value;
+  }
+  const members = Object.entries(value).map(([name, member]): [string, Json] =>
+    name === 'Fn::Sub' && typeof member === 'string' ? [name, inText(member)] : [name, substituted(member)],
+  );
+  return Object.fromEntries(members);
+}
+
+function inText(text: string): string {
+  return text.replaceAll(PREFIX, '${Prefix}');
+}
+
+function valueOf(stack: Stack, parameter: keyof typeof PARAMETERS): string {
+  return new CfnParameter(stack, parameter).valueAsString;
+}
+
+function cdkContext(): Record<string, unknown> {
+  const cdkJson: { context: Record<string, unknown> } = JSON.parse(
+    readFileSync(join(__dirname, '../cdk.json'), 'utf8'),
+  );
+  return cdkJson.context;
+}

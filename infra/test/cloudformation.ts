@@ -1,0 +1,77 @@
+import type { Json, JsonObject } from '../template/merge';
+
+type Parameters = Readonly<Record<string, string>>;
+
+/** What CloudFormation makes of a section once it knows the parameters: no conditions, and each text in one piece. */
+export function resolved(section: Json, conditions: JsonObject, parameters: Parameters): Json | undefined {
+  const resolve = (value: Json): Json | undefined => resolved(value, conditions, parameters);
+  if (Array.isArray(section)) {
+    return section.map(resolve).filter((element) => element !== undefined);
+  }
+  if (typeof section !== 'object' || section === null) {
+    return section;
+  }
+  const { Ref: reference, 'Fn::If': choice, 'Fn::Join': join } = section as JsonObject;
+  if (reference === 'AWS::NoValue') {
+    return undefined;
+  }
+  if (Array.isArray(choice)) {
+    const [name, on, off] = choice as [string, Json, Json];
+    return resolve(holds({ Condition: name }, conditions, parameters) ? on : off);
+  }
+  if (Array.isArray(join) && join[0] === '') {
+    return { 'Fn::Join': ['', inOnePiece((join[1] as Json[]).map(resolve))] };
+  }
+  const members = Object.entries(section).flatMap(([name, member]: [string, Json]): [string, Json][] => {
+    if (isLeftOut(member, conditions, parameters)) {
+      return [];
+    }
+    const value = resolve(member);
+    return value === undefined ? [] : [[name, value]];
+  });
+  // A resource has its condition no longer.
+  return Object.fromEntries(members.filter(([name, member]) => name !== 'Condition' || typeof member !== 'string'));
+}
+
+/** Whether a condition's expression holds. */
+export function holds(expression: Json, conditions: JsonObject, parameters: Parameters): boolean {
+  const [[operator, operand]] = Object.entries(expression as JsonObject) as [[string, Json]];
+  const all = operand as Json[];
+  const each = (inner: Json): boolean => holds(inner, conditions, parameters);
+  switch (operator) {
+    case 'Condition':
+      return each(conditions[operand as string] ?? null);
+    case 'Fn::Not':
+      return !each(all[0] ?? null);
+    case 'Fn::And':
+      return all.every(each);
+    case 'Fn::Or':
+      return all.some(each);
+    case 'Fn::Equals': {
+      const [left, right] = all.map((side) =>
+        typeof side === 'string' ? side : parameters[(side as { Ref: string }).Ref],
+      );
+      return left === right;
+    }
+    default:
+      throw new Error(`no condition: ${operator}`);
+  }
+}
+
+function isLeftOut(member: Json, conditions: JsonObject, parameters: Parameters): boolean {
+  const name = typeof member === 'object' && member !== null ? (member as JsonObject)['Condition'] : undefined;
+  return typeof name === 'string' && name in conditions && !holds({ Condition: name }, conditions, parameters);
+}
+
+/** The parts of a text: none in another, no empty one, and no two strings in a row. */
+function inOnePiece(parts: readonly (Json | undefined)[]): Json[] {
+  const flat = parts.flatMap((part) => {
+    const inner = (part as JsonObject | undefined)?.['Fn::Join'];
+    return Array.isArray(inner) ? (inner[1] as Json[]) : part === undefined || part === '' ? [] : [part];
+  });
+  return flat.reduce<Json[]>((joined, part) => {
+    const last = joined.at(-1);
+    const isText = typeof last === 'string' && typeof part === 'string';
+    return isText ? [...joined.slice(0, -1), last + part] : [...joined, part];
+  }, []);
+}

@@ -1,0 +1,238 @@
+import * as lambda from 'aws-cdk-lib/aws-lambda';
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { parse } from 'yaml';
+
+import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
+import { CONDITIONS, PARAMETERS, RULES } from '../template/parameters';
+import { ofAllVariants, templateFile, type Variant, variantTemplate } from '../template/template';
+import { holds, resolved } from './cloudformation';
+import { fakeBundles } from './stack-support';
+
+const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles(), zip: 'redeliver-functions-arm64.zip' };
+const FILE = templateFile(FROM);
+
+const GIVEN: Record<Variant['target'], Record<string, string>> = {
+  'url': { TargetUrl: 'https://orders.example.com/hook' },
+  'url-with-headers': {
+    TargetUrl: 'https://orders.example.com/hook',
+    HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf',
+  },
+  'function': { TargetFunctionArn: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' },
+};
+
+test('with each choice of parameters, the template is what the construct makes of them', () => {
+  const made = new Map<Variant, Template>();
+  const all = ofAllVariants((variant) => {
+    const template = variantTemplate(FROM, variant);
+    made.set(variant, template);
+    return template;
+  });
+  assert.equal(made.size, 12);
+  assert.equal(new Set([...made.values()].map((template) => JSON.stringify(template))).size, 12, 'each is another one');
+  const { Resources, Outputs } = parse(FILE, { version: '1.1' });
+  assert.deepEqual({ Resources, Outputs }, all, 'the file');
+  for (const [variant, { Resources, Outputs }] of made) {
+    const topic = { AlarmTopicArn: 'arn:aws:sns:eu-west-1:111122223333:alarms' };
+    const given = { Strategy: variant.strategy, ...GIVEN[variant.target], ...(variant.tellsTopic && topic) };
+    const parameters = withDefaults(given);
+    const named = JSON.stringify(variant);
+    assert.deepEqual(resolved(all.Resources, CONDITIONS, parameters), resolved(Resources, {}, {}), named);
+    assert.deepEqual(resolved(all.Outputs, CONDITIONS, parameters), Outputs, named);
+  }
+});
+
+test('the policy that is given is that of every function that has one, and no name is fixed', () => {
+  const text = JSON.stringify(parse(FILE, { version: '1.1' }));
+  assert.equal(text.match(/"RETRY_POLICY":/g)?.length, 2);
+  assert.equal(text.match(/"RETRY_POLICY":\{"Ref":"Policy"\}/g)?.length, 2);
+  assert.equal(text.match(/"Threshold":\{"Ref":"MessageAgeAlarmSeconds"\}/g)?.length, 2);
+  assert.equal(text.match(/A message is older than MessageAgeAlarmSeconds\./g)?.length, 2);
+  assert.equal(text.match(/A message is older than 80 %/g)?.length, 1, 'only the annotator, which has no parameter');
+  assert.equal(text.match(/cannot hold max_redelivery_per_second, /g)?.length, 1);
+  assert.equal(text.match(/"Code":"redeliver-functions-arm64\.zip"/g)?.length, 3);
+  assert.ok(!text.includes('prefix-of-the-template'));
+});
+
+const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly refuses: readonly string[] }> = {
+  Prefix: { takes: ['redeliver', 'Orders-2'], refuses: ['', '2nd', 'orders_eu', 'orders.eu'] },
+  TargetUrl: {
+    takes: [
+      '',
+      'https://orders.example.com/hook',
+      'https://orders.example.com:8443/?a=b',
+      'http://127.0.0.1:8000/hook',
+    ],
+    refuses: [
+      'http://orders.example.com/',
+      'https://user:password@example.com/',
+      'https://example.com/#here',
+      'https://',
+      'orders.example.com',
+    ],
+  },
+  TargetFunctionArn: {
+    takes: [
+      '',
+      'arn:aws:lambda:eu-west-1:111122223333:function:orders',
+      'arn:aws-cn:lambda:cn-north-1:111122223333:function:orders:live',
+    ],
+    refuses: ['orders', 'arn:aws:lambda:eu-west-1:1111:function:orders', 'arn:aws:sqs:eu-west-1:111122223333:orders'],
+  },
+  HeadersSecretArn: {
+    takes: ['', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:team/headers-AbCdEf'],
+    refuses: ['headers', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers'],
+  },
+  Policy: { takes: ['{}', '{\n  "max_attempts": 3\n}'], refuses: ['', 'policy.json', '[]'] },
+  AlarmTopicArn: {
+    takes: ['', 'arn:aws:sns:eu-west-1:111122223333:alarms'],
+    refuses: ['alarms', 'arn:aws:sns:eu-west-1:111122223333:'],
+  },
+};
+
+test('a parameter that would stop the functions is refused before anything is created', () => {
+  for (const [name, { takes, refuses }] of Object.entries(PATTERNS)) {
+    const { AllowedPattern } = PARAMETERS[name as 'Prefix'];
+    // CloudFormation wants the whole value to match.
+    const pattern = new RegExp(`^(?:${AllowedPattern})$`);
+    takes.forEach((value) => assert.match(value, pattern, name));
+    refuses.forEach((value) => assert.doesNotMatch(value, pattern, `${name}: ${value}`));
+  }
+  // As long as Lambda takes the longest name.
+  assert.equal('-failed-message-processor'.length + PARAMETERS.Prefix.MaxLength, 64);
+});
+
+test('exactly one target, and headers only for a URL', () => {
+  const url = { ...GIVEN['url'] };
+  const secret = { HeadersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
+  const both = 'Give TargetUrl or TargetFunctionArn, and not both.';
+  assert.deepEqual(refusals(url), []);
+  assert.deepEqual(refusals({ ...url, ...secret }), []);
+  assert.deepEqual(refusals({ ...GIVEN['function'] }), []);
+  assert.deepEqual(refusals({}), [both]);
+  assert.deepEqual(refusals({ ...url, ...GIVEN['function'] }), [both]);
+  const noHeaders = 'Remove HeadersSecretArn: a function gets no headers.';
+  assert.deepEqual(refusals({ ...GIVEN['function'], ...secret }), [noHeaders]);
+});
+
+test('the page explains each parameter, with its default', () => {
+  const page = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');
+  const rows = [...page.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
+  assert.deepEqual(rows.map(([name]) => name), Object.keys(PARAMETERS));
+  for (const [name = '', told = ''] of rows) {
+    const { Default } = PARAMETERS[name as keyof typeof PARAMETERS];
+    assert.ok(Default === '' ? !told.startsWith('`') : told.replaceAll('`', '').startsWith(String(Default)), name);
+  }
+});
+
+test('as a file it is what Terraform is told to look for, and too large to be given without a bucket', () => {
+  const page = readFileSync(join(__dirname, '../../docs/terraform.md'), 'utf8');
+  const [, sought = ''] = /"(Code: \S+)",/.exec(page) ?? [];
+  assert.equal(sought, 'Code: redeliver-functions-arm64.zip');
+  assert.equal(FILE.split(`      ${sought}\n`).length - 1, 3);
+  assert.equal(FILE.match(/Code:/g)?.length, 3);
+  assert.doesNotMatch(FILE, /[:-] [&*]/, 'no aliases');
+  // "CloudFormation quotas": in a request, and in a bucket.
+  assert.ok(FILE.length > 51_200 && FILE.length < 1_000_000, `${FILE.length} bytes`);
+});
+
+test('of two templates one is left, whichever way the condition goes', () => {
+  const numbers = generator(20_261_123);
+  const conditions = { Is: { 'Fn::Equals': [{ Ref: 'Parameter' }, 'yes'] } };
+  for (let round = 0; round < 2000; round += 1) {
+    const base = value(numbers, 3);
+    const [on, off] = [changed(base, numbers), changed(base, numbers)].map(entity);
+    const merged = mergeTemplates('Is', only(on ?? {}), only(off ?? {})).Resources;
+    assert.deepEqual(resolved(merged, conditions, { Parameter: 'yes' }), resolved(on ?? {}, {}, {}));
+    assert.deepEqual(resolved(merged, conditions, { Parameter: 'no' }), resolved(off ?? {}, {}, {}));
+  }
+});
+
+test('a resource waits for all that it waits for in either template', () => {
+  const waits = (DependsOn: Json): Template => only({ one: { Type: 'AWS::SQS::Queue', DependsOn } });
+  const { Resources } = mergeTemplates('Is', waits('a'), waits(['a', 'b']));
+  assert.deepEqual(Resources, { one: { Type: 'AWS::SQS::Queue', DependsOn: ['a', 'b'] } });
+});
+
+test('what no condition could say is refused', () => {
+  const one = { Type: 'AWS::SQS::Queue' };
+  assert.throws(() => mergeTemplates('Is', only({}), only({ one })), /one is there only if Is does not hold/);
+  const another = { one: { Type: 'AWS::SNS::Topic' } };
+  assert.throws(() => mergeTemplates('Is', only({ one }), only(another)), /one\/Type is "AWS::SQS::Queue" in one/);
+  assert.throws(() => mergeTemplates('Is', only({ one: { ...one, Condition: 'Was' } }), only({})), /one\/Condition/);
+});
+
+/** A template without outputs. */
+function only(Resources: JsonObject): Template {
+  return { Resources, Outputs: {} };
+}
+
+function withDefaults(given: Record<string, string>): Record<string, string> {
+  const defaults = Object.entries(PARAMETERS).map(([name, { Default }]) => [name, String(Default)]);
+  return { ...Object.fromEntries(defaults), ...given };
+}
+
+function refusals(given: Record<string, string>): string[] {
+  const parameters = withDefaults(given);
+  return Object.values(RULES)
+    .filter((rule) => !('RuleCondition' in rule) || holds(rule.RuleCondition, {}, parameters))
+    .flatMap(({ Assertions }) => Assertions)
+    .filter(({ Assert }) => !holds(Assert, {}, parameters))
+    .map(({ AssertDescription }) => AssertDescription);
+}
+
+function entity(properties: Json): JsonObject {
+  const Text = { 'Fn::Join': ['', texts(properties)] };
+  return { Thing: { Type: 'AWS::CloudFormation::WaitConditionHandle', Properties: { Value: properties, Text } } };
+}
+
+/** Parts of a text as different as a value. */
+function texts(properties: Json): Json[] {
+  const parts = JSON.stringify(properties).split(',');
+  return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));
+}
+
+/** The same numbers in every run: a linear congruential generator ("Numerical Recipes"). */
+function generator(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+function value(numbers: (below: number) => number, depth: number): Json {
+  const several = <T>(make: () => T): T[] => Array.from({ length: numbers(4) }, make);
+  switch (numbers(depth > 0 ? 5 : 3)) {
+    case 0:
+      return numbers(4);
+    case 1:
+      return `text ${numbers(4)}`;
+    case 2:
+      return { Ref: `Resource${numbers(3)}` };
+    case 3:
+      return several(() => value(numbers, depth - 1));
+    default:
+      return Object.fromEntries(several(() => [`member${numbers(4)}`, value(numbers, depth - 1)]));
+  }
+}
+
+/** The same value with something else in it here and there. */
+function changed(from: Json, numbers: (below: number) => number): Json {
+  if (numbers(8) === 0) {
+    return value(numbers, 1);
+  }
+  if (Array.isArray(from)) {
+    const kept = from.flatMap((element: Json) => (numbers(6) === 0 ? [] : [changed(element, numbers)]));
+    return numbers(4) === 0 ? [...kept, value(numbers, 1)] : kept;
+  }
+  if (typeof from === 'object' && from !== null && !('Ref' in from)) {
+    const kept = Object.entries(from).flatMap(([name, member]) =>
+      numbers(8) === 0 ? [] : [[name, changed(member, numbers)]],
+    );
+    return Object.fromEntries(kept);
+  }
+  return from;
+}

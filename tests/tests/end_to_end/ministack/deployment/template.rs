@@ -1,0 +1,93 @@
+//! The template, deployed as somebody does who has nothing but its file, the functions' zip and AWS's SAM CLI.
+
+use std::path::PathBuf;
+
+use redeliver_tests::deployment::{Cloud, Outputs};
+use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::settings::{target_dir, venv_file};
+use redeliver_tests::topology::QUICK_POLICY;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{boto3, boto3_script, id, message, queue, told};
+
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
+
+#[tokio::test]
+async fn the_template_is_deployed_by_sam_once_with_a_url_and_once_with_a_function_as_target() {
+    let http = HttpTarget::start().await;
+    let cloud = Cloud::empty();
+    let account: Value = serde_json::from_str(&self::account(&cloud, &["prepare"]).await.concat()).unwrap();
+
+    let url = json!({
+        "Prefix": "orders",
+        "TargetUrl": http.url(),
+        "HeadersSecretArn": account["secret"],
+        "Policy": QUICK_POLICY,
+        "AlarmTopicArn": account["topic"],
+    });
+    deploy(&cloud, "orders-stack", &account, &url).await;
+    let function =
+        json!({ "Prefix": "invoices", "TargetFunctionArn": account["function"], "Policy": QUICK_POLICY });
+    deploy(&cloud, "invoices-stack", &account, &function).await;
+
+    http.script(&id(2), [Reply::Status(503), Reply::Status(422)]);
+    let sent = [1, 2].map(|number| message(number, &json!({})));
+    let (dead, error_type, details, attempt) = dead_letter(&cloud, "orders-stack", &sent).await;
+    assert_eq!((dead, error_type, attempt), (id(2), "NON_RETRYABLE_ERROR".to_owned(), json!(1)));
+    assert!(details.starts_with("HttpStatus.422: "), "{details}");
+    let calls = http.requests(&id(2));
+    assert_eq!(calls.len(), 2);
+    assert_eq!(calls[1].headers["x-api-key"], "a key of the account");
+
+    let sent = [message(3, &json!({})), message(4, &json!({ "fails": true }))];
+    let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &sent).await;
+    assert_eq!((dead, error_type, attempt), (id(4), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2)));
+    // The emulator has a type of its own for what a function raises.
+    assert!(details.starts_with("Max retry attempts 2 exceeded; last error "), "{details}");
+    assert!(details.ends_with(": always"), "{details}");
+
+    let topic = &account["topic"];
+    assert_eq!(alarm_actions(&cloud, "orders-").await, [json!([[topic], [topic]]).to_string()]);
+    assert_eq!(alarm_actions(&cloud, "invoices-").await, ["[[],[]]"]);
+}
+
+/// `sam deploy`, as docs/template.md has it.
+async fn deploy(cloud: &Cloud, stack: &str, account: &Value, parameters: &Value) {
+    let directory = target_dir().join("dist-for-tests");
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
+    // JSON is YAML, which SAM wants to be told by the name.
+    std::fs::write(&file, parameters.to_string()).unwrap();
+    let mut sam = Command::new(venv_file("bin/sam"));
+    sam.args(["deploy", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--stack-name", stack]);
+    sam.arg("--template").arg(directory.join(format!("redeliver-{ARCHITECTURE}.template.yaml")));
+    sam.args(["--s3-bucket", account["bucket"].as_str().unwrap()]);
+    sam.arg("--parameter-overrides").arg(format!("file://{}", file.display()));
+    sam.env_clear().envs(cloud.client_variables()).env("SAM_CLI_TELEMETRY", "0");
+    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sam");
+    // It asks PyPI for a newer version of itself: not in a test.
+    sam.env("HOME", home).env("HTTPS_PROXY", "http://127.0.0.1:9");
+    sam.current_dir(&directory).kill_on_drop(true);
+    let output = sam.output().await.unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
+}
+
+/// Sends messages to a stack, and waits for the one that dies.
+async fn dead_letter(cloud: &Cloud, stack: &str, messages: &[String]) -> (String, String, String, Value) {
+    let outputs: Outputs = serde_json::from_str(&account(cloud, &["outputs", stack]).await.concat()).unwrap();
+    boto3(cloud, &["send", queue(&outputs, "SourceQueueUrl")], messages).await;
+    told(&boto3(cloud, &["receive", queue(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
+}
+
+/// What the alarms of a stack do when they go off and when they are over, each once.
+async fn alarm_actions(cloud: &Cloud, prefix: &str) -> Vec<String> {
+    let mut actions = account(cloud, &["alarms", prefix]).await;
+    actions.sort();
+    actions.dedup();
+    actions
+}
+
+async fn account(cloud: &Cloud, arguments: &[&str]) -> Vec<String> {
+    boto3_script(cloud, "boto3_account.py", arguments, &[]).await
+}

@@ -1,0 +1,19 @@
+//! The CloudFormation template with parameters. It names the functions' zip, which lies beside it.
+
+use std::path::Path;
+
+use crate::bundle::{Architecture, FUNCTIONS};
+use crate::npm::{self, STACK};
+use crate::tools::{Failure, run};
+
+/// For one architecture, whose functions are built already.
+///
+/// # Errors
+/// Node.js is missing, or a file cannot be written.
+pub(super) fn pack(folder: &Path, architecture: Architecture) -> Result<(), Failure> {
+    npm::set_up()?.required()?;
+    let name = architecture.name();
+    let mut script = STACK.command("node");
+    script.args(["--import", "tsx", "template/write.ts", name, &format!("{FUNCTIONS}-{name}.zip")]);
+    run(script.arg(folder.join(format!("redeliver-{name}.template.yaml"))))
+}
