@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse } from 'yaml';
 
+import { policyProblems } from '../lib/schemas';
 import { type Json, type JsonObject, mergeTemplates, type Template } from '../template/merge';
 import { CONDITIONS, PARAMETERS, RULES } from '../template/parameters';
 import { ofAllVariants, templateFile, type Variant, variantTemplate } from '../template/template';
@@ -117,9 +118,18 @@ test('exactly one target, and headers only for a URL', () => {
   assert.deepEqual(refusals({ ...GIVEN['function'], ...secret }), [noHeaders]);
 });
 
+const PAGE = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');
+
+test('the example of the page is taken, by the template and by the functions', () => {
+  const [, example = ''] = /```yaml\n(.*?)```/s.exec(PAGE) ?? [];
+  const given: Record<string, string> = parse(example);
+  assert.deepEqual(Object.keys(given), ['Prefix', 'TargetUrl', 'Policy']);
+  assert.deepEqual(refusals(given), []);
+  assert.deepEqual(policyProblems(JSON.parse(given['Policy'] ?? '')), []);
+});
+
 test('the page explains each parameter, with its default', () => {
-  const page = readFileSync(join(__dirname, '../../docs/template.md'), 'utf8');
-  const rows = [...page.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
+  const rows = [...PAGE.matchAll(/^\| `(\w+)` \|.*\| (.*) \|$/gm)].map(([, name = '', told = '']) => [name, told]);
   assert.deepEqual(rows.map(([name]) => name), Object.keys(PARAMETERS));
   for (const [name = '', told = ''] of rows) {
     const { Default } = PARAMETERS[name as keyof typeof PARAMETERS];
