@@ -41,8 +41,8 @@ fn standard_library() -> Result<String, Failure> {
     let version = output(Command::new(rustc).arg("--version"))?;
     let apache = read(&root().join("LICENSE-APACHE"))?;
     Ok(format!(
-        "\n{:=<100}\nstandard library of {} (MIT OR Apache-2.0)\nCopyright (c) The Rust Project contributors; its parts: \
-         share/doc/rust/COPYRIGHT-library.html of that Rust\n\n{}\n",
+        "\n{:=<100}\nstandard library of {} (MIT OR Apache-2.0)\n\
+         Copyright (c) The Rust Project contributors; its parts: share/doc/rust/COPYRIGHT-library.html of that Rust\n\n{}\n",
         "",
         version.trim(),
         String::from_utf8_lossy(&apache).trim()
