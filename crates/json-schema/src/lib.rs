@@ -8,7 +8,7 @@
 //!
 //! let schema = Schema::new(r#"{"properties": {"cents": {"type": "integer"}}}"#)?;
 //! let violations = schema.violations(&serde_json::json!({"cents": "4990"}), "/data");
-//! assert_eq!(list(&violations), "/data/cents is not of type integer");
+//! assert_eq!(list(&violations), r#"/data/cents is not of type "integer""#);
 //! # Ok::<(), redeliver_json_schema::SchemaError>(())
 //! ```
 
