@@ -88,7 +88,7 @@ pub(super) fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Failure> {
 /// A wheel: a zip that ends with the list of what is in it.
 ///
 /// # Errors
-/// See [`zip`].
+/// See [`zip()`].
 pub(super) fn wheel(mut files: Vec<File>, information: &str) -> Result<Vec<u8>, Failure> {
     let record = format!("{information}/RECORD");
     let mut lines: String = files
