@@ -26,7 +26,7 @@ export function planOf(props: Given, stack: Stack, before: readonly string[] = [
   return plan;
 }
 
-/** "Provisioned mode" of SQS event source mappings: a poller invokes as often at the same time. */
+/** "Provisioned mode" of SQS event source mappings: so many invocations of one poller run at the same time. */
 const INVOCATIONS_OF_A_POLLER = 10;
 
 function withDefaults(props: Given, stack: Stack): Plan {

@@ -37,7 +37,8 @@ export const PARAMETERS = {
   Policy: {
     Type: 'String',
     Default: '{}',
-    AllowedPattern: '\\{[\\s\\S]*\\}',
+    // A file ends with a line's end.
+    AllowedPattern: '\\s*\\{[\\s\\S]*\\}\\s*',
     MaxLength: 2048,
     Description: 'The retry policy as JSON. A wrong one stops the functions: first `redeliver check --policy FILE`.',
   },

@@ -18,6 +18,12 @@ test('the published package is made of what is tested', () => {
   }
 });
 
+test('its example in Python is that of docs/deploy.md, and ends with what Python apps must call', () => {
+  const [example = '', ofThePage] = ['infra/package/README.md', 'docs/deploy.md'].map((path) => /```python\n(.*?)```/s.exec(read(path))?.[1]);
+  assert.equal(example, ofThePage);
+  assert.match(example, /\napp\.synth\(\)\n$/);
+});
+
 test('it has the version of the functions', () => {
   const [, version] = /\[workspace\.package\]\nversion = "(.*)"/.exec(read('Cargo.toml')) ?? [];
   assert.equal(PACKAGE.version, version);

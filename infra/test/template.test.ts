@@ -86,7 +86,7 @@ const PATTERNS: Record<string, { readonly takes: readonly string[]; readonly ref
     takes: ['', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:team/headers-AbCdEf'],
     refuses: ['headers', 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers'],
   },
-  Policy: { takes: ['{}', '{\n  "max_attempts": 3\n}'], refuses: ['', 'policy.json', '[]'] },
+  Policy: { takes: ['{}', '{\n  "max_attempts": 3\n}', '{}\n'], refuses: ['', 'policy.json', '[]'] },
   AlarmTopicArn: {
     takes: ['', 'arn:aws:sns:eu-west-1:111122223333:alarms'],
     refuses: ['alarms', 'arn:aws:sns:eu-west-1:111122223333:'],
