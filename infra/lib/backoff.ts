@@ -9,7 +9,7 @@ export class Jitter {
   /** From 0 to the delay. */
   public static readonly FULL = new Jitter('full');
 
-  /** From the delay to that and so much more. */
+  /** From the delay to the delay plus `max`. */
   public static additive(max: Duration): Jitter {
     return new Jitter({ kind: 'additive', max });
   }

@@ -25,7 +25,7 @@ export class SourceQueue {
   }
 }
 
-/** What must be known of a queue beside its ARN. */
+/** What must be known of a queue in addition to its ARN. */
 export interface SourceQueueOptions {
   /** The key that it is encrypted with, if it is a customer managed one. Default: there is none. */
   readonly encryptionKey?: kms.IKey;

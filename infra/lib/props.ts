@@ -15,6 +15,7 @@ import type { Target } from './target';
  * target or Secrets Manager for `headersSecret`: NAT, or an interface endpoint for each.
  */
 export interface VpcPlacement {
+  /** The VPC. */
   readonly vpc: ec2.IVpc;
   /** Default: the VPC's private subnets. */
   readonly subnets?: ec2.SubnetSelection;
@@ -22,7 +23,7 @@ export interface VpcPlacement {
   readonly securityGroups?: ec2.ISecurityGroup[];
 }
 
-/** What of an alarm is to be otherwise. */
+/** What to change about an alarm. */
 export interface AlarmSetting {
   /** `false`: there is no such alarm. Default: true. */
   readonly enabled?: boolean;
@@ -34,9 +35,9 @@ export interface AlarmSetting {
  * Pollers that Lambda keeps for the source queue, and that are paid for by the hour. Each invokes up to ten times at the same time.
  */
 export interface ProvisionedPollers {
-  /** 2 to 200. Default: 2. */
+  /** The fewest, 2 to 200. Default: 2. */
   readonly minimum?: number;
-  /** 2 to 2000. Default: 200. */
+  /** The most, 2 to 2000. Default: 200. */
   readonly maximum?: number;
 }
 

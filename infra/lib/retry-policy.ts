@@ -39,7 +39,7 @@ export class RetryPolicy {
   }
 }
 
-/** What a policy can say beside its backoff. */
+/** What a policy can say in addition to its backoff. */
 export interface RetryRules {
   /** Retries after the first processing, 0 to 1000. Default: 5, or the preset's. */
   readonly maxAttempts?: number;
@@ -104,15 +104,15 @@ export class CircuitBreaker {
 
 /** Of a circuit breaker. */
 export interface CircuitBreakerOptions {
-  /** It opens if this share of the last calls met an outage, 0.01 to 1 … Default: 0.8. */
+  /** It opens if at least this share of the calls within `window` met an outage, 0.01 to 1. Default: 0.8. */
   readonly failureRate?: number;
-  /** … of at least so many, 1 to 1000 … Default: 10. */
+  /** It does not open before so many calls within `window`, 1 to 1000. Default: 10. */
   readonly minimumCalls?: number;
-  /** … in this time, at most an hour. Default: 30 s. */
+  /** The time before now whose calls count, at most an hour. Default: 30 s. */
   readonly window?: Duration;
-  /** While it is open, one call in this time; twice as long after each that fails … Default: 15 s. */
+  /** While it is open, the target is called once in this time, which doubles after each such call that fails. Default: 15 s. */
   readonly probeInterval?: Duration;
-  /** … up to this, at most 600 s. Default: 120 s. */
+  /** The longest that `probeInterval` grows to, at most 600 s. Default: 120 s. */
   readonly probeIntervalMax?: Duration;
   /**
    * Globs on the error type: what is an outage. Default: `Http.*`, `HttpStatus.429`, `HttpStatus.5*`, `Lambda.*`,

@@ -68,6 +68,7 @@ function rows(type: Type): string[] {
   const constants = properties.filter((member) => member.static).map(({ name, docs }): Row => [`\`${type.name}.${name}\``, told(docs)]);
   const factories = (type.methods ?? []).filter((method) => method.static && !method.overrides && method.name !== 'isConstruct').map(factory(type));
   const members = properties.filter((member) => !member.static);
+  const methods = (type.methods ?? []).filter((method) => !method.static && !method.overrides);
   return [
     ...table('make it with', '', [...constants, ...factories]),
     ...table(
@@ -75,6 +76,7 @@ function rows(type: Type): string[] {
       'type',
       members.map(({ name, type: of, optional, docs }) => [`\`${name}\`${optional || type.kind === 'class' ? '' : ' (required)'}`, shown(of), told(docs)]),
     ),
+    ...table('method', '', methods.map(({ name, docs }) => [`\`${name}()\``, told(docs)])),
     ...inherited(type).map((base) => `And the options of [${base}](#${base.toLowerCase()}).`),
   ];
 }

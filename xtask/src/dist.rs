@@ -63,8 +63,8 @@ pub(crate) fn dist(artefacts: &[Artefact]) -> Result<(), Failure> {
     write_sums(&folder)
 }
 
-/// What the tests install, in a folder of its own: with the functions for this machine alone, and the command line as the tests
-/// run it. Both are built already.
+/// What the tests install, in a folder of its own: with the functions for this machine alone, and the command line as
+/// the tests run it. Both are built already.
 ///
 /// # Errors
 /// See [`dist`].
@@ -83,8 +83,8 @@ pub(crate) fn for_tests() -> Result<(), Failure> {
     write_sums(&folder)
 }
 
-/// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What this
-/// machine can run comes last, since the tests use it.
+/// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What
+/// this machine can run comes last, since the tests use it.
 fn each_bundle(mut pack: impl FnMut(Architecture) -> Result<(), Failure>) -> Result<(), Failure> {
     for architecture in [Architecture::HOST.other(), Architecture::HOST] {
         match architecture.installed() {

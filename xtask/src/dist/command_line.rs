@@ -1,7 +1,7 @@
 //! `redeliver` as a Python wheel and as a tarball: one build, with licences and the bill of materials inside.
 //!
-//! The wheel is written here, and not by maturin, which compiles what it packs: the tests pack the program that they have
-//! built anyway, and save ten minutes of a processor.
+//! The wheel is written here, and not by maturin, which compiles what it packs: the tests pack the program that they
+//! have built anyway, and save ten minutes of a processor.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -19,7 +19,8 @@ const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
 const LICENCE_FOR_JSII: &str = "Apache-2.0";
 const LICENCES: &str = "THIRD-PARTY-LICENSES";
 
-/// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, then [`pack`]s.
+/// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, and then
+/// [`pack`]s.
 ///
 /// # Errors
 /// See [`pack`]; a build fails.

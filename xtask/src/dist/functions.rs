@@ -1,4 +1,4 @@
-//! The functions' zips, as Lambda takes them: nothing but `bootstrap`. Licences and the bill of materials lie beside them.
+//! The functions' zips, as Lambda takes them: `bootstrap` alone. Licences and the bill of materials lie beside them.
 
 use std::path::Path;
 
