@@ -9,9 +9,10 @@ use crate::tools::{Failure, root};
 /// The one that all others must equal: Cargo.toml's `workspace.package.version`.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// What else is released under it.
-const NPM: [&str; 4] = [
+const NPM: [&str; 5] = [
     "infra/package.json",
     "infra/package-lock.json",
+    "infra/package/package.json",
     "libraries/node/package.json",
     "libraries/node/package-lock.json",
 ];
