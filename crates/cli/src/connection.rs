@@ -88,6 +88,16 @@ impl DeadLetterQueue {
 }
 
 impl Connection {
+    /// Of a command that looks at several profiles and regions.
+    pub fn at(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
+        Self { profile, region, endpoint_url }
+    }
+
+    /// Its profile and its region, as far as they are named.
+    pub fn named(&self) -> (Option<&str>, Option<&str>) {
+        (self.profile.as_deref(), self.region.as_deref())
+    }
+
     /// Credentials, endpoint and region: that of a queue, unless `--region` names one.
     pub async fn sdk_config(&self, region: Option<&str>) -> Result<SdkConfig, Failure> {
         let region = self.region.clone().or_else(|| region.map(str::to_owned)).map(Region::new);

@@ -13,6 +13,7 @@ mod cost;
 mod coverage;
 mod event_sources;
 mod files;
+mod fleet;
 mod lines;
 mod local;
 #[cfg(test)]
@@ -60,6 +61,7 @@ enum Command {
     Purge(Box<purge::Arguments>),
     Send(Box<send::Arguments>),
     Status(Box<status::Arguments>),
+    Fleet(Box<fleet::Arguments>),
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
     Work(work::Arguments),
@@ -94,6 +96,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Purge(arguments) => block_on(purge::main(&arguments)),
         Command::Send(arguments) => block_on(send::main(&arguments)),
         Command::Status(arguments) => block_on(status::main(&arguments)),
+        Command::Fleet(arguments) => block_on(fleet::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),
         // Its errors are lines of its log.

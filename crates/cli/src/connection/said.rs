@@ -13,7 +13,7 @@ const CREDENTIALS: &str = "set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_I
 
 impl Connection {
     /// A request's error in words. Advice on names and permissions is for requests that came to a service.
-    pub(super) async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
+    pub(crate) async fn failed<E>(&self, error: &E, otherwise: impl FnOnce(&str) -> String) -> Failure
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {

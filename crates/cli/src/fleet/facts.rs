@@ -1,0 +1,183 @@
+//! What AWS said, as plain values: [`super::judge`] says what they mean.
+
+use std::collections::BTreeMap;
+
+use redeliver_core::message::Timestamp;
+use serde_json::Value;
+
+use crate::connection::QueueAddress;
+
+/// A queue, wherever it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueId {
+    pub account: String,
+    pub region: String,
+    pub name: String,
+}
+
+/// What was read in one region with one profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    pub profile: Option<String>,
+    pub region: String,
+    /// All that is listed is of the same account; `None` if nothing is.
+    pub account: Option<String>,
+    /// `None` if they could not be listed.
+    pub queues: Option<Vec<Queue>>,
+    /// Functions and event source mappings that send to queues what they give up.
+    pub senders: Vec<Sender>,
+    /// Functions that read queues.
+    pub readers: Vec<Reader>,
+    /// `None` if they could not be read.
+    pub alarms: Option<Vec<Alarm>>,
+    /// What could not be read, and why.
+    pub problems: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    pub id: QueueId,
+    pub state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Read(Attributes),
+    /// Deleted since it was listed.
+    Gone,
+    /// It is there; why not more is known.
+    Unread(String),
+}
+
+/// What SQS says of a queue; what it does not say is `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    pub visible: Option<u64>,
+    pub in_flight: Option<u64>,
+    pub delayed: Option<u64>,
+    pub retention_seconds: Option<u64>,
+    /// The queue that its redrive policy names.
+    pub redrives_to: Option<QueueId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    pub kind: SenderKind,
+    /// The function's name.
+    pub name: String,
+    pub to: QueueId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SenderKind {
+    /// A function's own DLQ, for asynchronous invocations.
+    Function,
+    /// An event source mapping's destination for failures, of a stream.
+    EventSourceMapping,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reader {
+    pub function: String,
+    pub of: QueueId,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    pub name: String,
+    /// `OK`, `ALARM` or `INSUFFICIENT_DATA`.
+    pub state: String,
+    pub watches: Vec<Watch>,
+}
+
+/// A metric of SQS that an alarm looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// Whose queue it is, if the alarm is in another account.
+    pub account: Option<String>,
+    pub metric: Metric,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Of the queue of this name.
+    OfQueue(String),
+    /// Of all queues that a query of CloudWatch Metrics Insights selects.
+    Query(String),
+}
+
+/// The age of a queue's oldest message, and when it was that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age {
+    pub seconds: i64,
+    pub at: Timestamp,
+}
+
+/// Of queues that are not empty.
+pub type Ages = BTreeMap<QueueId, Age>;
+
+impl QueueId {
+    /// `None` if it is something else's ARN: a DLQ of a function may be an SNS topic.
+    pub fn in_arn(arn: &str) -> Option<Self> {
+        match arn.parse() {
+            Ok(QueueAddress::Arn { region, account, name, .. }) => Some(Self { account, region, name }),
+            _ => None,
+        }
+    }
+
+    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`; an emulator's URL has no region.
+    pub fn in_url(url: &str, region: &str) -> Option<Self> {
+        let mut last = url.rsplit('/');
+        let (name, account) = (last.next()?.to_owned(), last.next()?.to_owned());
+        Some(Self { account, region: region.to_owned(), name })
+    }
+
+    pub fn is_fifo(&self) -> bool {
+        self.name.ends_with(".fifo")
+    }
+}
+
+impl Attributes {
+    pub fn new(said: &BTreeMap<String, String>) -> Self {
+        let number = |name: &str| said.get(name)?.parse().ok();
+        Self {
+            visible: number("ApproximateNumberOfMessages"),
+            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
+            delayed: number("ApproximateNumberOfMessagesDelayed"),
+            retention_seconds: number("MessageRetentionPeriod"),
+            redrives_to: said.get("RedrivePolicy").and_then(|policy| {
+                let policy: Value = serde_json::from_str(policy).ok()?;
+                QueueId::in_arn(policy["deadLetterTargetArn"].as_str()?)
+            }),
+        }
+    }
+
+    /// Messages in all states.
+    pub fn messages(&self) -> u64 {
+        [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
+    }
+}
+
+impl Watch {
+    pub fn sees(&self, name: &str) -> bool {
+        match &self.metric {
+            Metric::OfQueue(queue) => queue == name,
+            Metric::Query(query) => selects(query, name),
+        }
+    }
+}
+
+/// Whether a query on the metrics of SQS surely selects this queue: it has no condition, or one that names it. A false
+/// "no alarm" costs a look; a false "has an alarm" costs messages.
+fn selects(query: &str, name: &str) -> bool {
+    match query.to_ascii_uppercase().find("WHERE") {
+        None => true,
+        Some(condition) => {
+            let condition = &query[condition..];
+            !condition.contains('!') && condition.contains(&format!("'{name}'"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

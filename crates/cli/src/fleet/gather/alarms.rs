@@ -1,0 +1,56 @@
+//! CloudWatch: the alarms on metrics of queues. A composite alarm has no metric: it rests on alarms that have one, and
+//! those are here.
+
+use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
+
+use super::Region;
+use crate::fleet::facts::{Alarm, Metric, Watch};
+
+/// The most that CloudWatch takes ("DescribeAlarms", Amazon CloudWatch API Reference).
+const PAGE: i32 = 100;
+const NAMESPACE: &str = "AWS/SQS";
+const DIMENSION: &str = "QueueName";
+
+impl Region<'_> {
+    pub(super) async fn alarms(&self) -> Result<Vec<Alarm>, String> {
+        let mut pages = self.cloudwatch.describe_alarms().max_records(PAGE).into_paginator().send();
+        let mut alarms = Vec::new();
+        while let Some(page) = pages.next().await {
+            match page {
+                Ok(page) => alarms.extend(page.metric_alarms.unwrap_or_default().iter().filter_map(on_queues)),
+                Err(error) => return Err(self.failed("cloudwatch:DescribeAlarms", &error).await),
+            }
+        }
+        Ok(alarms)
+    }
+}
+
+/// `None` if it watches something else.
+fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
+    let own = of_queue(alarm.namespace(), alarm.dimensions()).map(|metric| Watch { account: None, metric });
+    let watches: Vec<_> = alarm.metrics().iter().filter_map(watch).chain(own).collect();
+    let state = alarm.state_value().map_or("INSUFFICIENT_DATA", |state| state.as_str());
+    let is_one = !watches.is_empty();
+    is_one.then(|| Alarm {
+        name: alarm.alarm_name().unwrap_or_default().to_owned(),
+        state: state.to_owned(),
+        watches,
+    })
+}
+
+/// Of metric math: a metric, or a query; an expression alone names no queue.
+fn watch(query: &MetricDataQuery) -> Option<Watch> {
+    let of_stat = query.metric_stat().and_then(|stat| stat.metric());
+    let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
+    let is_query = |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(NAMESPACE);
+    let of_query = || query.expression().filter(is_query).map(|text| Metric::Query(text.to_owned()));
+    Some(Watch { account: query.account_id().map(str::to_owned), metric: of_stat.or_else(of_query)? })
+}
+
+fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Metric> {
+    let is_queue = |dimension: &&Dimension| namespace == Some(NAMESPACE) && dimension.name() == Some(DIMENSION);
+    Some(Metric::OfQueue(dimensions.iter().find(is_queue)?.value()?.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! What is known of all dead-letter queues.
+
+use redeliver_core::message::Timestamp;
+use serde::Serialize;
+
+use super::judge::{Code, Finding};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fleet {
+    /// When AWS was asked.
+    pub at: Timestamp,
+    /// What was looked at.
+    pub regions: Vec<Region>,
+    /// By account and region, those first of which something is wrong, then those with the most messages.
+    pub dlqs: Vec<Dlq>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+/// A region, seen with a profile.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// `None` if it has no queue, so that nothing names it.
+    pub account: Option<String>,
+    pub region: String,
+    pub profile: Option<String>,
+    pub queues: u64,
+}
+
+/// A dead-letter queue, or what looks like one. What is not known is `None`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dlq {
+    pub name: String,
+    pub account: String,
+    pub region: String,
+    pub state: DlqState,
+    pub fed_by: Vec<Feeder>,
+    /// Functions that read it.
+    pub read_by: Vec<String>,
+    pub visible: Option<u64>,
+    pub in_flight: Option<u64>,
+    pub delayed: Option<u64>,
+    pub retention_seconds: Option<u64>,
+    /// How long the oldest message has been in it.
+    pub oldest_seconds: Option<i64>,
+    /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
+    pub first_deleted_by: Option<Timestamp>,
+    pub alarms: Option<Vec<DlqAlarm>>,
+    pub findings: Vec<Finding>,
+    /// Why it could not be read.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DlqState {
+    There,
+    Missing,
+    Unreadable,
+    /// In an account or a region that was not looked at.
+    NotLookedAt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Feeder {
+    pub kind: FeederKind,
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeederKind {
+    /// By its redrive policy.
+    Queue,
+    /// By its own DLQ, for asynchronous invocations.
+    Function,
+    /// By its destination for failures.
+    EventSourceMapping,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct DlqAlarm {
+    pub name: String,
+    /// `OK`, `ALARM` or `INSUFFICIENT_DATA`.
+    pub state: String,
+}
+
+impl Fleet {
+    /// A remark does not count.
+    pub fn is_well(&self) -> bool {
+        self.dlqs.iter().all(Dlq::is_well)
+    }
+
+    /// Each account and region once, in the order of the DLQs.
+    pub fn places(&self) -> Vec<(Option<&str>, &str)> {
+        let mut places: Vec<_> =
+            self.regions.iter().map(|one| (one.account.as_deref(), one.region.as_str())).collect();
+        places.extend(self.dlqs.iter().map(|dlq| (Some(dlq.account.as_str()), dlq.region.as_str())));
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    pub fn dlqs_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Dlq> {
+        self.dlqs.iter().filter(move |dlq| Some(dlq.account.as_str()) == account && dlq.region == region)
+    }
+
+    /// All queues in a place; `None` if it was not looked at.
+    pub fn queues_in(&self, account: Option<&str>, region: &str) -> Option<u64> {
+        let of_place = self.regions.iter().filter(|one| one.account.as_deref() == account && one.region == region);
+        of_place.map(|one| one.queues).max()
+    }
+}
+
+impl Dlq {
+    pub fn is_well(&self) -> bool {
+        self.findings.iter().all(|finding| finding.code == Code::Orphan)
+    }
+
+    /// Messages in all states.
+    pub fn messages(&self) -> u64 {
+        [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
+    }
+}
