@@ -13,6 +13,7 @@ mod table;
 
 use std::process::ExitCode;
 
+use chrono::SubsecRound as _;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
@@ -31,7 +32,8 @@ const PROBLEMS_MAX: usize = 10;
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     arguments.output.check()?;
     let bar = tell::progress(ProgressBar::new(0), "{bar:40} {human_pos}/{human_len} queues read, {elapsed}");
-    let fleet = gather::look(&arguments.connections(), SystemClock.now(), &bar).await;
+    let now = SystemClock.now().trunc_subsecs(0);
+    let fleet = gather::look(&arguments.connections(), now, &bar).await;
     bar.finish_and_clear();
     if fleet.regions.is_empty() {
         return Err(fleet.problems.join("\n").into());

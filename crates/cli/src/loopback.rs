@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order.
-//! Requests after the last answer are hung up on.
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, or the
+//! one that a request has. Requests after the last answer are hung up on.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use aws_sdk_lambda::config::{Credentials, SharedCredentialsProvider};
 use serde_json::Value;
 
 /// `GET /path?query HTTP/1.1`, and the body.
-type Request = (String, String);
+pub(crate) type Request = (String, String);
 
 /// A body, and the headers that say what it is.
 pub(crate) struct Body {
@@ -40,18 +40,26 @@ pub(crate) struct Loopback {
 impl Loopback {
     /// Starts it: it ends with the test's process.
     pub(crate) fn start<B: Into<Body>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
+        let answers: Vec<(_, Body)> =
+            answers.into_iter().map(|(status, body)| (status, body.into())).collect();
+        let mut answers = answers.into_iter();
+        Self::answering(move |_| answers.next())
+    }
+
+    /// Starts one whose requests come in no order.
+    pub(crate) fn answering(
+        mut answer: impl FnMut(&Request) -> Option<(u16, Body)> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&requests);
-        let answers: Vec<(_, Body)> =
-            answers.into_iter().map(|(status, body)| (status, body.into())).collect();
         std::thread::spawn(move || {
-            let mut answers = answers.into_iter();
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                noted.lock().unwrap().push(read(&stream));
-                let Some((status, Body { headers, bytes })) = answers.next() else { continue };
+                let request = read(&stream);
+                noted.lock().unwrap().push(request.clone());
+                let Some((status, Body { headers, bytes })) = answer(&request) else { continue };
                 let length = bytes.len();
                 let head = format!(
                     "HTTP/1.1 {status} Scripted\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"

@@ -77,7 +77,9 @@ impl Arguments {
         let profiles = or_default(&self.profiles);
         let regions = or_default(&self.regions);
         let of_profile = |profile: &Option<String>| {
-            let at = |region: &Option<String>| Connection::at(profile.clone(), region.clone(), self.endpoint_url.clone());
+            let at = |region: &Option<String>| {
+                Connection::at(profile.clone(), region.clone(), self.endpoint_url.clone())
+            };
             regions.iter().map(at).collect::<Vec<_>>()
         };
         profiles.iter().flat_map(of_profile).collect()

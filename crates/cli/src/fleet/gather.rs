@@ -25,8 +25,8 @@ use crate::connection::{Connection, Requests};
 
 /// Regions at the same time.
 const REGIONS_AT_ONCE: usize = 4;
-/// As many as an account with hundreds of queues needs to be quick, and few enough not to be throttled all the time.
-const TRIES_MAX: u32 = 5;
+/// Of a request that is throttled or not answered: the pauses between them are seven seconds at most.
+const TRIES_MAX: u32 = 4;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const TRY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -49,13 +49,16 @@ pub async fn look(connections: &[Connection], now: Timestamp, progress: &Progres
         };
         (region.ok(), survey)
     });
-    let (regions, mut surveys): (Vec<_>, Vec<_>) = stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
+    let (regions, mut surveys): (Vec<_>, Vec<_>) =
+        stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
 
     let not_empty: BTreeSet<QueueId> = Known::new(&surveys).not_empty().into_iter().cloned().collect();
     let mut ages = Ages::new();
     for (region, survey) in regions.iter().zip(&mut surveys) {
         let Some(region) = region else { continue };
-        let here = not_empty.iter().filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
+        let here = not_empty
+            .iter()
+            .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
         let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
         match region.ages(&here, now).await {
             Ok(found) => ages.extend(found),
@@ -139,6 +142,12 @@ fn told(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
     }
 }
 
+/// What all services say, such as that there is no connection, is said once.
 fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
-    read.map_err(|problem| problems.push(problem)).ok()
+    match read {
+        Ok(read) => return Some(read),
+        Err(problem) if problems.contains(&problem) => {}
+        Err(problem) => problems.push(problem),
+    }
+    None
 }

@@ -13,7 +13,7 @@ pub(super) fn of(fleet: &Fleet) -> String {
     let body = html! {
         header {
             h1 { (counted(fleet.dlqs.len() as u64, "dead-letter queue")) }
-            p { "Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
+            p { (totals(fleet)) ". Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
             @for problem in &fleet.problems { p class="warning" { "Not all could be read: " (problem) } }
         }
         (facts(fleet))
@@ -28,12 +28,13 @@ pub(super) fn of(fleet: &Fleet) -> String {
             "Made by " code { "redeliver fleet" } ". Times are UTC. Counts and ages are SQS's own and approximate."
         }
     };
-    page(&totals(fleet), include_str!("html/page.css"), &body)
+    page(&counted(fleet.dlqs.len() as u64, "dead-letter queue"), include_str!("html/page.css"), &body)
 }
 
 fn facts(fleet: &Fleet) -> Markup {
     let messages = fleet.dlqs.iter().map(Dlq::messages).fold(0, u64::saturating_add);
-    let first = fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).filter_map(|dlq| dlq.first_deleted_by).min();
+    let first =
+        fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).filter_map(|dlq| dlq.first_deleted_by).min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
@@ -72,7 +73,10 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
                     td class="number" data-name="Deleted in" title=[dlq.first_deleted_by.map(written)] { (deleted_in) }
                     td class="number" data-name="Kept" { (kept) }
                     td data-name="Alarm" { (alarm) (alarms(dlq)) }
-                    td data-name="Fed by" { (fed_by) }
+                    td data-name="Fed by" {
+                        (fed_by)
+                        @for function in &dlq.read_by { div class="remark" { "read by " (function) } }
+                    }
                 }
             } }
         } }
@@ -94,7 +98,9 @@ fn findings(dlq: &Dlq) -> Markup {
 
 fn alarms(dlq: &Dlq) -> Markup {
     html! {
-        @for alarm in dlq.alarms.iter().flatten() { div class="remark" { (alarm.name) " (" (alarm.state) ")" } }
+        @for alarm in dlq.alarms.iter().flatten() {
+            div class="remark" { (alarm.name) " (" (alarm.state.replace('_', " ").to_ascii_lowercase()) ")" }
+        }
     }
 }
 

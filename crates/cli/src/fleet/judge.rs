@@ -60,13 +60,15 @@ impl<'a> Known<'a> {
 
     /// What something points to, and what is named as if something should.
     pub fn dlqs(&self) -> BTreeSet<&'a QueueId> {
-        let named = self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
+        let named =
+            self.queues.iter().filter(|(id, state)| is_named_like_one(&id.name) && ***state != State::Gone);
         self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
     }
 
     /// The DLQs that have an oldest message.
     pub fn not_empty(&self) -> BTreeSet<&'a QueueId> {
-        let has_messages = |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.messages() > 0);
+        let has_messages =
+            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.messages() > 0);
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
@@ -138,7 +140,8 @@ impl<'a> Known<'a> {
     }
 
     fn readers(&self, id: &QueueId) -> Vec<String> {
-        let readers = self.surveys.iter().flat_map(|survey| &survey.readers).filter(|reader| reader.of == *id);
+        let readers =
+            self.surveys.iter().flat_map(|survey| &survey.readers).filter(|reader| reader.of == *id);
         readers.map(|reader| reader.function.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -150,7 +153,9 @@ impl<'a> Known<'a> {
         let mut found = BTreeSet::new();
         for survey in here() {
             for alarm in survey.alarms.iter().flatten() {
-                let of_account = |account: &Option<String>| account.as_ref().or(survey.account.as_ref()) == Some(&id.account);
+                let of_account = |account: &Option<String>| {
+                    account.as_ref().or(survey.account.as_ref()) == Some(&id.account)
+                };
                 if alarm.watches.iter().any(|watch| of_account(&watch.account) && watch.sees(&id.name)) {
                     found.insert(DlqAlarm { name: alarm.name.clone(), state: alarm.state.clone() });
                 }

@@ -105,10 +105,9 @@ impl Fleet {
         self.dlqs.iter().filter(move |dlq| Some(dlq.account.as_str()) == account && dlq.region == region)
     }
 
-    /// All queues in a place; `None` if it was not looked at.
-    pub fn queues_in(&self, account: Option<&str>, region: &str) -> Option<u64> {
-        let of_place = self.regions.iter().filter(|one| one.account.as_deref() == account && one.region == region);
-        of_place.map(|one| one.queues).max()
+    /// With each profile.
+    pub fn seen_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &Region> {
+        self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
     }
 }
 

@@ -32,15 +32,18 @@ pub(super) fn totals(fleet: &Fleet) -> String {
     )
 }
 
-/// `eu-central-1, account 123456789012: 37 queues`
+/// `eu-central-1, account 123456789012, profile prod: 37 queues`
 pub(super) fn place(fleet: &Fleet, account: Option<&str>, region: &str) -> String {
-    let queues = match fleet.queues_in(account, region) {
+    let seen: Vec<_> = fleet.seen_in(account, region).collect();
+    let queues = match seen.iter().map(|region| region.queues).max() {
         Some(0) => "no queues".to_owned(),
         Some(queues) => counted(queues, "queue"),
         None => "not looked at".to_owned(),
     };
-    let account = account.map(|account| format!(", account {account}")).unwrap_or_default();
-    format!("{region}{account}: {queues}")
+    let account = account.map(|account| format!(", account {account}"));
+    let profiles = seen.iter().filter_map(|region| Some(format!(", profile {}", region.profile.as_ref()?)));
+    let words: String = account.into_iter().chain(profiles).collect();
+    format!("{region}{words}: {queues}")
 }
 
 fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> String {
@@ -96,4 +99,4 @@ fn findings(dlqs: &[&Dlq]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

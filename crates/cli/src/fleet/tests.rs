@@ -1,0 +1,272 @@
+//! The whole of it against answers that are written down.
+
+use std::collections::BTreeMap;
+
+use aws_smithy_cbor::Encoder;
+use clap::Parser;
+use redeliver_core::message::Timestamp;
+use serde_json::{Value, json};
+
+use super::judge::Code;
+use super::report::DlqState;
+use super::*;
+use crate::connection::Connection;
+use crate::loopback::{Body, Loopback, Request};
+
+type Answer = Option<(u16, Body)>;
+
+fn now() -> Timestamp {
+    "2026-11-23T12:00:00Z".parse().unwrap()
+}
+
+fn arn(name: &str) -> String {
+    format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
+}
+
+fn json(value: Value) -> Answer {
+    Some((200, value.into()))
+}
+
+/// `orders` with `orders-dlq`, in which two messages wait; a page of queues for each.
+fn of_sqs(body: &str) -> Answer {
+    let request: Value = serde_json::from_str(body).unwrap();
+    let page = |name: &str, next: Option<&str>| {
+        json(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
+    };
+    match (request["QueueUrl"].as_str(), request["NextToken"].as_str()) {
+        (None, None) => page("orders", Some("more")),
+        (None, Some("more")) => page("orders-dlq", None),
+        (Some("https://sqs/123456789012/orders"), _) => {
+            let policy =
+                json!({ "deadLetterTargetArn": arn("orders-dlq"), "maxReceiveCount": 3 }).to_string();
+            json(json!({ "Attributes": { "QueueArn": arn("orders"), "RedrivePolicy": policy } }))
+        }
+        (Some("https://sqs/123456789012/orders-dlq"), _) => json(json!({ "Attributes": {
+            "QueueArn": arn("orders-dlq"),
+            "ApproximateNumberOfMessages": "2",
+            "ApproximateNumberOfMessagesNotVisible": "1",
+            "MessageRetentionPeriod": "345600",
+        } })),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// One alarm, on the DLQ.
+fn alarms() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricAlarms").array(1).map(4);
+    cbor.str("AlarmName").str("pager").str("StateValue").str("ALARM").str("Namespace").str("AWS/SQS");
+    cbor.str("Dimensions").array(1).map(2).str("Name").str("QueueName").str("Value").str("orders-dlq");
+    Some((200, Body::cbor(cbor)))
+}
+
+/// The DLQ's oldest message is there since yesterday at noon.
+fn ages() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
+    cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
+    cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(86_280.0);
+    Some((200, Body::cbor(cbor)))
+}
+
+fn denied() -> Answer {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(2).str("__type").str("com.amazonaws.cloudwatch#AccessDenied").str("message").str("no");
+    Some((403, Body::cbor(cbor)))
+}
+
+fn refused() -> Answer {
+    Some((403, json!({ "__type": "AccessDeniedException", "Message": "no", "message": "no" }).into()))
+}
+
+fn service(request: &Request) -> &'static str {
+    let services = ["DescribeAlarms", "GetMetricData", "/functions", "/event-source-mappings"];
+    let named = services.into_iter().find(|service| request.0.contains(service));
+    named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
+}
+
+/// All of AWS.
+fn well(request: &Request) -> Answer {
+    match service(request) {
+        "DescribeAlarms" => alarms(),
+        "GetMetricData" => ages(),
+        "/functions" => json(json!({ "Functions": [{
+            "FunctionName": "mailer",
+            "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:mailer",
+            "DeadLetterConfig": { "TargetArn": arn("orders-dlq") },
+        }] })),
+        "/event-source-mappings" => json(json!({ "EventSourceMappings": [{
+            "State": "Enabled",
+            "EventSourceArn": arn("orders-dlq"),
+            "FunctionArn": "arn:aws:lambda:eu-central-1:123456789012:function:sweeper",
+        }] })),
+        _ => of_sqs(&request.1),
+    }
+}
+
+async fn looked(servers: &[&Loopback]) -> Fleet {
+    let connections: Vec<_> = servers.iter().map(|server| Connection::to_endpoint(server.url())).collect();
+    gather::look(&connections, now(), &ProgressBar::hidden()).await
+}
+
+fn exit(fleet: &Fleet) -> String {
+    format!("{:?}", exit_code(fleet))
+}
+
+fn code(code: u8) -> String {
+    format!("{:?}", ExitCode::from(code))
+}
+
+#[tokio::test]
+async fn all_is_asked_for_once_and_put_together() {
+    let server = Loopback::answering(well);
+    let fleet = looked(&[&server]).await;
+    let expected = json!({
+        "at": "2026-11-23T12:00:00Z",
+        "regions": [{ "account": "123456789012", "region": "eu-central-1", "profile": null, "queues": 2 }],
+        "dlqs": [{
+            "name": "orders-dlq",
+            "account": "123456789012",
+            "region": "eu-central-1",
+            "state": "there",
+            "fed_by": [{ "kind": "queue", "name": "orders" }, { "kind": "function", "name": "mailer" }],
+            "read_by": ["sweeper"],
+            "visible": 2,
+            "in_flight": 1,
+            "delayed": null,
+            "retention_seconds": 345_600,
+            "oldest_seconds": 86_400,
+            "first_deleted_by": "2026-11-26T12:00:00Z",
+            "alarms": [{ "name": "pager", "state": "ALARM" }],
+            "findings": [],
+            "error": null,
+        }],
+        "problems": [],
+    });
+    assert_eq!(serde_json::to_value(&fleet).unwrap(), expected);
+    assert_eq!(exit(&fleet), code(0));
+    let requests = server.requests();
+    let mut counts = BTreeMap::new();
+    for request in &requests {
+        *counts.entry(service(request)).or_insert(0) += 1;
+    }
+    let once =
+        ["/event-source-mappings", "/functions", "DescribeAlarms", "GetMetricData"].map(|one| (one, 1));
+    assert_eq!(
+        counts.into_iter().collect::<Vec<_>>(),
+        [once[0], once[1], once[2], once[3], ("GetQueueAttributes", 2), ("ListQueues", 2)]
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+            .into_iter()
+            .collect::<Vec<_>>()
+    );
+    for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
+        assert!(list.contains("\"MaxResults\":1000"), "without it SQS gives no second page: {list}");
+    }
+    let metrics = requests.iter().find(|request| service(request) == "GetMetricData").unwrap();
+    for word in ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "orders-dlq"] {
+        assert!(metrics.1.contains(word) && !metrics.1.contains("Visible"), "{word}");
+    }
+}
+
+#[tokio::test]
+async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else() {
+    for (refuses, answer, problem) in [
+        ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
+        ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
+        ("/functions", refused, "lambda:ListFunctions: AccessDeniedException: no"),
+        ("/event-source-mappings", refused, "lambda:ListEventSourceMappings: AccessDeniedException: no"),
+    ] {
+        let server = Loopback::answering(
+            move |request| {
+                if service(request) == refuses { answer() } else { well(request) }
+            },
+        );
+        let fleet = looked(&[&server]).await;
+        assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
+        assert_eq!(exit(&fleet), code(1), "{refuses}");
+        let dlq = &fleet.dlqs[0];
+        assert_eq!((dlq.name.as_str(), dlq.visible), ("orders-dlq", Some(2)));
+        assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
+        assert_eq!(dlq.oldest_seconds.is_none(), refuses == "GetMetricData");
+    }
+}
+
+#[tokio::test]
+async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
+    let server = Loopback::answering(|request| {
+        let is_it = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
+        if is_it { refused() } else { well(request) }
+    });
+    let fleet = looked(&[&server]).await;
+    let dlq = &fleet.dlqs[0];
+    let why = "sqs:GetQueueAttributes: AccessDeniedException: no";
+    assert_eq!((dlq.state, dlq.error.as_deref(), dlq.visible), (DlqState::Unreadable, Some(why), None));
+    assert_eq!(fleet.problems, [format!("eu-central-1: orders-dlq: {why}")]);
+    assert!(dlq.is_well(), "nobody knows");
+}
+
+#[tokio::test]
+async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
+    let server = Loopback::answering(|request| {
+        if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
+            return well(request);
+        }
+        let code = "com.amazonaws.sqs#QueueDoesNotExist";
+        Some((400, json!({ "__type": code, "message": "The specified queue does not exist." }).into()))
+    });
+    let fleet = looked(&[&server]).await;
+    let codes: Vec<_> = fleet.dlqs[0].findings.iter().map(|finding| finding.code).collect();
+    assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![Code::Missing]));
+    assert_eq!((fleet.problems.as_slice(), exit(&fleet)), (&[][..], code(3)));
+}
+
+#[tokio::test]
+async fn a_request_that_is_throttled_is_made_again() {
+    let mut throttled = false;
+    let server = Loopback::answering(move |request| {
+        if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
+            return well(request);
+        }
+        Some((400, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }).into()))
+    });
+    let fleet = looked(&[&server]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.problems.len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_region_that_lets_nobody_in_does_not_hide_the_others() {
+    let closed = Loopback::answering(|request| match service(request) {
+        "DescribeAlarms" | "GetMetricData" => denied(),
+        _ => refused(),
+    });
+    let open = Loopback::answering(well);
+    let fleet = looked(&[&closed, &open]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 4));
+    assert_eq!(exit(&fleet), code(1));
+    let nothing = looked(&[&closed]).await;
+    assert_eq!(nothing.regions, [], "which is an error, with exit code 2");
+}
+
+#[derive(Debug, Parser)]
+struct Program {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+#[test]
+fn each_region_is_looked_at_with_each_profile_and_once() {
+    let connections = |arguments: &[&str]| {
+        let arguments = Program::parse_from(["program"].iter().chain(arguments)).arguments;
+        let named = |one: &Connection| {
+            let (profile, region) = one.named();
+            format!("{} {}", profile.unwrap_or("-"), region.unwrap_or("-"))
+        };
+        arguments.connections().iter().map(named).collect::<Vec<_>>()
+    };
+    assert_eq!(connections(&[]), ["- -"]);
+    assert_eq!(connections(&["--region", "r", "--region", "s", "--region", "r"]), ["- r", "- s"]);
+    let both = ["--profile", "a", "--profile", "b", "--region", "r", "--region", "s"];
+    assert_eq!(connections(&both), ["a r", "a s", "b r", "b s"]);
+    assert_eq!(connections(&["--profile", "a"]), ["a -"]);
+}

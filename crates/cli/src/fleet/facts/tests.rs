@@ -1,0 +1,64 @@
+use super::*;
+
+fn id(account: &str, name: &str) -> QueueId {
+    QueueId { account: account.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
+}
+
+#[test]
+fn a_queue_is_known_by_its_arn_and_by_its_url() {
+    let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
+    assert_eq!(QueueId::in_arn(arn), Some(id("123456789012", "orders-dlq")));
+    for other in ["arn:aws:sns:eu-central-1:123456789012:failures", "orders-dlq", ""] {
+        assert_eq!(QueueId::in_arn(other), None, "{other}");
+    }
+    for url in [
+        "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-dlq",
+        "https://eu-central-1.queue.amazonaws.com/123456789012/orders-dlq",
+        "http://127.0.0.1:4566/123456789012/orders-dlq",
+    ] {
+        assert_eq!(QueueId::in_url(url, "eu-central-1"), Some(id("123456789012", "orders-dlq")), "{url}");
+    }
+    assert_eq!(QueueId::in_url("orders-dlq", "eu-central-1"), None);
+}
+
+#[test]
+fn attributes_are_what_sqs_says_and_nothing_else() {
+    let said = |pairs: &[(&str, &str)]| {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Attributes::new(&pairs.collect())
+    };
+    let policy =
+        r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq","maxReceiveCount":3}"#;
+    let attributes = said(&[
+        ("ApproximateNumberOfMessages", "12"),
+        ("ApproximateNumberOfMessagesNotVisible", "3"),
+        ("ApproximateNumberOfMessagesDelayed", "4"),
+        ("MessageRetentionPeriod", "345600"),
+        ("RedrivePolicy", policy),
+    ]);
+    let expected = Attributes {
+        visible: Some(12),
+        in_flight: Some(3),
+        delayed: Some(4),
+        retention_seconds: Some(345_600),
+        redrives_to: Some(id("123456789012", "orders-dlq")),
+    };
+    assert_eq!((attributes.messages(), attributes), (19, expected));
+    assert_eq!(said(&[]), Attributes::default());
+    assert_eq!(said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]), Attributes::default());
+}
+
+#[test]
+fn a_query_watches_a_queue_only_if_it_surely_selects_it() {
+    const FROM: &str = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM SCHEMA("AWS/SQS", QueueName)"#;
+    let sees = |condition: &str| {
+        Watch { account: None, metric: Metric::Query(format!("{FROM}{condition}")) }.sees("orders-dlq")
+    };
+    assert!(sees("") && sees(" GROUP BY QueueName"));
+    assert!(
+        sees(" WHERE QueueName = 'orders-dlq'") && sees(" where QueueName = 'orders-dlq' OR QueueName = 'b'")
+    );
+    assert!(!sees(" WHERE QueueName = 'orders-dlq-2'") && !sees(" WHERE QueueName != 'orders-dlq'"));
+    let of_queue = Watch { account: None, metric: Metric::OfQueue("orders-dlq".to_owned()) };
+    assert!(of_queue.sees("orders-dlq") && !of_queue.sees("orders"));
+}

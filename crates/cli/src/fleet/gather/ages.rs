@@ -1,7 +1,9 @@
 //! CloudWatch: how old the oldest message of a queue is.
 
 use aws_sdk_cloudwatch::primitives::DateTime;
-use aws_sdk_cloudwatch::types::{Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
+use aws_sdk_cloudwatch::types::{
+    Dimension, Metric, MetricDataQuery, MetricDataResult, MetricStat, StatusCode,
+};
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
@@ -30,7 +32,8 @@ impl Region<'_> {
                     Err(error) => return Err(self.failed("cloudwatch:GetMetricData", &error).await),
                 };
                 for result in results {
-                    let age = newest(&result).map_err(|why| self.told(&format!("cloudwatch:GetMetricData: {why}")))?;
+                    let age = newest(&result)
+                        .map_err(|why| self.told(&format!("cloudwatch:GetMetricData: {why}")))?;
                     let queue = some.iter().zip(0..).find(|(_, n)| result.id() == Some(&id(*n)));
                     // Pages are cut where they please: an earlier one may have had a newer point.
                     if let (Some(age), Some((queue, _))) = (age, queue)
@@ -48,7 +51,10 @@ impl Region<'_> {
 fn query(id: String, queue: &str) -> MetricDataQuery {
     let dimension = Dimension::builder().name("QueueName").value(queue).build();
     let metric = Metric::builder().namespace("AWS/SQS").metric_name("ApproximateAgeOfOldestMessage");
-    let stat = MetricStat::builder().metric(metric.dimensions(dimension).build()).period(PERIOD_SECONDS).stat("Maximum");
+    let stat = MetricStat::builder()
+        .metric(metric.dimensions(dimension).build())
+        .period(PERIOD_SECONDS)
+        .stat("Maximum");
     MetricDataQuery::builder().id(id).metric_stat(stat.build()).build()
 }
 

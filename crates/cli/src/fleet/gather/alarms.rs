@@ -17,7 +17,9 @@ impl Region<'_> {
         let mut alarms = Vec::new();
         while let Some(page) = pages.next().await {
             match page {
-                Ok(page) => alarms.extend(page.metric_alarms.unwrap_or_default().iter().filter_map(on_queues)),
+                Ok(page) => {
+                    alarms.extend(page.metric_alarms.unwrap_or_default().iter().filter_map(on_queues))
+                }
                 Err(error) => return Err(self.failed("cloudwatch:DescribeAlarms", &error).await),
             }
         }
@@ -42,13 +44,16 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
 fn watch(query: &MetricDataQuery) -> Option<Watch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
-    let is_query = |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(NAMESPACE);
+    let is_query = |text: &&str| {
+        text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(NAMESPACE)
+    };
     let of_query = || query.expression().filter(is_query).map(|text| Metric::Query(text.to_owned()));
     Some(Watch { account: query.account_id().map(str::to_owned), metric: of_stat.or_else(of_query)? })
 }
 
 fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Metric> {
-    let is_queue = |dimension: &&Dimension| namespace == Some(NAMESPACE) && dimension.name() == Some(DIMENSION);
+    let is_queue =
+        |dimension: &&Dimension| namespace == Some(NAMESPACE) && dimension.name() == Some(DIMENSION);
     Some(Metric::OfQueue(dimensions.iter().find(is_queue)?.value()?.to_owned()))
 }
 

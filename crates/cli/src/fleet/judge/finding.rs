@@ -51,7 +51,7 @@ fn missing(dlq: &Dlq) -> Option<Finding> {
     let feeders: Vec<_> = dlq.fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
     let sentence = || {
         format!(
-            "there is no such queue: what {} gives up goes nowhere; create it, or name another DLQ there",
+            "there is no such queue: dead letters of {} go nowhere; create it, or name another DLQ there",
             some_of(&feeders)
         )
     };
@@ -59,7 +59,8 @@ fn missing(dlq: &Dlq) -> Option<Finding> {
 }
 
 fn points_to_itself(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Finding> {
-    let sentence = "its redrive policy names itself: a message that fails never leaves it; name another queue";
+    let sentence =
+        "its redrive policy names itself: a message that fails never leaves it; name another queue";
     let is_own = sources.iter().any(|(source, _)| source.name == dlq.name);
     is_own.then(|| Finding { code: Code::PointsToItself, sentence: sentence.to_owned() })
 }
@@ -69,7 +70,10 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Findi
     let names: Vec<_> = others.iter().map(|(source, _)| source.name.as_str()).collect();
     let (own, other) = if is_fifo(dlq) { ("a FIFO", "standard") } else { ("a standard", "FIFO") };
     let sentence = || {
-        format!("it is {own} queue and cannot take what comes of the {other} queue {}; use one of that kind", some_of(&names))
+        format!(
+            "it is {own} queue and cannot take what comes of the {other} queue {}; use one of that kind",
+            some_of(&names)
+        )
     };
     (!names.is_empty()).then(|| Finding { code: Code::KindMismatch, sentence: sentence() })
 }
@@ -80,7 +84,8 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Findi
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &Attributes)]) -> Option<Finding> {
     let own = dlq.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let kept = sources.iter().filter(|(source, _)| source.name != dlq.name);
-    let kept = kept.filter_map(|(source, attributes)| Some((attributes.retention_seconds?, source.name.as_str())));
+    let kept =
+        kept.filter_map(|(source, attributes)| Some((attributes.retention_seconds?, source.name.as_str())));
     let (longest, name) = kept.max()?;
     let sentence = || {
         format!(
@@ -113,7 +118,9 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<Finding> {
         seconds => format!("in {} at the latest", about(seconds)),
     };
     let sentence = || {
-        format!("SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --archive`)")
+        format!(
+            "SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --archive`)"
+        )
     };
     (left < A_DAY).then(|| Finding { code: Code::DeletedSoon, sentence: sentence() })
 }

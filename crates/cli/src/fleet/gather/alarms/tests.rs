@@ -1,0 +1,49 @@
+use aws_sdk_cloudwatch::types::{Metric as Named, MetricStat, StateValue};
+
+use super::*;
+
+fn dimension(name: &str, value: &str) -> Dimension {
+    Dimension::builder().name(name).value(value).build()
+}
+
+fn of_queue_named(name: &str) -> Watch {
+    Watch { account: None, metric: Metric::OfQueue(name.to_owned()) }
+}
+
+#[test]
+fn an_alarm_on_a_metric_of_a_queue_watches_that_queue() {
+    let alarm = |namespace: &str, dimension: Dimension| {
+        let alarm = MetricAlarm::builder().alarm_name("pager").state_value(StateValue::Alarm);
+        on_queues(
+            &alarm.namespace(namespace).metric_name("NumberOfMessagesSent").dimensions(dimension).build(),
+        )
+    };
+    let found = alarm("AWS/SQS", dimension("QueueName", "dead")).unwrap();
+    let expected =
+        Alarm { name: "pager".to_owned(), state: "ALARM".to_owned(), watches: vec![of_queue_named("dead")] };
+    assert_eq!(found, expected);
+    assert_eq!(alarm("AWS/SNS", dimension("QueueName", "dead")), None);
+    assert_eq!(alarm("AWS/SQS", dimension("TopicName", "dead")), None);
+}
+
+#[test]
+fn an_alarm_by_metric_math_watches_each_queue_in_it() {
+    let stat = |queue: &str| {
+        let metric = Named::builder().namespace("AWS/SQS").dimensions(dimension("QueueName", queue)).build();
+        MetricStat::builder().metric(metric).period(60).stat("Maximum").build()
+    };
+    let query = || MetricDataQuery::builder().id("m");
+    let sum = query().expression("m1 + m2").build();
+    let other = query().metric_stat(stat("there")).account_id("210987654321").build();
+    let select = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM "AWS/SQS""#;
+    let alarm = MetricAlarm::builder().alarm_name("math").metrics(query().metric_stat(stat("here")).build());
+    let alarm = alarm.metrics(sum).metrics(other).metrics(query().expression(select).build()).build();
+    let found = on_queues(&alarm).unwrap();
+    let elsewhere = Watch { account: Some("210987654321".to_owned()), ..of_queue_named("there") };
+    let by_query = Watch { account: None, metric: Metric::Query(select.to_owned()) };
+    assert_eq!(found.watches, [of_queue_named("here"), elsewhere, by_query]);
+    assert_eq!(found.state, "INSUFFICIENT_DATA");
+    let of_others = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;
+    let alarm = MetricAlarm::builder().metrics(query().expression(of_others).build());
+    assert_eq!(on_queues(&alarm.build()), None);
+}

@@ -1,0 +1,45 @@
+use aws_sdk_lambda::types::{DeadLetterConfig, DestinationConfig, OnFailure};
+
+use super::*;
+
+const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:dead";
+const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:mailer";
+
+fn mapping(source: &str, state: &str, destination: Option<&str>) -> EventSourceMappingConfiguration {
+    let destination = destination.map(|arn| {
+        DestinationConfig::builder().on_failure(OnFailure::builder().destination(arn).build()).build()
+    });
+    let mapping = EventSourceMappingConfiguration::builder().function_arn(format!("{FUNCTION}:live"));
+    mapping.event_source_arn(source).state(state).set_destination_config(destination).build()
+}
+
+#[test]
+fn a_function_sends_to_the_queue_that_is_its_dlq() {
+    let with = |target: Option<&str>| {
+        let dlq = target.map(|arn| DeadLetterConfig::builder().target_arn(arn).build());
+        let function = FunctionConfiguration::builder().function_name("mailer").function_arn(FUNCTION);
+        function.set_dead_letter_config(dlq).build()
+    };
+    let to = QueueId::in_arn(DLQ).unwrap();
+    let sender = Sender { kind: SenderKind::Function, name: "mailer".to_owned(), to };
+    assert_eq!(with_dlq(&with(Some(DLQ))), Some(sender));
+    assert_eq!(with_dlq(&with(Some("arn:aws:sns:eu-central-1:123456789012:failures"))), None);
+    assert_eq!(with_dlq(&with(None)), None);
+    assert_eq!(account(&with(None)).as_deref(), Some("123456789012"));
+}
+
+#[test]
+fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_unless_it_is_paused() {
+    let stream = mapping("arn:aws:kinesis:eu-central-1:123456789012:stream/clicks", "Enabled", Some(DLQ));
+    let to = QueueId::in_arn(DLQ).unwrap();
+    let sender =
+        Sender { kind: SenderKind::EventSourceMapping, name: "mailer:live".to_owned(), to: to.clone() };
+    assert_eq!((with_destination(&stream), reader(&stream)), (Some(sender), None));
+    let reads = Some(Reader { function: "mailer:live".to_owned(), of: to });
+    assert_eq!(with_destination(&mapping(DLQ, "Enabled", None)), None);
+    for (state, expected) in
+        [("Enabled", &reads), ("Enabling", &reads), ("Disabled", &None), ("Disabling", &None)]
+    {
+        assert_eq!(reader(&mapping(DLQ, state, None)), *expected, "{state}");
+    }
+}
