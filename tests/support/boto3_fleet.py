@@ -18,11 +18,11 @@ class Region:
         self.sqs, self.cloudwatch = boto3.client("sqs", name), boto3.client("cloudwatch", name)
         self.functions = boto3.client("lambda", name)
 
-    def queue(self, name, dlq=None, days=4, messages=0, **attributes):
+    def queue(self, name, dlq=None, days=4, messages=0):
         """Its ARN."""
+        attributes = {"MessageRetentionPeriod": str(days * DAY)}
         if dlq:
             attributes["RedrivePolicy"] = f'{{"deadLetterTargetArn":"{dlq}","maxReceiveCount":"3"}}'
-        attributes["MessageRetentionPeriod"] = str(days * DAY)
         url = self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         for number in range(messages):
             self.sqs.send_message(QueueUrl=url, MessageBody=str(number))
@@ -50,31 +50,12 @@ class Region:
             ComparisonOperator="GreaterThanThreshold",
             Threshold=0,
             EvaluationPeriods=1,
-            **self.metric(queue),
+            Namespace="AWS/SQS",
+            MetricName="ApproximateNumberOfMessagesVisible",
+            Dimensions=[{"Name": "QueueName", "Value": queue}],
             Statistic="Maximum",
             Period=60,
         )
-
-    def alarm_by_math(self, name, queue):
-        stat = {"Metric": self.metric(queue), "Period": 60, "Stat": "Maximum"}
-        self.cloudwatch.put_metric_alarm(
-            AlarmName=name,
-            ComparisonOperator="GreaterThanThreshold",
-            Threshold=0,
-            EvaluationPeriods=1,
-            Metrics=[
-                {"Id": "m1", "MetricStat": stat, "ReturnData": False},
-                {"Id": "e1", "Expression": "m1 * 2", "ReturnData": True},
-            ],
-        )
-
-    @staticmethod
-    def metric(queue):
-        return {
-            "Namespace": "AWS/SQS",
-            "MetricName": "ApproximateNumberOfMessagesVisible",
-            "Dimensions": [{"Name": "QueueName", "Value": queue}],
-        }
 
     def function(self, name, dlq):
         code = io.BytesIO()
@@ -94,8 +75,6 @@ def main(wrong, well):
     here = Region(wrong)
     here.queue("healthy", here.queue("healthy-dlq", days=14, messages=2))
     here.alarm("healthy-alarm", "healthy-dlq")
-    here.queue("summed", here.queue("summed-dlq", days=14, messages=1))
-    here.alarm_by_math("summed-alarm", "summed-dlq")
     here.queue("unwatched", here.queue("unwatched-dlq", days=14, messages=3))
     here.age("unwatched-dlq", 13.5 * 24)
     here.queue("short", here.queue("short-dlq", days=1), days=4)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Those that have examples and exit codes in their help.
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "local",
     "simulate",
     "check",
@@ -13,6 +13,7 @@ const COMMANDS: [&str; 13] = [
     "purge",
     "send",
     "status",
+    "fleet",
     "pause",
     "resume",
     "work",
@@ -128,6 +129,16 @@ fn wrong_usage_ends_with_2_and_says_what_is_wrong() {
         (&["send", "Cargo.toml", "--queue", "q", "--rate", "0"], "--rate"),
         (&["send", "Cargo.toml", "--queue", "q", "--data-schema", "Cargo.toml"], "Cargo.toml"),
         (&["status"], "--stack"),
+        (&["fleet", "--format", "csv"], "[possible values: table, json, html]"),
+        (&["fleet", "-o", "Cargo.toml"], "Cargo.toml: it is there already"),
+        (
+            &["fleet", "--endpoint-url", "nonsense"],
+            "error: --endpoint-url is no http:// or https:// URL, such as http://127.0.0.1:4566",
+        ),
+        (
+            &["fleet", "--profile", "no-such-profile", "--region", "eu-central-1"],
+            "eu-central-1, profile no-such-profile: there is no such profile in the AWS configuration files",
+        ),
         (&["pause"], "--stack"),
         (&["resume"], "--prefix"),
         (

@@ -4,6 +4,7 @@ mod async_retry;
 mod attributes;
 mod audit;
 mod deployment;
+mod fleet;
 mod hand_off;
 mod invalid;
 mod language;

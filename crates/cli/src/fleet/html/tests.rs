@@ -30,7 +30,7 @@ fn a_page_has_what_the_table_has_and_nothing_becomes_markup() {
 #[test]
 fn a_fleet_can_be_read_on_a_phone_in_chromium() {
     let mut fleet = fleet();
-    let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-orders-dlq";
+    let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-order-dlq";
     long.clone_into(&mut fleet.dlqs[0].name);
     long.clone_into(&mut fleet.dlqs[0].fed_by[0].name);
     let scratch = Scratch::new();
@@ -38,6 +38,6 @@ fn a_fleet_can_be_read_on_a_phone_in_chromium() {
         let measured = scratch.measured(&of(&fleet), width);
         assert_eq!(measured.window, f64::from(width));
         assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
-        assert!(measured.tallest_row <= 260.0, "{measured:?}");
+        assert!(measured.tallest_row <= 300.0, "{measured:?}");
     }
 }

@@ -1,0 +1,99 @@
+//! `redeliver fleet` and an emulator's accounts, which boto3 has filled.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+use redeliver_tests::ministack::Ministack;
+use redeliver_tests::settings::{root, tested_program, venv_file};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+const WRONG: &str = "eu-west-1";
+const WELL: &str = "us-east-1";
+/// ministack takes an access key of twelve digits for the account.
+const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
+
+/// Profiles `shop` and `billing` for the two accounts.
+fn profiles() -> PathBuf {
+    let file =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fleet-profiles-{}", std::process::id()));
+    let profile = |name: &str, account: &str| {
+        format!("[profile {name}]\naws_access_key_id = {account}\naws_secret_access_key = test\n")
+    };
+    std::fs::write(&file, profile("shop", ACCOUNTS[0]) + &profile("billing", ACCOUNTS[1])).unwrap();
+    file
+}
+
+async fn fill(emulator: &Ministack, account: &str, regions: &[&str]) {
+    let mut command = Command::new(venv_file("bin/python"));
+    command.arg(root().join("tests/support/boto3_fleet.py")).args(regions).env_clear();
+    command.env("AWS_ENDPOINT_URL", emulator.endpoint_url());
+    command.env("AWS_ACCESS_KEY_ID", account).env("AWS_SECRET_ACCESS_KEY", "test");
+    let ended = command.stdin(Stdio::null()).kill_on_drop(true).status().await.unwrap();
+    assert!(ended.success(), "{account}");
+}
+
+async fn fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str]) -> Output {
+    let mut command = Command::new(tested_program("redeliver"));
+    command.arg("fleet").args(arguments).args(["--endpoint-url", &emulator.endpoint_url()]);
+    command.env_clear().env("AWS_CONFIG_FILE", profiles).env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+    command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap()
+}
+
+/// The name of each DLQ of a region, what feeds it, how many messages wait, and what is wrong.
+fn rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
+    let dlqs = fleet["dlqs"].as_array().unwrap().iter();
+    let here = dlqs.filter(|dlq| dlq["account"] == account && dlq["region"] == region);
+    let all = |list: &Value, member: &str| {
+        list.as_array().unwrap().iter().map(|one| one[member].clone()).collect::<Vec<_>>()
+    };
+    let row = |dlq: &Value| {
+        json!([dlq["name"], all(&dlq["fed_by"], "name"), dlq["visible"], all(&dlq["findings"], "code")])
+    };
+    here.map(row).collect()
+}
+
+#[tokio::test]
+async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_it() {
+    let emulator = Ministack::with_all_services();
+    for account in ACCOUNTS {
+        fill(&emulator, account, &[WRONG, WELL]).await;
+    }
+    let profiles = profiles();
+    let regions = ["--region", WRONG, "--region", WELL];
+    let both = ["--profile", "shop", "--profile", "billing", "--format", "json"];
+    let seen = fleet(&emulator, &profiles, &[&regions[..], &both].concat()).await;
+    assert_eq!(seen.status.code(), Some(3), "{}", String::from_utf8_lossy(&seen.stderr));
+    assert_eq!(String::from_utf8_lossy(&seen.stderr), "");
+    let seen: Value = serde_json::from_slice(&seen.stdout).unwrap();
+    for account in ACCOUNTS {
+        assert_eq!(
+            rows(&seen, account, WRONG),
+            [
+                json!(["unwatched-dlq", ["unwatched"], 3, ["no_alarm", "deleted_soon"]]),
+                json!(["deleted-dlq", ["nowhere"], null, ["missing"]]),
+                json!(["short-dlq", ["short"], 0, ["short_retention"]]),
+                json!(["healthy-dlq", ["healthy"], 2, []]),
+                json!(["failed-mails", ["mailer"], 0, []]),
+                json!(["forgotten-dlq", [], 0, ["orphan"]]),
+            ]
+        );
+        assert_eq!(rows(&seen, account, WELL), [json!(["healthy-dlq", ["healthy"], 0, []])]);
+    }
+    // The emulator was told that it is 324 hours old, three minutes ago.
+    let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
+    assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
+
+    let well = fleet(&emulator, &profiles, &["--profile", "shop", "--region", WELL]).await;
+    assert_eq!(well.status.code(), Some(0), "{well:?}");
+    let table = String::from_utf8(well.stdout).unwrap();
+    assert!(table.contains("\nus-east-1, account 111111111111, profile shop: 2 queues\n"), "{table}");
+
+    let partly = ["--profile", "shop", "--profile", "nobody", "--region", WELL];
+    let partly = fleet(&emulator, &profiles, &partly).await;
+    let stderr = String::from_utf8(partly.stderr).unwrap();
+    assert_eq!(partly.status.code(), Some(1), "{stderr}");
+    assert!(stderr.starts_with("error: us-east-1, profile nobody: there is no such profile"), "{stderr}");
+    assert_eq!(String::from_utf8(partly.stdout).unwrap().lines().count(), table.lines().count());
+    std::fs::remove_file(profiles).unwrap();
+}
