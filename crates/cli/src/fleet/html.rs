@@ -5,7 +5,7 @@ use redeliver_dead_letters::groups::written;
 
 use super::judge::Code;
 use super::report::{Dlq, Fleet};
-use super::table::{cells, place, totals};
+use super::table::{cells, place};
 use crate::markup::page;
 use crate::people::{counted, grouped};
 
@@ -13,7 +13,7 @@ pub(super) fn of(fleet: &Fleet) -> String {
     let body = html! {
         header {
             h1 { (counted(fleet.dlqs.len() as u64, "dead-letter queue")) }
-            p { (totals(fleet)) ". Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
+            p { "Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
             @for problem in &fleet.problems { p class="warning" { "Not all could be read: " (problem) } }
         }
         (facts(fleet))
@@ -36,10 +36,11 @@ fn facts(fleet: &Fleet) -> Markup {
     let first =
         fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).filter_map(|dlq| dlq.first_deleted_by).min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
+    let full = fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).count();
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
     let facts = [
-        ("Messages", grouped(messages), format!("in {}", counted(fleet.dlqs.len() as u64, "DLQ"))),
+        ("Messages", grouped(messages), format!("in {}", counted(full as u64, "DLQ"))),
         ("Something wrong", grouped(wrong as u64), format!("of {}", counted(fleet.dlqs.len() as u64, "DLQ"))),
         ("First deleted", first, "by SQS, at the latest".to_owned()),
         ("Queues", grouped(queues), format!("in {}", counted(fleet.regions.len() as u64, "region"))),

@@ -135,7 +135,7 @@ impl<'a> Known<'a> {
 
     /// The queues whose redrive policies name this one.
     fn sources(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a Attributes)> {
-        let read = self.queues.iter().filter_map(|(source, _)| Some((*source, self.attributes(source)?)));
+        let read = self.queues.keys().filter_map(|source| Some((*source, self.attributes(source)?)));
         read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
     }
 

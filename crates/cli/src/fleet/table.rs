@@ -22,7 +22,7 @@ pub(super) fn of(fleet: &Fleet) -> String {
 }
 
 /// `5 DLQs, 2 of them with messages; something is wrong with 3`
-pub(super) fn totals(fleet: &Fleet) -> String {
+fn totals(fleet: &Fleet) -> String {
     let count = |is_one: fn(&&Dlq) -> bool| grouped(fleet.dlqs.iter().filter(is_one).count() as u64);
     format!(
         "{}, {} with messages, {} with something wrong",

@@ -71,8 +71,8 @@ async fn every_dlq_of_two_accounts_and_regions_is_told_with_what_is_wrong_with_i
             rows(&seen, account, WRONG),
             [
                 json!(["unwatched-dlq", ["unwatched"], 3, ["no_alarm", "deleted_soon"]]),
-                json!(["deleted-dlq", ["nowhere"], null, ["missing"]]),
-                json!(["short-dlq", ["short"], 0, ["short_retention"]]),
+                json!(["bills-dlq", ["bills"], null, ["missing"]]),
+                json!(["orders-dlq", ["orders"], 0, ["short_retention"]]),
                 json!(["healthy-dlq", ["healthy"], 2, []]),
                 json!(["failed-mails", ["mailer"], 0, []]),
                 json!(["forgotten-dlq", [], 0, ["orphan"]]),
