@@ -25,6 +25,17 @@ impl From<Value> for Body {
 }
 
 impl Body {
+    /// With another text in place of one of the same length.
+    pub(crate) fn replacing(mut self, from: &str, to: &str) -> Self {
+        assert_eq!(from.len(), to.len());
+        for start in 0..=self.bytes.len().saturating_sub(from.len()) {
+            if self.bytes[start..].starts_with(from.as_bytes()) {
+                self.bytes[start..start + from.len()].copy_from_slice(to.as_bytes());
+            }
+        }
+        self
+    }
+
     /// As CloudWatch answers.
     pub(crate) fn cbor(encoder: aws_smithy_cbor::Encoder) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";

@@ -15,6 +15,8 @@ use crate::loopback::{Body, Loopback, Request};
 
 type Answer = Option<(u16, Body)>;
 
+const ACCOUNT: &str = "123456789012";
+
 fn now() -> Timestamp {
     "2026-11-23T12:00:00Z".parse().unwrap()
 }
@@ -189,6 +191,33 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
         assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
         assert_eq!(dlq.oldest_seconds.is_none(), refuses == "GetMetricData");
     }
+}
+
+fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
+    let asked = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
+    asked.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
+}
+
+#[tokio::test]
+async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
+    const OTHER: &str = "210987654321";
+    let own = Loopback::answering(well);
+    let other = Loopback::answering(|(head, body)| {
+        let (status, answer) = well(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
+        Some((status, answer.replacing(ACCOUNT, OTHER)))
+    });
+    let fleet = looked(&[&own, &other]).await;
+    let seen: Vec<_> = fleet.dlqs.iter().map(|dlq| (dlq.account.as_str(), dlq.oldest_seconds)).collect();
+    assert_eq!(seen, [(ACCOUNT, Some(86_400)), (OTHER, Some(86_400))]);
+    assert_eq!([&own, &other].map(ages_asked_for), [[(true, false)], [(true, false)]]);
+}
+
+#[tokio::test]
+async fn two_profiles_of_one_account_see_each_dlq_once() {
+    let [first, second] = [Loopback::answering(well), Loopback::answering(well)];
+    let fleet = looked(&[&first, &second]).await;
+    assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
+    assert_eq!([&first, &second].map(|server| ages_asked_for(server).len()), [1, 0]);
 }
 
 #[tokio::test]

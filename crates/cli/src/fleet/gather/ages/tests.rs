@@ -1,4 +1,8 @@
+use aws_smithy_cbor::Encoder;
+
 use super::*;
+use crate::connection::Connection;
+use crate::loopback::{Body, Loopback};
 
 fn result(points: &[(i64, f64)]) -> MetricDataResult {
     let times = points.iter().map(|(at, _)| DateTime::from_secs(*at)).collect();
@@ -19,4 +23,42 @@ fn the_newest_point_counts_in_whichever_order_they_come() {
 fn a_metric_that_is_refused_is_not_taken_for_one_without_points() {
     let refused = MetricDataResult::builder().id("q0").status_code(StatusCode::Forbidden).build();
     assert_eq!(newest(&refused), Err("Forbidden".to_owned()));
+}
+
+/// A page with one point of the first metric.
+fn page(seconds: f64, at: i64, next: Option<&str>) -> (u16, Body) {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1 + usize::from(next.is_some())).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
+    cbor.str("Timestamps")
+        .array(1)
+        .timestamp(&DateTime::from_secs(at))
+        .str("Values")
+        .array(1)
+        .double(seconds);
+    if let Some(next) = next {
+        cbor.str("NextToken").str(next);
+    }
+    (200, Body::cbor(cbor))
+}
+
+#[tokio::test]
+async fn five_hundred_ages_are_one_request_and_what_is_newest_of_several_pages_counts() {
+    let newer = page(120.0, 1_800_000_060, Some("more"));
+    let server = Loopback::start([newer, page(60.0, 1_800_000_000, None), page(30.0, 1_800_000_000, None)]);
+    let connection = Connection::to_endpoint(server.url());
+    let region = Region::open(&connection).await.unwrap();
+    let queue = |n: usize| QueueId {
+        account: "123456789012".to_owned(),
+        region: region.name.clone(),
+        name: format!("dlq-{n}"),
+    };
+    let queues: Vec<_> = (0..=METRICS_MAX).map(queue).collect();
+    let now = Timestamp::from_timestamp(1_800_000_120, 0).unwrap();
+    let ages = region.ages(&queues.iter().collect::<Vec<_>>(), now).await.unwrap();
+    let age = |n: usize| ages.get(&queues[n]).map(|age| age.seconds);
+    assert_eq!((ages.len(), age(0), age(500)), (2, Some(120), Some(30)));
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    assert!(requests[0].1.contains("dlq-499") && !requests[0].1.contains("dlq-500"));
+    assert!(requests[2].1.contains("dlq-500") && !requests[2].1.contains("dlq-499"));
 }
