@@ -25,7 +25,7 @@ use crate::output::document;
 use crate::people::counted;
 use crate::{Failure, tell};
 
-/// Problems that are said on standard error; JSON has all of them.
+/// Problems that people are shown; JSON has all of them.
 const PROBLEMS_MAX: usize = 10;
 
 /// Looks and prints what is seen.
@@ -36,24 +36,24 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let fleet = gather::look(&arguments.connections(), now, &bar).await;
     bar.finish_and_clear();
     if fleet.regions.is_empty() {
-        return Err(fleet.problems.join("\n").into());
+        return Err(in_short(&fleet.problems).join("\n").into());
     }
     arguments.output.write(&match arguments.format {
         Format::Table => table::of(&fleet),
         Format::Json => document("fleet", &fleet),
         Format::Html => html::of(&fleet),
     })?;
-    tell_problems(&fleet.problems);
+    for problem in in_short(&fleet.problems) {
+        tell::error(problem);
+    }
     Ok(exit_code(&fleet))
 }
 
-fn tell_problems(problems: &[String]) {
-    for problem in problems.iter().take(PROBLEMS_MAX) {
-        tell::error(problem);
-    }
-    if let Some(more) = problems.len().checked_sub(PROBLEMS_MAX).filter(|more| *more > 0) {
-        tell::error(format_args!("and {} more: see --format json", counted(more as u64, "problem")));
-    }
+/// The first of them, and how many there are more.
+fn in_short(problems: &[String]) -> Vec<String> {
+    let more = problems.len().saturating_sub(PROBLEMS_MAX) as u64;
+    let more = (more > 0).then(|| format!("and {} more: see --format json", counted(more, "problem")));
+    problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
 }
 
 /// As documented in `--help`.

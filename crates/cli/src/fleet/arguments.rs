@@ -19,14 +19,11 @@ Examples:
   redeliver fleet --profile shop --profile billing --format html -o fleet.html
   redeliver fleet --format json | jq '.dlqs[] | select(.visible > 0) | .name'
 
-What is wrong with a DLQ:
-  missing            a redrive policy or a function points to a queue that is not there
-  points_to_itself   its redrive policy names itself
-  kind_mismatch      a FIFO queue and a standard queue cannot feed each other
-  short_retention    it keeps messages no longer than the queue that feeds it
-  no_alarm           messages wait in it, nobody reads it, and no CloudWatch alarm watches it
-  deleted_soon       SQS deletes the oldest message in less than a day
-  orphan             nothing found points to it, perhaps: this is a remark, and no reason for exit code 3
+What may be wrong with a DLQ: it is not there (missing); its redrive policy names itself (points_to_itself); it is a FIFO \
+queue and its source is not, or the other way round (kind_mismatch); it keeps messages no longer than the queue that feeds \
+it (short_retention); messages wait in it, no function reads it, and no CloudWatch alarm watches it (no_alarm); SQS deletes \
+the oldest message in less than a day (deleted_soon). That nothing found points to it (orphan) is a remark, and no reason \
+for exit code 3.
 
 The age of the oldest message is CloudWatch's ApproximateAgeOfOldestMessage: a few minutes late, and without messages that \
 were received three times or more.

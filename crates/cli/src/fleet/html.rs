@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::written;
 
+use super::in_short;
 use super::judge::Code;
 use super::report::{Dlq, Fleet};
 use super::table::{cells, place};
@@ -14,7 +15,7 @@ pub(super) fn of(fleet: &Fleet) -> String {
         header {
             h1 { (counted(fleet.dlqs.len() as u64, "dead-letter queue")) }
             p { "Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
-            @for problem in &fleet.problems { p class="warning" { "Not all could be read: " (problem) } }
+            @for problem in in_short(&fleet.problems) { p class="warning" { "Not all could be read: " (problem) } }
         }
         (facts(fleet))
         @for (account, region) in fleet.places() {

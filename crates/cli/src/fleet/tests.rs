@@ -298,3 +298,10 @@ fn each_region_is_looked_at_with_each_profile_and_once() {
     assert_eq!(connections(&both), ["a r", "a s", "b r", "b s"]);
     assert_eq!(connections(&["--profile", "a"]), ["a -"]);
 }
+
+#[test]
+fn hundreds_of_problems_are_not_all_said() {
+    let problems: Vec<_> = (0..12).map(|n| format!("problem {n}")).collect();
+    assert_eq!(in_short(&problems[..10]), problems[..10]);
+    assert_eq!(in_short(&problems)[9..], ["problem 9", "and 2 problems more: see --format json"]);
+}

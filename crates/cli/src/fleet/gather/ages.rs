@@ -34,9 +34,9 @@ impl Region<'_> {
                 for result in results {
                     let age = newest(&result)
                         .map_err(|why| self.told(&format!("cloudwatch:GetMetricData: {why}")))?;
-                    let queue = some.iter().zip(0..).find(|(_, n)| result.id() == Some(&id(*n)));
+                    let queue = result.id().and_then(|id| some.get(place(id)?));
                     // Pages are cut where they please: an earlier one may have had a newer point.
-                    if let (Some(age), Some((queue, _))) = (age, queue)
+                    if let (Some(age), Some(queue)) = (age, queue)
                         && ages.get(*queue).is_none_or(|known: &Age| known.at < age.at)
                     {
                         ages.insert((*queue).clone(), age);
@@ -61,6 +61,10 @@ fn query(id: String, queue: &str) -> MetricDataQuery {
 /// It must begin with a small letter.
 fn id(n: usize) -> String {
     format!("q{n}")
+}
+
+fn place(id: &str) -> Option<usize> {
+    id.strip_prefix('q')?.parse().ok()
 }
 
 fn newest(result: &MetricDataResult) -> Result<Option<Age>, String> {
