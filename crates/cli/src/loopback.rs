@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, or the
-//! one that a request has. Requests after the last answer are hung up on.
+//! A scripted HTTP server on this machine, for tests: it notes each request and gives the answers in their order, or
+//! the one that a request has. Requests after the last answer are hung up on.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

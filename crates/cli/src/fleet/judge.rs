@@ -72,7 +72,7 @@ impl<'a> Known<'a> {
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
-    /// What all of it means. The problems of ages are those of `surveys` that came later.
+    /// What all of it means.
     pub fn judge(&self, ages: &Ages, now: Timestamp) -> Fleet {
         let mut dlqs: Vec<_> = self.dlqs().into_iter().map(|id| self.dlq(id, ages.get(id), now)).collect();
         dlqs.sort_by(|one, other| order(one).cmp(&order(other)));
@@ -90,8 +90,9 @@ impl<'a> Known<'a> {
 
     fn dlq(&self, id: &QueueId, age: Option<&Age>, now: Timestamp) -> Dlq {
         let attributes = self.attributes(id).cloned().unwrap_or_default();
-        let retention = attributes.retention_seconds.and_then(|seconds| i64::try_from(seconds).ok());
-        let since = age.map(|age| age.at - TimeDelta::seconds(age.seconds));
+        let kept =
+            attributes.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
+        let since = age.and_then(|age| age.at.checked_sub_signed(TimeDelta::try_seconds(age.seconds)?));
         let mut dlq = Dlq {
             name: id.name.clone(),
             account: id.account.clone(),
@@ -104,7 +105,7 @@ impl<'a> Known<'a> {
             delayed: attributes.delayed,
             retention_seconds: attributes.retention_seconds,
             oldest_seconds: since.map(|since| (now - since).num_seconds()),
-            first_deleted_by: since.zip(retention).map(|(since, kept)| since + TimeDelta::seconds(kept)),
+            first_deleted_by: since.zip(kept).and_then(|(since, kept)| since.checked_add_signed(kept)),
             alarms: self.alarms(id),
             findings: Vec::new(),
             error: match self.queues.get(id) {

@@ -1,6 +1,6 @@
 //! The whole of it against answers that are written down.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_smithy_cbor::Encoder;
 use clap::Parser;
@@ -304,4 +304,22 @@ fn hundreds_of_problems_are_not_all_said() {
     let problems: Vec<_> = (0..12).map(|n| format!("problem {n}")).collect();
     assert_eq!(in_short(&problems[..10]), problems[..10]);
     assert_eq!(in_short(&problems)[9..], ["problem 9", "and 2 problems more: see --format json"]);
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_those_that_are_used() {
+    let server = Loopback::answering(well);
+    looked(&[&server]).await;
+    let used = server.requests().into_iter().map(|request| match service(&request) {
+        "/functions" => "lambda:ListFunctions".to_owned(),
+        "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
+        of_cloudwatch @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{of_cloudwatch}"),
+        of_sqs => format!("sqs:{of_sqs}"),
+    });
+    let page = include_str!("../../../../docs/fleet.md");
+    let policy = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let policy: Value = serde_json::from_str(policy).unwrap();
+    let documented: BTreeSet<String> =
+        serde_json::from_value(policy["Statement"][0]["Action"].clone()).unwrap();
+    assert_eq!(used.collect::<BTreeSet<_>>(), documented);
 }

@@ -14,8 +14,7 @@ use crate::fleet::facts::{Age, Ages, QueueId};
 const METRICS_MAX: usize = 500;
 /// SQS tells its metrics each minute.
 const PERIOD_SECONDS: i32 = 60;
-/// They come late, by a quarter of an hour at worst when a queue was quiet for hours
-/// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/monitoring-using-cloudwatch.html>).
+/// They come some minutes late, and later for a queue at which nobody has looked for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
 impl Region<'_> {

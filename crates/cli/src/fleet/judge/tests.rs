@@ -239,6 +239,16 @@ fn the_oldest_message_is_deleted_a_retention_after_it_came_at_the_latest() {
 }
 
 #[test]
+fn nonsense_is_not_believed_and_breaks_nothing() {
+    let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, u64::MAX / DAY, None)])];
+    for seconds in [i64::MAX, i64::MAX / 1000, i64::MIN] {
+        let ages = Ages::from([(id("dead"), Age { seconds, at: now() })]);
+        let dlq = Known::new(&queues).judge(&ages, now()).dlqs.remove(0);
+        assert_eq!((dlq.oldest_seconds, dlq.first_deleted_by), (None, None), "{seconds}");
+    }
+}
+
+#[test]
 fn what_is_wrong_comes_first_then_what_is_full() {
     let dlqs = judged(survey(vec![
         queue("a", 0, 4, Some("calm-dlq")),
