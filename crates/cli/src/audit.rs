@@ -30,6 +30,7 @@ use redeliver_core::ports::Clock as _;
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
 use report::{Context, Tally};
+pub(crate) use html::told;
 pub(crate) use table::groups_for_people;
 use view::View;
 

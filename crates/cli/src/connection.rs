@@ -67,6 +67,10 @@ pub struct KnownQueue {
 }
 
 impl DeadLetterQueue {
+    pub fn new(which: OneQueue, connection: Connection) -> Self {
+        Self { which, force: false, connection }
+    }
+
     pub async fn open(&self) -> Result<KnownQueue, Failure> {
         let queue =
             self.connection.find(&self.which.address(&self.connection, Role::FinalDlq).await?).await?;

@@ -9,6 +9,7 @@ mod browser;
 mod check;
 mod completions;
 mod connection;
+mod console;
 mod cost;
 mod coverage;
 mod event_sources;
@@ -62,6 +63,7 @@ enum Command {
     Send(Box<send::Arguments>),
     Status(Box<status::Arguments>),
     Fleet(Box<fleet::Arguments>),
+    Console(Box<console::Arguments>),
     Pause(Box<pause::PauseArguments>),
     Resume(Box<pause::ResumeArguments>),
     Work(work::Arguments),
@@ -97,6 +99,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Send(arguments) => block_on(send::main(&arguments)),
         Command::Status(arguments) => block_on(status::main(&arguments)),
         Command::Fleet(arguments) => block_on(fleet::main(&arguments)),
+        Command::Console(arguments) => block_on(console::main(&arguments)),
         Command::Pause(arguments) => block_on(pause::pause(&arguments)),
         Command::Resume(arguments) => block_on(pause::resume(&arguments)),
         // Its errors are lines of its log.

@@ -122,7 +122,7 @@ async fn bring(which: &Which, all: bool, wanted: Wanted) -> Result<ExitCode, Fai
 async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure> {
     which.printing.check()?;
     // All mappings are read before any is changed: exit code 2 promises that nothing was.
-    let readings = readings(which, all).await?;
+    let readings = readings(&which.queues, &which.connection, all).await?;
     let applied = which.applying.is_wanted();
     let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state());
     let outcomes = if applied {
@@ -133,12 +133,7 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
         if !is_there {
             tell::remark(format_args!("waiting until Lambda says {}…", wanted.state()));
         }
-        // Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says
-        // nothing of the others.
-        let outcomes = readings
-            .iter()
-            .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
-        join_all(outcomes).await
+        switch_all(&readings, wanted).await
     } else {
         vec![Ok(()); readings.len()]
     };
@@ -156,9 +151,37 @@ async fn run(which: &Which, all: bool, wanted: Wanted) -> Result<Report, Failure
     Ok(Report { applied, mappings: mappings.collect() })
 }
 
-async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
+/// Side by side, since Lambda takes up to a minute for each; and each to its own end, since one that fails says nothing
+/// of the others.
+async fn switch_all(readings: &[Reading], wanted: Wanted) -> Vec<Result<(), String>> {
+    let outcomes = readings
+        .iter()
+        .map(|Reading { mapping, sources, .. }| switch(sources, &SystemClock, mapping, wanted));
+    join_all(outcomes).await
+}
+
+/// Brings the source queue's readers there, or all; what became of each, in a line.
+pub(crate) async fn bring_to(
+    queues: &Queues,
+    connection: &Connection,
+    all: bool,
+    wanted: Wanted,
+) -> Result<String, Failure> {
+    let readings = readings(queues, connection, all).await?;
+    let outcomes = switch_all(&readings, wanted).await;
+    let lines = readings.iter().zip(outcomes).map(|(Reading { queue, mapping, .. }, outcome)| {
+        let what = format!("{} at {}", mapping.function, name_in(queue));
+        match outcome {
+            Ok(()) => format!("{what}: {}\n", wanted.state()),
+            Err(why) => format!("{what}: {why}\n"),
+        }
+    });
+    Ok(lines.collect())
+}
+
+async fn readings(queues: &Queues, connection: &Connection, all: bool) -> Result<Vec<Reading>, Failure> {
     let (mut readings, mut unread) = (Vec::new(), Vec::new());
-    for open in which.queues.open(&which.connection).await? {
+    for open in queues.open(connection).await? {
         // Queues that were named are all meant; people read the final DLQ.
         let is_meant =
             matches!(open.role, Some(Role::Source) | None) || (all && open.role != Some(Role::FinalDlq));
@@ -167,7 +190,7 @@ async fn readings(which: &Which, all: bool) -> Result<Vec<Reading>, Failure> {
         }
         let OpenQueue { known, .. } = &open;
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::near(&which.connection, &queue).await?;
+        let sources = EventSources::near(connection, &queue).await?;
         let mappings = sources.of(&queue).await?;
         if mappings.is_empty() {
             unread.push(format!("no event source mapping reads {}", name_in(&queue)));

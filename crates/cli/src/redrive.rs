@@ -23,7 +23,8 @@ use crate::people::span;
 use crate::signals::interrupted;
 use crate::text::escaped_lines;
 use crate::{Failure, account, picking, tell};
-use paused::Consumer;
+pub(crate) use paused::Consumer;
+pub(crate) use words::watched_in_words;
 
 /// Plans, and with `--apply` does it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -148,6 +149,7 @@ fn show(bar: &ProgressBar, progress: Progress) {
             bar.set_message("");
             bar.set_position(sent);
         }
+        Progress::CameBack(_) => {} // the report has it
         Progress::Watching(left) => {
             bar.set_message(format!("watching what becomes of them, {} left", span(left.as_secs())))
         }

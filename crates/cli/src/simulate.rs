@@ -26,10 +26,11 @@ pub use run::{Concurrency, Measured, Scenario, Trouble, run};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
+use maud::{Markup, html};
 use redeliver_core::policy::Policy;
 
 use crate::check::warn_of_no_retry;
-use crate::cost::Prices;
+use crate::cost::{Architecture, Prices};
 use crate::files::{FileError, read_policy, read_text};
 use crate::local::progress_bar;
 use crate::people::counted;
@@ -52,6 +53,18 @@ fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     let lost = counted(lost, "message");
     tell::error(format_args!("{lost} did not come to an end: a queue's retention ended before"));
     Ok(ExitCode::from(1))
+}
+
+/// The charts and tables of policies side by side, for a page.
+pub(crate) fn drawn(scenario: Scenario, policies: &[(&str, Policy)]) -> Result<Markup, Failure> {
+    const WEEK_SECONDS: u64 = 7 * 24 * 3600;
+    let mut report = Report::new(scenario, WEEK_SECONDS, Architecture::Arm64, Prices::list());
+    for (name, policy) in policies {
+        let measured = run(policy, &scenario, &|_| {})?;
+        report.add((*name).to_owned(), policy, measured, None);
+    }
+    let content = page::content(&report, &plot::figures(&report));
+    Ok(html! { p { (tables::scenario(&report)) } (content) p class="remark" { (page::prices(&report)) } })
 }
 
 fn simulate(arguments: &Arguments) -> Result<Report, Failure> {

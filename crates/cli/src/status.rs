@@ -20,9 +20,10 @@ use crate::connection::{Connection, OpenQueue, Queues};
 use crate::event_sources::{EventSources, Mapping};
 use crate::output::Printing;
 use crate::{Failure, tell};
-use metric::Metrics;
+pub(crate) use metric::{Flow, Metrics};
 pub use report::{QueueStatus, Status};
-use target::{Outage, Target};
+use target::Outage;
+pub(crate) use target::Target;
 
 /// Show whether a deployment's target is down and since when, how many messages wait in each of its queues, and whether
 /// its functions read them.
@@ -61,8 +62,17 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 async fn look(arguments: &Arguments, now: Timestamp) -> Result<Status, Failure> {
     arguments.printing.check()?;
-    let connection = &arguments.connection;
-    let open = arguments.queues.open(connection).await?;
+    let open = arguments.queues.open(&arguments.connection).await?;
+    look_at(&arguments.connection, &open, arguments.queues.name(), now).await
+}
+
+/// What is known of open queues.
+pub(crate) async fn look_at(
+    connection: &Connection,
+    open: &[OpenQueue],
+    deployment: Option<String>,
+    now: Timestamp,
+) -> Result<Status, Failure> {
     let mut queues: Vec<_> = open
         .iter()
         .map(|OpenQueue { role, known }| {
@@ -80,8 +90,8 @@ async fn look(arguments: &Arguments, now: Timestamp) -> Result<Status, Failure> 
             Err(error) => problems.push(format!("event source mappings of {}: {error}", queue.name)),
         }
     }
-    let target = target(connection, &open, &queues, now, &mut problems).await;
-    Ok(Status { deployment: arguments.queues.name(), target, queues, problems })
+    let target = target(connection, open, &queues, now, &mut problems).await;
+    Ok(Status { deployment, target, queues, problems })
 }
 
 /// By the functions that read the source queue; any queue that is named may be one.

@@ -14,6 +14,8 @@ pub struct Pick {
     pub ids: BTreeSet<String>,
     /// Only those that the filter picks.
     pub filter: Option<Filter>,
+    /// Only the messages of this set, by SQS's ids in this queue: copies of them are others.
+    set: Option<BTreeSet<String>>,
     found: Found,
 }
 
@@ -28,7 +30,7 @@ impl Pick {
     /// Those of this group, with one of these ids, that the filter picks.
     #[must_use]
     pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
-        Self { group, ids: ids.into_iter().collect(), filter, found: Found::default() }
+        Self { group, ids: ids.into_iter().collect(), filter, ..Self::default() }
     }
 
     /// Those that the filter picks.
@@ -43,11 +45,20 @@ impl Pick {
         Self { ids: [id.to_owned()].into(), ..Self::default() }
     }
 
+    /// A fixed set, by SQS's ids in this queue: what has been shown, and nothing that came since.
+    #[must_use]
+    pub fn exactly(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
+        Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
+    }
+
     /// Whether a dead letter is meant.
     ///
     /// # Errors
     /// If the filter fails on it.
     pub fn picks(&self, record: &DeadLetterRecord) -> Result<bool, FilterError> {
+        if self.set.as_ref().is_some_and(|set| !set.contains(&record.message.sqs_message_id)) {
+            return Ok(false);
+        }
         let ids: Vec<_> = self.ids.iter().filter(|id| is_meant(record, id)).cloned().collect();
         let by_id = self.ids.is_empty() || !ids.is_empty();
         self.found.ids.borrow_mut().extend(ids);
@@ -109,6 +120,15 @@ mod tests {
                 "no message with the id nope is in the queue"
             ]
         );
+    }
+
+    #[test]
+    fn a_fixed_set_has_no_copies_of_its_messages() {
+        let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
+        let pick = Pick::exactly(["sqs-8".to_owned()]);
+        let picks = |number| pick.picks(&DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number)));
+        assert!(picks(8).unwrap() && !picks(7).unwrap(), "7 has the id of 8 as its own");
+        assert!(!Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1))).unwrap());
     }
 
     #[test]

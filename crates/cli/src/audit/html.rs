@@ -14,6 +14,7 @@ use super::table::{ages, attempts};
 use super::view::View;
 use crate::markup::{figure, page};
 use crate::people::{about, counted, grouped};
+pub(crate) use story::told;
 use charts::{bars, class_of, columns};
 use messages::Messages;
 use redeliver_dead_letters::DeadLetterRecord;

@@ -32,6 +32,14 @@ pub(super) struct Deployed {
 }
 
 impl Deployment {
+    pub(super) fn of_names(prefix: Option<String>, stage: Option<String>) -> Self {
+        Self { stack: None, prefix, stage }
+    }
+
+    pub(super) fn of_stack(stack: &str) -> Self {
+        Self { stack: Some(stack.to_owned()), ..Self::default() }
+    }
+
     /// The stack's name, or what the names of the queues begin with; `None` if queues are named.
     pub(super) fn name(&self) -> Option<String> {
         self.stack.clone().or_else(|| self.names_begin_with())

@@ -39,6 +39,36 @@ pub struct OpenQueue {
 }
 
 impl OneQueue {
+    /// The queue of a stack.
+    pub fn of_stack(stack: &str) -> Self {
+        Self { deployment: Deployment::of_stack(stack), ..Self::default() }
+    }
+
+    /// A queue, or the deployment with this prefix and stage.
+    pub fn of(queue: Option<QueueAddress>, prefix: Option<String>, stage: Option<String>) -> Self {
+        Self { queue, deployment: Deployment::of_names(prefix, stage) }
+    }
+
+    /// The deployment's queues, or this one after others.
+    pub fn with(&self, others: impl IntoIterator<Item = QueueAddress>) -> Queues {
+        let queues = match &self.queue {
+            Some(queue) => others.into_iter().chain([queue.clone()]).collect(),
+            None => Vec::new(),
+        };
+        Queues { queues, deployment: self.deployment.clone() }
+    }
+
+    /// What it is called: a deployment's name, or the queue as it was named.
+    pub fn name(&self) -> String {
+        let queue = || self.queue.as_ref().map(ToString::to_string);
+        self.deployment.name().or_else(queue).unwrap_or_default()
+    }
+
+    /// Whether a queue was named, and no deployment.
+    pub fn is_named(&self) -> bool {
+        self.queue.is_some()
+    }
+
     /// The queue that is named, or the deployment's queue of this role.
     pub async fn address(&self, connection: &Connection, role: Role) -> Result<QueueAddress, Failure> {
         match (&self.queue, self.deployment.find(connection).await?) {

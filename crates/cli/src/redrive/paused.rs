@@ -6,7 +6,7 @@ use crate::event_sources::{LambdaError, Mapping};
 
 /// Who takes messages from the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Consumer {
+pub(crate) enum Consumer {
     /// A function does; or whoever reads the queue of somebody else's.
     There,
     /// Nobody; a sentence says why.
@@ -17,7 +17,7 @@ pub(super) enum Consumer {
 
 impl Consumer {
     /// By the mappings of the queue, or Lambda's refusal to say which these are.
-    pub(super) fn of(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
+    pub(crate) fn of(mappings: Result<Vec<Mapping>, LambdaError>, is_stack: bool) -> Self {
         match mappings {
             // A container or a program of somebody's own may read it.
             Ok(mappings) if mappings.is_empty() && is_stack => {

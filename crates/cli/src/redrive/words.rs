@@ -68,7 +68,7 @@ fn left_by_max(report: &Report, applied: bool, max: u64) -> Option<String> {
     }
 }
 
-fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
+pub(crate) fn watched_in_words(Watched { seconds, sent, came_back, waiting }: &Watched) -> String {
     let (span, sent, came_back) = (span(*seconds), grouped(*sent), grouped(*came_back));
     let waiting = match waiting {
         Some(waiting) => format!("about {} more messages wait for a retry than before", grouped(*waiting)),

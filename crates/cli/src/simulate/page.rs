@@ -1,6 +1,6 @@
 //! The charts and the tables as one web page.
 
-use maud::html;
+use maud::{Markup, html};
 
 use super::report::Report;
 use super::tables::{scenario, sections};
@@ -12,6 +12,17 @@ pub(super) fn of(report: &Report, figures: &[Figure]) -> String {
     let title = names.join(if names.len() > 2 { ", " } else { " and " });
     let body = html! {
         header { h1 { (title) } p { (scenario(report)) } }
+        (content(report, figures))
+        footer {
+            "Made by " code { "redeliver simulate" } ". " (prices(report))
+        }
+    };
+    page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
+}
+
+/// The charts, and the tables below them.
+pub(super) fn content(report: &Report, figures: &[Figure]) -> Markup {
+    html! {
         section class="figures" {
             @for one in figures { (figure(&one.title, &one.note, &one.chart)) }
         }
@@ -27,12 +38,14 @@ pub(super) fn of(report: &Report, figures: &[Figure]) -> String {
                 } "\n"
             }
         }
-        footer {
-            "Made by " code { "redeliver simulate" } ". Prices are AWS's list prices of " (report.prices.region) " as of "
-            (report.prices.read_on) ", or those given with " code { "--prices" } ", without free tiers."
-        }
-    };
-    page(&format!("Plan of {title}"), include_str!("page/page.css"), &body)
+    }
+}
+
+pub(super) fn prices(report: &Report) -> Markup {
+    html! {
+        "Prices are AWS's list prices of " (report.prices.region) " as of " (report.prices.read_on) ", or those given with "
+        code { "--prices" } ", without free tiers."
+    }
 }
 
 #[cfg(test)]

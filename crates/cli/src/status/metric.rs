@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{self, Dimension, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
+use chrono::TimeDelta;
 use redeliver_aws::telemetry::metrics::{FUNCTION, Metric, NAMESPACE};
 use redeliver_core::message::Timestamp;
 
@@ -26,12 +27,41 @@ impl Metrics {
         Ok(Self { client: Client::from_conf(config) })
     }
 
+    /// How old the oldest message of each queue is, what came in and what was deleted, in the hour before now. These are
+    /// SQS's own metrics ("Available CloudWatch metrics for Amazon SQS"): a point every five minutes here, a few minutes late.
+    pub async fn flows(&self, queues: &[&str], now: Timestamp) -> Result<Vec<Flow>, Failure> {
+        const HOUR: TimeDelta = TimeDelta::hours(1);
+        let names = ["ApproximateAgeOfOldestMessage", "NumberOfMessagesSent", "NumberOfMessagesDeleted"];
+        let wanted = queues.iter().flat_map(|queue| names.map(|name| (*queue, name)));
+        let queries = wanted.zip(0..).map(|((queue, name), n)| of_queue(id(n), queue, name)).collect();
+        let mut points = self.points(queries, now - HOUR, now + PERIOD).await?;
+        let mut next = 0;
+        let mut take = || {
+            let found = points.remove(&id(next)).unwrap_or_default();
+            next += 1;
+            found
+        };
+        let flows = queues.iter().map(|_| Flow { age_seconds: take(), sent: take(), deleted: take() });
+        Ok(flows.collect())
+    }
+
     /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
     /// kept for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one
     /// has room for those of 24 functions.
     pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
         let (start, end) = target::asked_for(now);
         let queries = functions.iter().zip(0..).map(|(function, n)| query(id(n), function)).collect();
+        let mut points = self.points(queries, start, end).await?;
+        Ok((0..functions.len()).map(|n| points.remove(&id(n)).unwrap_or_default()).collect())
+    }
+
+    /// Each query's points, by its id.
+    async fn points(
+        &self,
+        queries: Vec<MetricDataQuery>,
+        start: Timestamp,
+        end: Timestamp,
+    ) -> Result<BTreeMap<String, Vec<Point>>, Failure> {
         let request = self.client.get_metric_data().set_metric_data_queries(Some(queries));
         let request = request.start_time(moment(start)).end_time(moment(end));
         let mut pages = request.into_paginator().send();
@@ -45,8 +75,26 @@ impl Metrics {
                 found.extend(moments.zip(result.values.unwrap_or_default()));
             }
         }
-        Ok((0..functions.len()).map(|n| points.remove(&id(n)).unwrap_or_default()).collect())
+        Ok(points)
     }
+}
+
+/// What went through a queue, in points without an order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flow {
+    pub age_seconds: Vec<Point>,
+    pub sent: Vec<Point>,
+    pub deleted: Vec<Point>,
+}
+
+fn of_queue(id: String, queue: &str, name: &str) -> MetricDataQuery {
+    let dimension = Dimension::builder().name("QueueName").value(queue).build();
+    let metric =
+        types::Metric::builder().namespace("AWS/SQS").metric_name(name).dimensions(dimension).build();
+    let stat = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
+    let period = PERIOD.num_seconds().try_into().ok();
+    let stat = MetricStat::builder().metric(metric).set_period(period).stat(stat).build();
+    MetricDataQuery::builder().id(id).metric_stat(stat).build()
 }
 
 fn query(id: String, function: &str) -> MetricDataQuery {

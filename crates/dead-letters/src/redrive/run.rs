@@ -190,6 +190,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             && self.journal.came_back(&metadata.message_id, metadata.generation)
         {
             self.report.came_back(&metadata.message_id);
+            (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
             return Ok(None);
         }
         match self.redrive.plan.decide(&record)? {

@@ -44,6 +44,8 @@ impl Limits {
 pub enum Progress {
     /// So many were sent back.
     Sent(u64),
+    /// So many of these are in the DLQ again.
+    CameBack(u64),
     /// The pilot is watched for so long yet.
     Watching(Duration),
     /// For so long yet, what was to be sent may be hidden from it, too.

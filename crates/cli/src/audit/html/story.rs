@@ -23,18 +23,25 @@ const DISTANCE: f64 = 24.0;
 
 /// A summary, and what is behind it.
 pub(super) fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
-    let timeline = Timeline::of(record);
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),
         Some(1) => "1 retry".to_owned(),
         Some(count) => format!("{count} retries"),
     };
-    let message = &record.message;
-    let body = body_for_people(record, reveal, BODY_BYTES_MAX);
     html! {
         summary {
-            code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(message.sent_at))
+            code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
         }
+        (told(record, reveal, BODY_BYTES_MAX))
+    }
+}
+
+/// What happened to it, what came with it, and its body, of at most about `body_bytes_max` bytes.
+pub(crate) fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize) -> Markup {
+    let timeline = Timeline::of(record);
+    let message = &record.message;
+    let body = body_for_people(record, reveal, body_bytes_max);
+    html! {
         div class="story" {
             (drawn(&timeline))
             (in_words(&timeline))

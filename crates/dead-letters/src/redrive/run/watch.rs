@@ -40,6 +40,7 @@ pub(super) async fn watch<D: Queue, S: QueueSender + QueueDepth, C: Clock>(
         // A message that came back is counted exactly, by its id and generation. Those that wait are only a number of
         // SQS's, with other producers' retries in it, so it is compared with the number before.
         count_what_came_back(redrive, journal, report).await?;
+        (redrive.progress)(Progress::CameBack(report.came_back_count()));
         let delayed = delayed(*source).await;
         let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
         report.watched = Some(Watched {

@@ -1,0 +1,169 @@
+//! `redeliver console`: the operator's commands as a web page for one person on this machine, over the same code and
+//! with that person's own credentials.
+
+mod desk;
+mod edit_page;
+mod frame;
+mod guard;
+mod letters;
+mod letters_page;
+mod live;
+mod look;
+mod message_page;
+mod now;
+mod now_page;
+mod plan_page;
+mod plans;
+mod policy_page;
+mod site;
+mod spool;
+mod work;
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use tokio::net::TcpListener;
+
+use crate::connection::{Connection, OneQueue, QueueAddress};
+use crate::files::read_schema;
+use crate::output::Output;
+use crate::people::number;
+use crate::plain::PlainArguments;
+use crate::signals::Signals;
+use crate::{Failure, tell};
+use desk::Desk;
+use guard::{Guard, Token};
+use site::Site;
+
+/// Open a local web page to operate a deployment: what flows, what died and why, send back, edit, delete, pause.
+///
+/// It listens on 127.0.0.1 alone and prints a link with a token in it. It calls AWS with your credentials, and nobody
+/// else. Ctrl-C ends it; a redrive that is under way is brought to a point from which it can go on.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  redeliver console --stack redeliver-prod
+  redeliver console --stack orders-prod --stack payments-prod --read-only
+  redeliver console --prefix orders --stage prod --profile operations
+  redeliver console --queue orders-dlq --to orders
+
+Plans, their journals and backups of what was deleted are files in --folder: start it there again to finish what was \
+interrupted.
+
+Exit codes:
+  0  it was ended with Ctrl-C
+  2  bad usage, or the deployment, its queues, the folder or the port cannot be used")]
+pub struct Arguments {
+    /// The redeliver stack of this name; may be given several times
+    #[arg(long = "stack", value_name = "NAME", conflicts_with_all = ["prefix", "stage", "queue"])]
+    stacks: Vec<String>,
+    #[command(flatten)]
+    named: Named,
+    /// With --queue: the queue that dead letters are sent back to
+    #[arg(long, value_name = "QUEUE", requires = "queue")]
+    to: Option<QueueAddress>,
+    /// Show everything and change nothing
+    #[arg(long)]
+    read_only: bool,
+    /// The port to listen on; 0 takes any that is free
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0..=65_535_u16))]
+    port: u16,
+    /// Where plans, journals and backups are kept
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+    /// A JSON Schema for `data` that messages must match to be sent back
+    #[arg(long, value_name = "FILE")]
+    data_schema: Option<PathBuf>,
+    #[command(flatten)]
+    plain: PlainArguments,
+    /// Leave alone what was sent back so many times already
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
+    max_generation: u32,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// One deployment or one DLQ.
+#[derive(Clone, Debug, Default, Args)]
+struct Named {
+    /// The DLQ: its URL, name or ARN
+    #[arg(long, value_name = "QUEUE", conflicts_with_all = ["prefix", "stage"])]
+    queue: Option<QueueAddress>,
+    /// The deployment with this prefix, also of a construct in an app of your own [default: redeliver]
+    #[arg(long, value_name = "NAME")]
+    prefix: Option<String>,
+    /// The deployment with this stage [default: prod]
+    #[arg(long, value_name = "NAME")]
+    stage: Option<String>,
+}
+
+/// Serves the page until Ctrl-C.
+pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::listen()?;
+    let site = tokio::select! {
+        site = open(arguments) => site?,
+        _ = signals.next() => return Err("interrupted before anything was opened".into()),
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
+    let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
+    let guard = Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
+    let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
+    let site = Arc::new(Site { guard, ..site });
+    Output::default().write(&format!("{link}\n"))?;
+    tell::remark("open this link; Ctrl-C ends the console");
+    let serving = axum::serve(listener, site::router(Arc::clone(&site)));
+    tokio::select! {
+        served = serving => served?,
+        _ = signals.next() => {}
+    }
+    tell::remark("ending: what is under way is brought to an end; Ctrl-C again does not wait");
+    tokio::select! {
+        () = site.rest() => Ok(ExitCode::SUCCESS),
+        _ = signals.next() => Ok(ExitCode::from(130)),
+    }
+}
+
+async fn open(arguments: &Arguments) -> Result<Site, Failure> {
+    let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
+    let folder = std::path::absolute(&arguments.folder)?;
+    if !folder.is_dir() {
+        return Err(format!("--folder {}: is no folder; make it first, or name another", folder.display()).into());
+    }
+    let mut desks = Vec::new();
+    for which in deployments(arguments)? {
+        desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
+    }
+    Ok(Site {
+        guard: Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true },
+        desks,
+        schema,
+        max_generation: arguments.max_generation,
+    })
+}
+
+fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
+    let Named { queue, prefix, stage } = arguments.named.clone();
+    if !arguments.stacks.is_empty() {
+        return Ok(arguments.stacks.iter().map(|stack| OneQueue::of_stack(stack)).collect());
+    }
+    match (queue, prefix, stage) {
+        (None, None, None) => {
+            Err("say which deployment: --stack, --prefix and --stage, or --queue with --to".into())
+        }
+        (queue, prefix, stage) => Ok(vec![OneQueue::of(queue, prefix, stage)]),
+    }
+}
+
+/// Work on a thread of its own: a redrive takes hours, and a look at a large queue keeps a processor busy. The page
+/// answers meanwhile.
+fn thread<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        if let Ok(runtime) = runtime {
+            runtime.block_on(work());
+        }
+    });
+}

@@ -1,0 +1,72 @@
+//! One deployment of the console, or one DLQ: its queues, the last look at its dead letters, its plans.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use redeliver_core::ports::Queue as _;
+use redeliver_core::strategy::Role;
+
+use super::look::Looks;
+use super::now::Now;
+use super::work::Works;
+use crate::Failure;
+use crate::connection::{Connection, DeadLetterQueue, OneQueue, QueueAddress, Queues, name_in};
+
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) name: String,
+    pub(super) queue: DeadLetterQueue,
+    pub(super) queues: Queues,
+    /// The DLQ's ARN.
+    pub(super) from: String,
+    /// The source queue's ARN; `None` if it is not known: nothing can be sent back then.
+    pub(super) to: Option<String>,
+    pub(super) connection: Connection,
+    pub(super) looks: Arc<Looks>,
+    pub(super) works: Arc<Works>,
+    pub(super) now: Arc<Now>,
+}
+
+impl Desk {
+    /// Opens the queues, so that what is wrong with them is told before a page is.
+    pub(super) async fn open(
+        which: OneQueue,
+        to: Option<QueueAddress>,
+        connection: Connection,
+        folder: &Path,
+    ) -> Result<Self, Failure> {
+        let queue = DeadLetterQueue::new(which.clone(), connection.clone());
+        let from = queue.open().await?.queue.arn().to_owned();
+        let source = match (&to, which.is_named()) {
+            (Some(address), _) => Some(address.clone()),
+            (None, true) => None,
+            // A source queue of somebody's own may not be found; the dead letters can be looked at all the same.
+            (None, false) => which.address(&connection, Role::Source).await.ok(),
+        };
+        let to = match source {
+            Some(address) => Some(connection.source_queue(&address).await?.queue.arn().to_owned()),
+            None => None,
+        };
+        if to.as_ref() == Some(&from) {
+            return Err("--to names the DLQ itself; name the source queue".into());
+        }
+        let source = to.as_deref().map(str::parse).transpose()?;
+        let queues = which.with(source);
+        Ok(Self {
+            name: which.name(),
+            queue,
+            queues,
+            from,
+            to,
+            connection,
+            looks: Arc::default(),
+            works: Arc::new(Works::new(folder.to_owned())),
+            now: Arc::default(),
+        })
+    }
+
+    /// The DLQ's name.
+    pub(super) fn dlq(&self) -> &str {
+        name_in(&self.from)
+    }
+}

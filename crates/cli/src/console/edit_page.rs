@@ -1,0 +1,123 @@
+//! One message, edited by hand: what is wrong with it is told while one types.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use redeliver_core::value;
+use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
+use serde::Deserialize;
+
+use super::frame::{base, encoded, source_is_missing};
+use super::letters::{Letter, Letters};
+use super::site::Site;
+use crate::Failure;
+use crate::text::is_unsafe;
+
+/// What a form sends.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Edited {
+    pub(super) body: String,
+    /// Any value: the message gets a new id.
+    pub(super) new_id: Option<String>,
+}
+
+pub(super) fn body(
+    site: &Site,
+    number: usize,
+    letters: &Letters,
+    letter: &Letter,
+) -> Result<Markup, Failure> {
+    let record = letters.record(letter)?;
+    let address = format!("{}/letters/{}", base(number), encoded(&letter.sqs_message_id));
+    let back = html! { p { a href=(address) { "Back to the message" } } };
+    if let Some(why) = source_is_missing(&site.desks[number]) {
+        return Ok(html! { p class="warning" { (why) } (back) });
+    }
+    let Some(text) = text_of(&record.message.body) else {
+        return Ok(html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) });
+    };
+    let unchanged = verdict(site, letters, letter, &Edited { body: text.clone(), new_id: None })?;
+    Ok(html! {
+        p {
+            code { (letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
+            code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
+        }
+        form method="post" action={(base(number)) "/plans"} {
+            input type="hidden" name="work" value="send_back";
+            input type="hidden" name="id" value=(letter.sqs_message_id);
+            label for="body" { "Body" }
+            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(address) "/check"} aria-describedby="verdict" { "\n" (text) }
+            label class="check" {
+                input type="checkbox" name="new_id" value="1";
+                "Give it a new message_id: for an API that remembers ids, and did nothing under the old one"
+            }
+            div id="verdict" role="status" aria-live="polite" { (unchanged) }
+            button { "Plan to send it back" }
+        }
+        (back)
+    })
+}
+
+/// What would become of the edited message.
+pub(super) fn verdict(
+    site: &Site,
+    letters: &Letters,
+    letter: &Letter,
+    edited: &Edited,
+) -> Result<Markup, Failure> {
+    let wrong = |why: &str| html! { p class="warning" { (why) } };
+    let edit = match Edit::body(&edited.body) {
+        Ok(edit) => edit,
+        Err(why) => return Ok(wrong(&format!("The body {why}"))),
+    };
+    let plan = Plan {
+        pick: Pick::default(),
+        edit: Some(edit),
+        new_id: edited.new_id.is_some(),
+        max_generation: site.max_generation,
+        schema: site.schema.clone(),
+    };
+    Ok(match plan.decide(&letters.record(letter)?)? {
+        Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
+        Verdict::Send(_) => html! { p { "Nothing is changed yet." } },
+        Verdict::Stays(reason) => wrong(&format!("It would stay: {reason}")),
+        Verdict::NotSelected => wrong("It would stay."),
+    })
+}
+
+/// A body to be edited, laid out; characters that a browser would not give back, or that hide what is there, as JSON's
+/// escapes. `None` if it is no JSON object.
+fn text_of(body: &str) -> Option<String> {
+    let value = value::read(body).ok().filter(serde_json::Value::is_object)?;
+    let laid_out = serde_json::to_string_pretty(&value).ok()?;
+    let mut text = String::with_capacity(laid_out.len());
+    for character in laid_out.chars() {
+        // Inside of strings alone: elsewhere JSON has no such character.
+        if is_unsafe(character) && character != '\n' {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                let _infallible = write!(text, "\\u{unit:04x}");
+            }
+        } else {
+            text.push(character);
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_that_is_edited_means_what_it_meant() {
+        let body = "{\"a\": 1e400, \"b\":\"\u{202e}\u{7f}\u{85}x\", \"c\":[1.50]}";
+        let text = text_of(body).unwrap();
+        assert!(text.chars().all(|character| character == '\n' || !is_unsafe(character)), "{text}");
+        assert_eq!(value::read(&text).unwrap(), value::read(body).unwrap());
+        assert!(text.contains("\"b\": \"\\u202e\\u007f\\u0085x\""), "{text}");
+        assert_eq!([text_of("[1]"), text_of("text")], [None, None]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What all pages have: navigation, style, script, and nothing of anybody else's.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::written;
+
+use super::desk::Desk;
+use super::site::Site;
+
+pub(super) const STYLE: &str = concat!(
+    include_str!("../markup/chart.css"),
+    include_str!("../markup/page.css"),
+    include_str!("../audit/html/page.css"),
+    include_str!("console.css")
+);
+pub(super) const SCRIPT: &str = include_str!("console.js");
+
+/// Nothing is loaded from anywhere else, no script or style stands in a page, and no page stands in another one's
+/// frame.
+pub(super) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+     img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+/// The places of a deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Now,
+    Letters,
+    Plans,
+    Pause,
+    Policy,
+}
+
+const PLACES: [(Place, &str, &str); 5] = [
+    (Place::Now, "", "Now"),
+    (Place::Letters, "letters", "Dead letters"),
+    (Place::Plans, "plans", "Plans"),
+    (Place::Pause, "pause", "Pause"),
+    (Place::Policy, "policy", "Policy"),
+];
+
+/// A page of a deployment.
+pub(super) fn page(site: &Site, number: usize, place: Place, title: &str, body: &Markup) -> String {
+    let desk = site.desks.get(number);
+    let name = desk.map_or("", |desk| desk.name.as_str());
+    let top = html! {
+        nav aria-label="Pages" {
+            @if site.desks.len() > 1 { a href="/" { "All" } }
+            strong { (name) }
+            @for (other, path, words) in PLACES {
+                a href={"/" (number) "/" (path)} aria-current=[(other == place).then_some("page")] { (words) }
+            }
+            @if site.guard.read_only { span class="badge" { "read only" } }
+        }
+    };
+    document(&format!("{title} · {name}"), &top, body)
+}
+
+/// A page about something that went wrong, or of no deployment.
+pub(super) fn bare(title: &str, body: &Markup) -> String {
+    document(title, &html! { nav aria-label="Pages" { a href="/" { "redeliver" } } }, body)
+}
+
+fn document(title: &str, top: &Markup, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                link rel="stylesheet" href="/style.css";
+                link rel="icon" href="data:,";
+                script src="/console.js" defer {}
+            }
+            body {
+                a class="skip" href="#main" { "Skip to the page" }
+                (top)
+                main id="main" tabindex="-1" { h1 { (title) } (body) }
+                footer { "redeliver console. Times are UTC." }
+            }
+        }
+    };
+    harmless(&page.into_string())
+}
+
+/// maud escapes what would be markup; characters that move a cursor or turn the direction of text are written out here.
+pub(super) fn harmless(page: &str) -> String {
+    crate::text::escaped_lines(page)
+}
+
+/// A moment for people; it is not broken between two lines.
+pub(super) fn moment(moment: Timestamp) -> Markup {
+    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
+    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
+}
+
+/// A part of an address.
+pub(super) fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            let _infallible = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// Where a deployment's pages begin.
+pub(super) fn base(number: usize) -> String {
+    format!("/{number}")
+}
+
+/// What a desk cannot do without a source queue.
+pub(super) fn source_is_missing(desk: &Desk) -> Option<&'static str> {
+    desk.to.is_none().then_some(
+        "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
+    )
+}

@@ -1,0 +1,229 @@
+//! Who may see a page and who may change something: decided from what a request says of itself, before anything else.
+//!
+//! The page is for the person who started it. A web page that this person looks at elsewhere must not read or change
+//! anything here: so there is a token, a cookie that browsers send with this site's own requests alone, and a look at
+//! `Host` (DNS rebinding) and `Origin` (forms of other sites).
+
+use std::net::SocketAddr;
+
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// What a request must know. 244 random bits.
+#[derive(Clone, Debug)]
+pub(super) struct Token(String);
+
+impl Token {
+    pub(super) fn new() -> Self {
+        let [one, two] = [(); 2].map(|()| Uuid::new_v4().simple().to_string());
+        Self(one + &two)
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// By their digests, so that the time it takes says nothing of how much of a guess is right.
+    fn is(&self, guess: &str) -> bool {
+        Sha256::digest(&self.0) == Sha256::digest(guess)
+    }
+}
+
+/// What a site lets in.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    pub(super) address: SocketAddr,
+    pub(super) token: Token,
+    /// Whether nothing may be changed.
+    pub(super) read_only: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    Admitted,
+    /// It has the token of the link: from now on the cookie has it, and the address does not.
+    Enters,
+    Refused(Refusal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Host,
+    Origin,
+    Token,
+    ReadOnly,
+}
+
+impl Refusal {
+    pub(super) const fn status(self) -> StatusCode {
+        match self {
+            Self::Host => StatusCode::MISDIRECTED_REQUEST,
+            Self::Origin | Self::ReadOnly => StatusCode::FORBIDDEN,
+            Self::Token => StatusCode::UNAUTHORIZED,
+        }
+    }
+
+    /// What is wrong, and what to do.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Host => {
+                "This page answers only to the address that `redeliver console` has printed. Open that link."
+            }
+            Self::Origin => {
+                "Another site asked for this change, so nothing was changed. Open the link that `redeliver console` has \
+                 printed, and do it there."
+            }
+            Self::Token => {
+                "This page is for the person who started it. Open the link with its token, which `redeliver console` \
+                 has printed."
+            }
+            Self::ReadOnly => {
+                "The console was started with --read-only, so nothing was changed. Start it without that option to \
+                 change something."
+            }
+        }
+    }
+}
+
+impl Guard {
+    /// The only origin whose pages may change something.
+    pub(super) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// One for each port: cookies do not know ports, and several consoles may run.
+    pub(super) fn cookie_name(&self) -> String {
+        format!("redeliver_console_{}", self.address.port())
+    }
+
+    /// For `Set-Cookie`. No `Secure`: it is HTTP, and never leaves this machine.
+    pub(super) fn cookie(&self) -> String {
+        format!("{}={}; Path=/; HttpOnly; SameSite=Strict", self.cookie_name(), self.token.as_str())
+    }
+
+    pub(super) fn admit(&self, method: &Method, headers: &HeaderMap, query: Option<&str>) -> Admission {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        if text(header::HOST) != Some(self.address.to_string().as_str()) {
+            return Admission::Refused(Refusal::Host);
+        }
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        // Every browser sends it with a form.
+        if !reads && text(header::ORIGIN) != Some(self.origin().as_str()) {
+            return Admission::Refused(Refusal::Origin);
+        }
+        if !self.has_cookie(headers) {
+            let enters = reads && query.and_then(token_of).is_some_and(|guess| self.token.is(guess));
+            return if enters { Admission::Enters } else { Admission::Refused(Refusal::Token) };
+        }
+        if !reads && self.read_only {
+            return Admission::Refused(Refusal::ReadOnly);
+        }
+        Admission::Admitted
+    }
+
+    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+        let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
+        let name = self.cookie_name();
+        pairs.any(|(found, value)| found == name && self.token.is(value))
+    }
+}
+
+fn token_of(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix("token="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(read_only: bool) -> Guard {
+        Guard { address: "127.0.0.1:4711".parse().unwrap(), token: Token::of("secret"), read_only }
+    }
+
+    /// With `Host`, and these headers.
+    fn admitted(guard: &Guard, method: Method, headers: &[(&str, &str)], query: Option<&str>) -> Admission {
+        let mut map = HeaderMap::new();
+        for (name, value) in [("host", "127.0.0.1:4711")].iter().chain(headers) {
+            let name: header::HeaderName = name.parse().unwrap();
+            map.insert(name, value.parse().unwrap());
+        }
+        guard.admit(&method, &map, query)
+    }
+
+    const COOKIE: (&str, &str) = ("cookie", "other=1; redeliver_console_4711=secret");
+    const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
+
+    #[test]
+    fn the_link_lets_in_once_and_the_cookie_from_then_on() {
+        let guard = guard(false);
+        assert_eq!(admitted(&guard, Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
+        assert_eq!(admitted(&guard, Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(admitted(&guard, Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
+        assert_eq!(
+            guard.cookie(),
+            "redeliver_console_4711=secret; Path=/; HttpOnly; SameSite=Strict"
+        );
+    }
+
+    #[test]
+    fn whoever_does_not_know_the_token_sees_nothing() {
+        let guard = guard(false);
+        let refused = Admission::Refused(Refusal::Token);
+        for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")] {
+            assert_eq!(admitted(&guard, Method::GET, &[], query), refused, "{query:?}");
+        }
+        for cookie in ["redeliver_console_4711=", "redeliver_console_4712=secret", "secret", "redeliver_console_4711=Secret"] {
+            assert_eq!(admitted(&guard, Method::GET, &[("cookie", cookie)], None), refused, "{cookie}");
+        }
+        assert_eq!(admitted(&guard, Method::POST, &[ORIGIN], Some("token=secret")), refused, "a link changes nothing");
+    }
+
+    #[test]
+    fn a_name_that_points_here_is_not_this_site() {
+        let guard = guard(false);
+        for host in ["localhost:4711", "rebound.example.com:4711", "127.0.0.1", "127.0.0.1:4712"] {
+            assert_eq!(
+                admitted(&guard, Method::GET, &[COOKIE, ("host", host)], None),
+                Admission::Refused(Refusal::Host),
+                "{host}"
+            );
+        }
+        assert_eq!(guard.admit(&Method::GET, &HeaderMap::new(), None), Admission::Refused(Refusal::Host));
+    }
+
+    #[test]
+    fn a_form_of_another_site_changes_nothing_even_with_the_cookie() {
+        let guard = guard(false);
+        for origin in [&[][..], &[("origin", "null")], &[("origin", "https://example.com")], &[("origin", "http://127.0.0.1:4712")]] {
+            let headers: Vec<_> = [COOKIE].into_iter().chain(origin.iter().copied()).collect();
+            for method in [Method::POST, Method::DELETE] {
+                let refused = Admission::Refused(Refusal::Origin);
+                assert_eq!(admitted(&guard, method, &headers, None), refused, "{origin:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_may_only_read_changes_nothing() {
+        let guard = guard(true);
+        assert_eq!(admitted(&guard, Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(
+            admitted(&guard, Method::POST, &[COOKIE, ORIGIN], None),
+            Admission::Refused(Refusal::ReadOnly)
+        );
+    }
+
+    #[test]
+    fn no_token_is_like_another() {
+        let [one, two] = [(); 2].map(|()| Token::new());
+        assert!(one.as_str().len() == 64 && one.as_str() != two.as_str());
+    }
+}

@@ -1,0 +1,89 @@
+use redeliver_testing::dead_letters::{annotated, at, record};
+
+use super::*;
+
+const DAY: i64 = 86_400;
+
+/// Looked at a day after 1970 began.
+fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Letters {
+    let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir()).unwrap());
+    for message in messages {
+        collecting.add(&DeadLetterRecord::new(message)).unwrap();
+    }
+    collecting.into_letters(Coverage::default(), at(DAY), Some(TimeDelta::days(14)))
+}
+
+fn three() -> Letters {
+    let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003","tenant":"Ärger AG"},"data":{"card":"Visa"}}"#;
+    let messages = [
+        record("NON_RETRYABLE_ERROR", "no such user", 1),
+        record("RETRY_ATTEMPT_EXCEEDED", "too slow", 2),
+        annotated(body, "NON_RETRYABLE_ERROR", "no such user", 3),
+    ];
+    let sent = [100, 200, DAY - 60];
+    letters(messages.into_iter().zip(sent).map(|(mut message, sent)| {
+        message.sent_at = at(sent);
+        message
+    }).collect())
+}
+
+fn selected(letters: &Letters, selection: &Selection) -> Vec<String> {
+    letters.select(selection).unwrap().iter().map(|letter| letter.sqs_message_id.clone()).collect()
+}
+
+fn by(set: impl FnOnce(&mut Selection)) -> Selection {
+    let mut selection = Selection::default();
+    set(&mut selection);
+    selection
+}
+
+#[test]
+fn without_a_filter_all_are_meant_and_the_newest_comes_first() {
+    assert_eq!(selected(&three(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
+}
+
+#[test]
+fn each_filter_leaves_out_what_it_should() {
+    let letters = three();
+    let group = letters.find("sqs-2").unwrap().fingerprint.clone();
+    for (selection, expected) in [
+        (by(|of| of.group = group), &["sqs-2"][..]),
+        (by(|of| of.error_type = "NON_RETRYABLE_ERROR".to_owned()), &["sqs-3", "sqs-1"]),
+        (by(|of| of.id = "sqs-1".to_owned()), &["sqs-1"]),
+        (by(|of| of.q = " visa ".to_owned()), &["sqs-3"]),
+        (by(|of| of.q = "SUCH USER".to_owned()), &["sqs-3", "sqs-1"]),
+        (by(|of| of.q = "8f00-000000000003".to_owned()), &["sqs-3"]),
+        (by(|of| of.tenant = "Ärger AG".to_owned()), &["sqs-3"]),
+        (by(|of| of.tenant = "Ärger".to_owned()), &[]),
+        (by(|of| of.since = "1h".to_owned()), &["sqs-3"]),
+        (by(|of| of.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
+        (by(|of| of.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
+        (by(|of| of.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()), &["sqs-2"]),
+        (by(|of| { of.q = "user".to_owned(); of.until = "1h".to_owned() }), &["sqs-1"]),
+    ] {
+        assert_eq!(selected(&letters, &selection), expected, "{selection:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_told() {
+    let why = |selection: &Selection| three().select(selection).unwrap_err().to_string();
+    assert_eq!(
+        why(&by(|of| of.since = "yesterday".to_owned())),
+        "since: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z"
+    );
+    assert!(why(&by(|of| of.filter = ".error_type ==".to_owned())).contains("filter"));
+}
+
+#[test]
+fn a_letter_is_deleted_at_the_end_of_the_retention() {
+    let letters = three();
+    assert_eq!(letters.expires_at(letters.find("sqs-1").unwrap()), Some(at(14 * DAY + 100)));
+}
+
+#[test]
+fn groups_are_those_of_the_whole_look() {
+    let letters = three();
+    assert_eq!(letters.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(letters.record(letters.find("sqs-2").unwrap()).unwrap().error_details, "too slow");
+}

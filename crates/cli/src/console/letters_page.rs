@@ -1,0 +1,257 @@
+//! Dead letters: groups by cause, and the messages that a filter leaves.
+
+use maud::{Markup, html};
+use redeliver_dead_letters::groups::{Group, OTHER};
+use serde::Deserialize;
+
+use super::frame::{base, encoded, moment};
+use super::letters::{Letter, Letters, Selection};
+use super::site::Site;
+use crate::Failure;
+use crate::coverage::incompleteness;
+use crate::people::{about, counted, grouped};
+use crate::text::shortened;
+
+/// Messages on a page.
+const ON_A_PAGE: usize = 100;
+/// Groups with a row.
+const GROUPS_MAX: usize = 200;
+/// Columns of a group's trend.
+const TREND: usize = 24;
+const DETAILS_MAX: usize = 300;
+
+/// Which part of a list.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Paging {
+    page: usize,
+}
+
+/// What is read meanwhile.
+pub(super) fn progress((seen, approximate): (u64, u64)) -> Markup {
+    html! {
+        p role="status" { "Reading the queue: " (grouped(seen)) " of about " (counted(approximate.max(seen), "message")) "." }
+        progress value=(seen) max=(approximate.max(seen).max(1)) aria-label="messages read" {}
+    }
+}
+
+/// The address of a selection, to be shared.
+pub(super) fn address(number: usize, selection: &Selection) -> String {
+    let parts = [
+        ("group", &selection.group),
+        ("type", &selection.error_type),
+        ("q", &selection.q),
+        ("tenant", &selection.tenant),
+        ("since", &selection.since),
+        ("until", &selection.until),
+        ("where", &selection.filter),
+        ("id", &selection.id),
+    ];
+    let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
+    let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+    let mark = if query.is_empty() { "" } else { "?" };
+    format!("{}/letters{mark}{}", base(number), query.join("&"))
+}
+
+pub(super) fn body(
+    site: &Site,
+    number: usize,
+    selection: &Selection,
+    paging: Paging,
+) -> Result<Markup, Failure> {
+    let desk = &site.desks[number];
+    let looked = desk.looks.shown();
+    Ok(html! {
+        @if let Some(why) = &looked.failed { p class="warning" role="alert" { (why) } }
+        @if let Some(running) = looked.running {
+            div data-live={(base(number)) "/letters/live"} { (progress(running)) }
+        }
+        @if let Some(letters) = &looked.last { (found(site, number, letters, selection, paging)?) }
+        @else if looked.running.is_none() { (look_again(number, selection, "Look")) }
+    })
+}
+
+fn look_again(number: usize, selection: &Selection, words: &str) -> Markup {
+    let address = address(number, selection);
+    let query = address.split_once('?').map_or("", |(_, query)| query);
+    html! { form method="post" action={(base(number)) "/look?" (query)} class="inline" { button { (words) } } }
+}
+
+fn found(
+    site: &Site,
+    number: usize,
+    letters: &Letters,
+    selection: &Selection,
+    paging: Paging,
+) -> Result<Markup, Failure> {
+    let (selected, wrong) = match letters.select(selection) {
+        Ok(selected) => (selected, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let first = paging.page.saturating_mul(ON_A_PAGE);
+    let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
+    Ok(html! {
+        p {
+            (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (site.desks[number].dlq()) } ", looked at "
+            (moment(letters.taken_at)) ". " (look_again(number, selection, "Look again"))
+        }
+        @if !letters.coverage.complete { p class="warning" { (incompleteness(&letters.coverage)) "." } }
+        (filters(number, selection))
+        @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
+        @if selection.is_everything() || !selection.group.is_empty() { (groups(number, letters, selection)) }
+        h2 { (counted(selected.len() as u64, "message")) @if !selection.is_everything() { ", " (shortened(&selection.words(), DETAILS_MAX)) } }
+        @if !selected.is_empty() && !site.guard.read_only { (actions(number, selection, selected.len())) }
+        (list(number, letters, &shown))
+        (pages(number, selection, paging, selected.len()))
+    })
+}
+
+fn filters(number: usize, selection: &Selection) -> Markup {
+    let field = |name: &str, label: &str, value: &str, example: &str| {
+        html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
+    };
+    html! {
+        form class="filters" method="get" action={(base(number)) "/letters"} role="search" {
+            (field("q", "Text", &selection.q, "an id, an error, a part of the body"))
+            (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
+            (field("tenant", "Tenant", &selection.tenant, ""))
+            (field("since", "Since", &selection.since, "2h, or 2026-01-31T08:30Z"))
+            (field("until", "Until", &selection.until, ""))
+            (field("where", "jq filter", &selection.filter, ".attempts > 3"))
+            @if !selection.group.is_empty() { input type="hidden" name="group" value=(selection.group); }
+            button { "Filter" }
+            @if !selection.is_everything() { a href={(base(number)) "/letters"} { "All" } }
+        }
+    }
+}
+
+fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
+    html! {
+        h2 { (counted(letters.groups.len() as u64, "cause")) }
+        div class="scroll" { table class="groups" {
+            thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
+            tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
+                tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
+                    td {
+                        a href=(address(number, &Selection { group: group.fingerprint.clone(), ..Selection::default() })) { (group.error_type) }
+                        div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
+                    }
+                    td class="number" { (grouped(group.count)) }
+                    td { (trend(letters, group)) }
+                    td class="times" { (moment(group.first)) }
+                    td class="times" { (moment(group.last)) }
+                }
+            } }
+        } }
+        @if letters.groups.len() > GROUPS_MAX { p class="remark" { "The largest " (GROUPS_MAX) " are shown." } }
+    }
+}
+
+/// When the messages of a group came, over the time of all of them.
+fn trend(letters: &Letters, group: &Group) -> Markup {
+    let times = || letters.letters.iter().map(|letter| letter.sent_at.timestamp());
+    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Markup::default() };
+    let width = (last - first) / i64::try_from(TREND).unwrap_or(1) + 1;
+    let mut counts = [0_u64; TREND];
+    let known: Vec<_> = letters.groups.iter().map(|group| group.fingerprint.as_str()).collect();
+    let is_of_it = |letter: &&Letter| {
+        letter.fingerprint == group.fingerprint
+            || (group.fingerprint == OTHER && !known.contains(&letter.fingerprint.as_str()))
+    };
+    for letter in letters.letters.iter().filter(is_of_it) {
+        let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
+        counts[column.min(TREND - 1)] += 1;
+    }
+    let most = counts.iter().copied().max().unwrap_or(1).max(1);
+    html! {
+        svg class="trend" role="img" aria-label={"from " (first_words(letters))} viewBox={"0 0 " (TREND * 4) " 20"} width=(TREND * 4) height="20" {
+            @for (column, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+                @let height = (count * 19).div_ceil(most) + 1;
+                rect x=(column * 4) y=(20 - height) width="3" height=(height) {}
+            }
+        }
+    }
+}
+
+fn first_words(letters: &Letters) -> String {
+    let times = || letters.letters.iter().map(|letter| letter.sent_at);
+    match (times().min(), times().max()) {
+        (Some(first), Some(last)) => format!("{} to {}", first.format("%Y-%m-%d %H:%M"), last.format("%Y-%m-%d %H:%M")),
+        _ => String::new(),
+    }
+}
+
+/// What can be done with all that is selected.
+fn actions(number: usize, selection: &Selection, count: usize) -> Markup {
+    let all = counted(count as u64, "message");
+    html! {
+        div class="actions" {
+            @for (work, words) in [("send_back", "Plan to send back"), ("delete", "Plan to delete")] {
+                form method="post" action={(base(number)) "/plans"} class="inline" {
+                    input type="hidden" name="work" value=(work);
+                    (hidden(selection))
+                    button { (words) " " (all) }
+                }
+            }
+        }
+    }
+}
+
+/// A selection in a form.
+pub(super) fn hidden(selection: &Selection) -> Markup {
+    let parts = [
+        ("group", &selection.group),
+        ("type", &selection.error_type),
+        ("q", &selection.q),
+        ("tenant", &selection.tenant),
+        ("since", &selection.since),
+        ("until", &selection.until),
+        ("where", &selection.filter),
+        ("id", &selection.id),
+    ];
+    html! { @for (name, value) in parts { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } } }
+}
+
+fn list(number: usize, letters: &Letters, shown: &[&Letter]) -> Markup {
+    html! {
+        @if !shown.is_empty() {
+            div class="scroll" { table class="groups" {
+                thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
+                tbody { @for letter in shown {
+                    tr {
+                        td { a href={(base(number)) "/letters/" (encoded(&letter.sqs_message_id))} { code { (letter.message_id) } } }
+                        td { (letter.error_type) div class="details" { (shortened(&letter.error_details, DETAILS_MAX)) } }
+                        td class="number" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
+                        td class="times" { (moment(letter.sent_at)) }
+                        td class="times" { (expiry(letters, letter)) }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+fn expiry(letters: &Letters, letter: &Letter) -> Markup {
+    html! {
+        @match letters.expires_at(letter) {
+            None => "?",
+            Some(at) if at <= letters.taken_at => "any moment",
+            Some(at) => { "in " (about((at - letters.taken_at).num_seconds())) },
+        }
+    }
+}
+
+fn pages(number: usize, selection: &Selection, paging: Paging, selected: usize) -> Markup {
+    let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
+    let address = address(number, selection);
+    let mark = if address.contains('?') { '&' } else { '?' };
+    html! {
+        @if last > 0 {
+            nav aria-label="Parts of the list" class="pages" {
+                @if paging.page > 0 { a href={(address) (mark) "page=" (paging.page - 1)} { "Newer" } }
+                span { "part " (paging.page + 1) " of " (last + 1) }
+                @if paging.page < last { a href={(address) (mark) "page=" (paging.page + 1)} { "Older" } }
+            }
+        }
+    }
+}

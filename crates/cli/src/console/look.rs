@@ -1,0 +1,113 @@
+//! One look at a DLQ: all of it is read without consuming it, on a thread of its own, with the operator's credentials
+//! of now.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use chrono::TimeDelta;
+use redeliver_aws::SystemClock;
+use redeliver_core::ports::Clock as _;
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, Reader};
+
+use super::letters::{Collecting, Letters};
+use super::spool::Spool;
+use crate::Failure;
+use crate::connection::{DeadLetterQueue, KnownQueue};
+
+/// The last look, and the one that is under way.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    state: Mutex<State>,
+    seen: AtomicU64,
+    approximate: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<Arc<Letters>>,
+    running: bool,
+    failed: Option<String>,
+}
+
+/// What there is to show.
+#[derive(Clone, Debug)]
+pub(super) struct Shown {
+    pub(super) last: Option<Arc<Letters>>,
+    /// How many messages were read, and how many there are, of the look under way.
+    pub(super) running: Option<(u64, u64)>,
+    /// Why the last look failed.
+    pub(super) failed: Option<String>,
+}
+
+impl Looks {
+    pub(super) fn shown(&self) -> Shown {
+        let state = self.state();
+        let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
+        Shown {
+            last: state.last.clone(),
+            running: state.running.then(progress),
+            failed: state.failed.clone(),
+        }
+    }
+
+    /// Starts to look, unless a look is under way: two at once would hide messages from one another.
+    pub(super) fn begin(self: &Arc<Self>, queue: &DeadLetterQueue) {
+        if std::mem::replace(&mut self.state().running, true) {
+            return;
+        }
+        self.seen.store(0, Ordering::Relaxed);
+        self.approximate.store(0, Ordering::Relaxed);
+        let (looks, queue) = (Arc::clone(self), queue.clone());
+        super::thread(move || async move {
+            let _no_longer = NoLonger(&looks);
+            let looked = looks.look(&queue).await;
+            let mut state = looks.state();
+            match looked {
+                Ok(letters) => {
+                    state.last = Some(Arc::new(letters));
+                    state.failed = None;
+                }
+                Err(error) => state.failed = Some(error.to_string()),
+            }
+        });
+    }
+
+    async fn look(&self, queue: &DeadLetterQueue) -> Result<Letters, Failure> {
+        let KnownQueue { queue, attributes } = queue.open().await?;
+        let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
+        let taken_at = SystemClock.now();
+        let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir())?);
+        let mut reader = Reader::new(&queue, &SystemClock).await?;
+        self.approximate.store(reader.approximate(), Ordering::Relaxed);
+        let read = async {
+            while let Some(messages) = reader.next().await? {
+                self.seen.fetch_add(messages.len() as u64, Ordering::Relaxed);
+                for message in messages {
+                    collecting.add(&DeadLetterRecord::new(message))?;
+                }
+                if collecting.is_full() {
+                    return Ok(false);
+                }
+            }
+            Ok::<_, Failure>(true)
+        };
+        let read = read.await;
+        // Whatever happened, first everything is given back.
+        let coverage = reader.finish().await;
+        let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
+        Ok(collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds)))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The look has ended when this is dropped, also by a panic.
+struct NoLonger<'a>(&'a Looks);
+
+impl Drop for NoLonger<'_> {
+    fn drop(&mut self) {
+        self.0.state().running = false;
+    }
+}

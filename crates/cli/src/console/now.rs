@@ -1,0 +1,138 @@
+//! What is where and what flows, asked for while somebody looks: SQS's counts every ten seconds, who reads the queues,
+//! whether the target is down and how old messages are every minute.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use redeliver_aws::SystemClock;
+use redeliver_core::message::Timestamp;
+use redeliver_core::ports::{Clock as _, QueueDepth as _};
+
+use super::desk::Desk;
+use crate::Failure;
+use crate::connection::OpenQueue;
+use crate::status::{Flow, Metrics, Status, look_at};
+
+/// Between two questions for counts, which SQS has anew about every minute.
+pub(super) const COUNTS_EVERY: Duration = Duration::from_secs(10);
+/// Questions for counts between two questions for the rest.
+const COUNTS_OF_A_LOOK: u32 = 6;
+/// Nobody looks any more if nobody has asked for so long.
+const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub(super) struct Now {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: Option<Arc<Seen>>,
+    failed: Option<String>,
+    asked_at: Timestamp,
+    running: bool,
+}
+
+/// What was seen.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) at: Timestamp,
+    pub(super) status: Status,
+    /// Of each queue, if CloudWatch says it.
+    pub(super) flows: Vec<Flow>,
+}
+
+impl Now {
+    /// What was seen last, and why nothing newer can be seen.
+    pub(super) fn shown(&self) -> (Option<Arc<Seen>>, Option<String>) {
+        let state = self.state();
+        (state.seen.clone(), state.failed.clone())
+    }
+
+    /// Somebody looks: from now on it is asked for, until nobody does.
+    pub(super) fn look(self: &Arc<Self>, desk: &Desk) {
+        let mut state = self.state();
+        state.asked_at = SystemClock.now();
+        if std::mem::replace(&mut state.running, true) {
+            return;
+        }
+        drop(state);
+        let (now, queues, connection) = (Arc::clone(self), desk.queues.clone(), desk.connection.clone());
+        super::thread(move || async move {
+            let _no_longer = NoLonger(&now);
+            while !now.is_forgotten() {
+                let round = async {
+                    let open = queues.open(&connection).await?;
+                    let at = SystemClock.now();
+                    let mut status = look_at(&connection, &open, queues.name(), at).await?;
+                    let flows = flows(&connection, &status, at).await.unwrap_or_else(|error| {
+                        status.problems.push(error.to_string());
+                        Vec::new()
+                    });
+                    now.show(Seen { at, status, flows });
+                    now.count(&open).await
+                };
+                if let Err(error) = round.await {
+                    now.state().failed = Some(error.to_string());
+                    SystemClock.sleep(COUNTS_EVERY).await;
+                }
+            }
+        });
+    }
+
+    /// Counts, until it is time to look at the rest again.
+    async fn count(&self, open: &[OpenQueue]) -> Result<(), Failure> {
+        for _ in 1..COUNTS_OF_A_LOOK {
+            SystemClock.sleep(COUNTS_EVERY).await;
+            if self.is_forgotten() {
+                return Ok(());
+            }
+            let Some(mut seen) = self.shown().0.map(|seen| Seen::clone(&seen)) else { return Ok(()) };
+            for (queue, OpenQueue { known, .. }) in seen.status.queues.iter_mut().zip(open) {
+                let depth = known.queue.depth().await?;
+                queue.visible = Some(depth.visible);
+                queue.in_flight = Some(depth.in_flight);
+                queue.delayed = Some(depth.delayed);
+            }
+            seen.at = SystemClock.now();
+            self.show(seen);
+        }
+        SystemClock.sleep(COUNTS_EVERY).await;
+        Ok(())
+    }
+
+    fn show(&self, seen: Seen) {
+        let mut state = self.state();
+        state.seen = Some(Arc::new(seen));
+        state.failed = None;
+    }
+
+    fn is_forgotten(&self) -> bool {
+        SystemClock.now() - self.state().asked_at > FORGOTTEN
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn flows(
+    connection: &crate::connection::Connection,
+    status: &Status,
+    at: Timestamp,
+) -> Result<Vec<Flow>, Failure> {
+    let Some(first) = status.queues.first() else { return Ok(Vec::new()) };
+    let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
+    Metrics::near(connection, &first.arn).await?.flows(&names, at).await
+}
+
+/// Nobody asks any more when this is dropped, also by a panic.
+struct NoLonger<'a>(&'a Now);
+
+impl Drop for NoLonger<'_> {
+    fn drop(&mut self) {
+        self.0.state().running = false;
+    }
+}

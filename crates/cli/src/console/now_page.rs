@@ -1,0 +1,155 @@
+//! Now: what is where, what flows, whether the target is down; and the switches that stop and start it.
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::desk::Desk;
+use super::frame::{base, moment};
+use super::now::Seen;
+use super::site::Site;
+use crate::Failure;
+use crate::event_sources::Mapping;
+use crate::pause::{Wanted, bring_to};
+use crate::people::{about, grouped, span};
+use crate::status::{Flow, QueueStatus, Target};
+
+/// Points of a small chart: an hour of five minutes each.
+const POINTS: i64 = 13;
+const POINT_SECONDS: i64 = 300;
+
+/// What is seen now.
+pub(super) fn part(desk: &Desk) -> Markup {
+    let (seen, failed) = desk.now.shown();
+    html! {
+        @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
+        @match seen {
+            Some(seen) => (flow(desk, &seen)),
+            None => p role="status" { "Asking AWS…" },
+        }
+    }
+}
+
+fn flow(desk: &Desk, seen: &Seen) -> Markup {
+    let Seen { at, status, flows } = seen;
+    html! {
+        @match status.target {
+            Some(target @ Target::Down(_)) => p class="warning" role="alert" { "The target is " (target.in_words()) "." },
+            Some(target) => p { "Target: " (target.in_words()) "." },
+            None => {},
+        }
+        ol class="flow" {
+            @for (index, queue) in status.queues.iter().enumerate() {
+                li { (card(queue, flows.get(index), queue.arn == desk.from)) }
+            }
+        }
+        @for problem in &status.problems { p class="warning" { (problem) } }
+        p class="remark" {
+            "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \
+             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out what was received three times or more."
+        }
+    }
+}
+
+fn card(queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> Markup {
+    let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), grouped);
+    let oldest = flow.and_then(|flow| flow.age_seconds.iter().max_by_key(|(at, _)| *at)).map(|(_, age)| *age);
+    html! {
+        h2 { (queue.role) }
+        p class="name" { (queue.name) }
+        dl {
+            div class=[(is_dlq && queue.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.visible)) } }
+            div { dt { "in flight" } dd { (count(queue.in_flight)) } }
+            div { dt { "delayed" } dd { (count(queue.delayed)) } }
+            @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(whole(seconds))) } } }
+        }
+        @if let Some(flow) = flow {
+            (spark("in", &flow.sent)) (spark("out", &flow.deleted))
+        }
+        @match queue.mappings.as_deref() {
+            None => p class="remark" { "who reads it is not known" },
+            Some([]) if is_dlq => p class="remark" { "for people" },
+            Some([]) => p class="remark" { "no function reads it" },
+            Some(mappings) => { @for mapping in mappings { (reader(mapping)) } },
+        }
+        @if let Some(seconds) = queue.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
+    }
+}
+
+fn reader(mapping: &Mapping) -> Markup {
+    let is_on = mapping.state == "Enabled";
+    html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
+fn whole(number: f64) -> i64 {
+    number as i64
+}
+
+/// An hour of a metric.
+fn spark(name: &str, points: &[(redeliver_core::message::Timestamp, f64)]) -> Markup {
+    let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
+    let sum: i64 = points.iter().map(|(_, value)| whole(*value)).sum();
+    let most = points.iter().map(|(_, value)| whole(*value)).max().unwrap_or(1).max(1);
+    html! {
+        p class="spark" {
+            span { (name) " " (grouped(sum.unsigned_abs())) " in an hour" }
+            svg role="img" aria-label={(name) " by five minutes"} viewBox={"0 0 " (POINTS * 6) " 20"} width=(POINTS * 6) height="20" {
+                @for (at, value) in points {
+                    @let column = POINTS - 1 - (last - at.timestamp()) / POINT_SECONDS;
+                    @let height = whole(*value) * 19 / most + 1;
+                    @if column >= 0 { rect x=(column * 6) y=(20 - height) width="5" height=(height) {} }
+                }
+            }
+        }
+    }
+}
+
+/// What a form asks for.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct WantedState {
+    wanted: String,
+    /// Any value: also the readers of the other queues.
+    #[serde(default)]
+    all: Option<String>,
+}
+
+/// Who reads which queue, and what would change.
+pub(super) fn switches(site: &Site, desk: &Desk, number: usize) -> Markup {
+    let (seen, failed) = desk.now.shown();
+    let queues = seen.as_ref().map_or(&[][..], |seen| &seen.status.queues);
+    html! {
+        p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
+             its end. Resuming starts all of it again." }
+        @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
+        @if seen.is_none() { p role="status" { "Asking AWS… load this page again in a moment." } }
+        div class="scroll" { table {
+            thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
+            tbody { @for queue in queues { @for mapping in queue.mappings.iter().flatten() {
+                tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
+            } } }
+        } }
+        @if !site.guard.read_only {
+            div class="actions" {
+                form method="post" action={(base(number)) "/pause"} {
+                    input type="hidden" name="wanted" value="paused";
+                    label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
+                    button { "Pause " (desk.name) }
+                }
+                form method="post" action={(base(number)) "/pause"} {
+                    input type="hidden" name="wanted" value="resumed";
+                    button { "Resume " (desk.name) }
+                }
+            }
+            p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }
+        }
+    }
+}
+
+/// Pauses or resumes; what became of each function, in a line.
+pub(super) async fn switch(desk: &Desk, asked: WantedState) -> Result<String, Failure> {
+    match asked.wanted.as_str() {
+        "paused" => bring_to(&desk.queues, &desk.connection, asked.all.is_some(), Wanted::Disabled).await,
+        "resumed" => bring_to(&desk.queues, &desk.connection, true, Wanted::Enabled).await,
+        _ => Err("a deployment is paused or resumed".into()),
+    }
+}

@@ -1,0 +1,96 @@
+//! The messages of one look, on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte each.
+//! The file has no name any more while it is used, so that nothing of a payload is left behind, whatever happens.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use redeliver_core::message::ReceivedMessage;
+use redeliver_dead_letters::ArchivedMessage;
+use redeliver_dead_letters::files::for_its_owner;
+use uuid::Uuid;
+
+/// Bytes of one look at most; what is beyond is not looked at, and the page says so.
+pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: Mutex<File>,
+    end: u64,
+    /// Where a file in use cannot lose its name, it is removed at the end.
+    path: Option<PathBuf>,
+}
+
+/// Where a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    start: u64,
+    bytes: usize,
+}
+
+impl Spool {
+    pub(super) fn new(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!("redeliver-console-{}", Uuid::new_v4().simple()));
+        let file = for_its_owner(OpenOptions::new().read(true).write(true)).create_new(true).open(&path)?;
+        let path = std::fs::remove_file(&path).err().map(|_| path);
+        Ok(Self { file: Mutex::new(file), end: 0, path })
+    }
+
+    pub(super) const fn bytes(&self) -> u64 {
+        self.end
+    }
+
+    pub(super) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
+        let line = serde_json::to_vec(&ArchivedMessage::new(message))?;
+        let place = Place { start: self.end, bytes: line.len() };
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(self.end))?;
+        file.write_all(&line)?;
+        self.end += line.len() as u64;
+        Ok(place)
+    }
+
+    pub(super) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
+        let mut line = vec![0; place.bytes];
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(place.start))?;
+        file.read_exact(&mut line)?;
+        drop(file);
+        let archived: ArchivedMessage = serde_json::from_slice(&line)?;
+        archived.restored().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
+    }
+}
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _best_effort = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redeliver_testing::dead_letters::record;
+
+    use super::*;
+
+    #[test]
+    fn each_message_comes_back_as_it_was_and_nothing_is_left_behind() {
+        let folder = std::env::temp_dir().join(format!("redeliver-spool-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut spool = Spool::new(&folder).unwrap();
+        let messages: Vec<_> = (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
+        let places: Vec<_> = messages.iter().map(|message| spool.add(message).unwrap()).collect();
+        for (message, place) in messages.iter().zip(&places).rev() {
+            let back = spool.get(*place).unwrap();
+            assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
+        }
+        if cfg!(unix) {
+            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "not even while it is in use");
+        }
+        drop(spool);
+        std::fs::remove_dir(&folder).unwrap();
+    }
+}
