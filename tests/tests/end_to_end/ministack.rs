@@ -3,6 +3,7 @@
 mod async_retry;
 mod attributes;
 mod audit;
+mod console;
 mod deployment;
 mod fleet;
 mod hand_off;

@@ -52,15 +52,15 @@ pub(super) fn page(site: &Site, number: usize, place: Place, title: &str, body: 
             @if site.guard.read_only { span class="badge" { "read only" } }
         }
     };
-    document(&format!("{title} · {name}"), &top, body)
+    document(title, &format!("{title} · {name}"), &top, body)
 }
 
 /// A page about something that went wrong, or of no deployment.
 pub(super) fn bare(title: &str, body: &Markup) -> String {
-    document(title, &html! { nav aria-label="Pages" { a href="/" { "redeliver" } } }, body)
+    document(title, title, &html! { nav aria-label="Pages" { a href="/" { "redeliver" } } }, body)
 }
 
-fn document(title: &str, top: &Markup, body: &Markup) -> String {
+fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -76,7 +76,7 @@ fn document(title: &str, top: &Markup, body: &Markup) -> String {
             body {
                 a class="skip" href="#main" { "Skip to the page" }
                 (top)
-                main id="main" tabindex="-1" { h1 { (title) } (body) }
+                main id="main" tabindex="-1" { h1 { (heading) } (body) }
                 footer { "redeliver console. Times are UTC." }
             }
         }

@@ -91,9 +91,12 @@ fn found(
     let first = paging.page.saturating_mul(ON_A_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
     Ok(html! {
-        p {
-            (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (site.desks[number].dlq()) } ", looked at "
-            (moment(letters.taken_at)) ". " (look_again(number, selection, "Look again"))
+        div class="actions" {
+            span {
+                (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (site.desks[number].dlq()) } ", looked at "
+                (moment(letters.taken_at)) "."
+            }
+            (look_again(number, selection, "Look again"))
         }
         @if !letters.coverage.complete { p class="warning" { (incompleteness(&letters.coverage)) "." } }
         (filters(number, selection))
@@ -128,7 +131,7 @@ fn filters(number: usize, selection: &Selection) -> Markup {
 fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
     html! {
         h2 { (counted(letters.groups.len() as u64, "cause")) }
-        div class="scroll" { table class="groups" {
+        div class="scroll" tabindex="0" { table class="groups" {
             thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
             tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
@@ -215,7 +218,7 @@ pub(super) fn hidden(selection: &Selection) -> Markup {
 fn list(number: usize, letters: &Letters, shown: &[&Letter]) -> Markup {
     html! {
         @if !shown.is_empty() {
-            div class="scroll" { table class="groups" {
+            div class="scroll" tabindex="0" { table class="groups" {
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {

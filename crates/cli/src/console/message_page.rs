@@ -56,6 +56,6 @@ pub(super) fn body(
                 a href={(address) "/edit"} { "Edit and send back" }
             }
         }
-        (told(&record, reveal, BODY_BYTES_MAX))
+        (told(&record, reveal, BODY_BYTES_MAX, true))
     })
 }

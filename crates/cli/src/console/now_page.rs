@@ -122,7 +122,7 @@ pub(super) fn switches(site: &Site, desk: &Desk, number: usize) -> Markup {
              its end. Resuming starts all of it again." }
         @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
         @if seen.is_none() { p role="status" { "Asking AWS… load this page again in a moment." } }
-        div class="scroll" { table {
+        div class="scroll" tabindex="0" { table {
             thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
             tbody { @for queue in queues { @for mapping in queue.mappings.iter().flatten() {
                 tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }

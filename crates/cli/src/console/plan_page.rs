@@ -177,7 +177,7 @@ pub(super) fn list(site: &Site, desk: &Desk, number: usize) -> Markup {
         @if begun.is_empty() {
             p { "No plan was begun here yet. Select messages under " a href={(base(number)) "/letters"} { "Dead letters" } "." }
         } @else {
-            div class="scroll" { table {
+            div class="scroll" tabindex="0" { table {
                 thead { tr { th { "Plan" } th { "What" } th class="number" { "Messages" } th { "Made" } th { "State" } } }
                 tbody { @for one in &begun {
                     tr {

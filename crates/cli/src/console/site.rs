@@ -114,7 +114,8 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
 const HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, frame::CONTENT_SECURITY_POLICY),
     (header::CACHE_CONTROL, "no-store"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // With `no-referrer` browsers send no `Origin` with a form.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),

@@ -30,8 +30,8 @@ pub(super) fn content(report: &Report, figures: &[Figure]) -> Markup {
             @for section in sections(report) {
                 figure {
                     h2 { (section.title) }
-                    div class="scroll" { table {
-                        tr { @for column in &section.columns { th { (column) } } } "\n"
+                    div class="scroll" tabindex="0" { table {
+                        tr { @for column in &section.columns { @if column.is_empty() { td {} } @else { th { (column) } } } } "\n"
                         @for row in &section.rows { tr { @for cell in row { td { (cell) } } } "\n" }
                     } }
                     @if let Some(note) = &section.note { p { (note) } }

@@ -32,12 +32,12 @@ pub(super) fn story(record: &DeadLetterRecord, reveal: bool) -> Markup {
         summary {
             code class="id" { (shortened(record.message_id(), 128)) } " " span { (retries) } " " (moment(record.message.sent_at))
         }
-        (told(record, reveal, BODY_BYTES_MAX))
+        (told(record, reveal, BODY_BYTES_MAX, false))
     }
 }
 
 /// What happened to it, what came with it, and its body, of at most about `body_bytes_max` bytes.
-pub(crate) fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize) -> Markup {
+pub(crate) fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usize, is_open: bool) -> Markup {
     let timeline = Timeline::of(record);
     let message = &record.message;
     let body = body_for_people(record, reveal, body_bytes_max);
@@ -51,7 +51,7 @@ pub(crate) fn told(record: &DeadLetterRecord, reveal: bool, body_bytes_max: usiz
                 @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
             }
             (attributes(record, reveal))
-            details class="body" {
+            details class="body" open[is_open] {
                 summary { "Body " span { (counted(message.body.len() as u64, "byte")) @if !reveal { ", values masked" } } }
                 pre { (body.text) @if body.is_cut { "\n… (the rest is not on this page)" } }
             }
@@ -112,7 +112,7 @@ fn in_words(timeline: &Timeline) -> Markup {
         Some((event, after))
     });
     html! {
-        div class="scroll" { table class="events" {
+        div class="scroll" tabindex="0" { table class="events" {
             @for (event, after) in known {
                 tr {
                     td { (event.kind.words()) }
@@ -135,7 +135,7 @@ fn attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let mut shown = record.message.attributes.iter().filter(|(name, _)| !is_shown(name)).peekable();
     html! {
         @if shown.peek().is_some() {
-            div class="scroll" { table class="attributes" {
+            div class="scroll" tabindex="0" { table class="attributes" {
                 @for (name, attribute) in shown {
                     tr {
                         td { code { (name) } }

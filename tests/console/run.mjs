@@ -1,0 +1,264 @@
+// A person at the console, in a real browser: `node run.mjs LINK TASK JSON`. Each task is what a person wants to get done;
+// it fails with what the person would have seen. Prints what it found as one JSON line.
+import { mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+
+const [link, task, json] = process.argv.slice(2);
+const given = JSON.parse(json ?? '{}');
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const base = new URL(link).origin;
+mkdirSync(given.pictures, { recursive: true });
+
+/** What must never happen on any page. */
+const alarms = [];
+
+const tasks = { looksAround, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+
+const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
+try {
+  const found = await tasks[task]();
+  if (alarms.length > 0) throw new Error(alarms.join('\n'));
+  console.log(JSON.stringify(found ?? {}));
+} finally {
+  await browser.close();
+}
+
+/** A browser of its own that has opened the link. */
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  watch(page);
+  await page.goto(link);
+  if (page.url().includes('token')) throw new Error(`the token stays in the address: ${page.url()}`);
+  return page;
+}
+
+function watch(page) {
+  page.on('dialog', (dialog) => {
+    alarms.push(`a script of a message ran: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('pageerror', (error) => alarms.push(`a script failed: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error') alarms.push(`the browser complains: ${message.text()}`);
+  });
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!url.startsWith(base) && !url.startsWith('data:')) alarms.push(`a request elsewhere: ${url}`);
+  });
+}
+
+/** Nothing keeps anybody out, as far as axe-core sees. (A page's policy forbids scripts in it, so axe is evaluated.) */
+async function isAccessible(page, where) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  for (const { id, nodes } of violations) alarms.push(`${where}: ${id}: ${nodes.map((node) => node.html).join(' ')}`);
+}
+
+async function isNarrowEnough(page, where) {
+  const [needed, there] = await page.evaluate(() => [document.scrollingElement.scrollWidth, window.innerWidth]);
+  if (needed > there) alarms.push(`${where} needs ${needed} of ${there} pixels`);
+}
+
+function picture(page, name) {
+  return page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true });
+}
+
+/** All pages, light, dark and on a phone. */
+async function looksAround() {
+  const looks = [
+    ['light', { colorScheme: 'light' }],
+    ['dark', { colorScheme: 'dark' }],
+    ['phone', { colorScheme: 'light', viewport: { width: 360, height: 780 } }],
+  ];
+  for (const [look, options] of looks) {
+    const page = await open(options);
+    await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
+    await page.locator('.flow li').first().waitFor();
+    await isAccessible(page, `now ${look}`);
+    await isNarrowEnough(page, `now ${look}`);
+    await picture(page, `now-${look}`);
+    for (const [name, words] of [['letters', 'Dead letters'], ['plans', 'Plans'], ['pause', 'Pause'], ['policy', 'Policy']]) {
+      await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: words, exact: true }).click();
+      if (name === 'letters') await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+      else await page.getByRole('heading', { level: 1 }).waitFor();
+      await isAccessible(page, `${name} ${look}`);
+      await isNarrowEnough(page, `${name} ${look}`);
+      await picture(page, `${name}-${look}`);
+    }
+    await page.context().close();
+  }
+  return {};
+}
+
+/** The keyboard alone, from the link to a message and back; then the filter's address in another browser. */
+async function filtersByKeyboard() {
+  const page = await open();
+  const isFocused = (words) => page.evaluate((words) => document.activeElement?.textContent?.trim() === words, words);
+  const tabTo = async (reached) => {
+    for (let tabs = 0; tabs < 80; tabs++) {
+      await page.keyboard.press('Tab');
+      if (await reached()) return;
+    }
+    throw new Error('it cannot be reached by Tab');
+  };
+  await tabTo(() => isFocused('Skip to the page'));
+  await tabTo(() => isFocused('Dead letters'));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await tabTo(() => page.evaluate(() => document.activeElement?.getAttribute('name') === 'q'));
+  await page.keyboard.type(given.text);
+  await page.keyboard.press('Enter');
+  const heading = page.getByRole('heading', { name: `text ${given.text}` });
+  await heading.waitFor();
+  const words = await heading.textContent();
+  const address = page.url();
+  await tabTo(() => page.evaluate(() => /\/letters\/[^/?]+$/.test(document.activeElement?.getAttribute('href') ?? '')));
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'A dead letter' }).waitFor();
+  const other = await open();
+  await other.goto(address);
+  const shared = await other.getByRole('heading', { name: `text ${given.text}` }).textContent();
+  await other.goto(`${base}/0/letters?where=${encodeURIComponent('.error_type ==')}`);
+  const wrong = await other.getByRole('alert').textContent();
+  return { words, shared, wrong };
+}
+
+/** Every kind of message, masked and revealed. */
+async function readsHostileTexts() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  const seen = [];
+  for (const id of given.ids) {
+    await page.goto(`${base}/0/letters/${id}`);
+    const masked = await page.locator('.body pre').textContent();
+    await isAccessible(page, `message ${id}`);
+    await page.getByRole('link', { name: 'Reveal values' }).click();
+    const revealed = await page.locator('.body pre').textContent();
+    seen.push({ masked: masked.slice(0, 300), revealed: revealed.slice(0, 300), bytes: revealed.length });
+  }
+  await picture(page, 'message');
+  return { seen };
+}
+
+/** Mends one message: what is wrong is told while typing. */
+async function editsOne() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  await page.goto(`${base}/0/letters/${given.id}`);
+  await page.getByRole('link', { name: 'Edit and send back' }).click();
+  const body = page.getByLabel('Body');
+  const verdict = page.locator('#verdict');
+  const before = await body.inputValue();
+  const said = [];
+  for (const text of ['{', before.replace(/"message_id": "[^"]*"/, '"message_id": "x"'), before.replace(given.from, given.to)]) {
+    const last = await verdict.textContent();
+    await body.fill(text);
+    await page.waitForFunction((last) => document.getElementById('verdict').textContent !== last, last);
+    said.push(await verdict.textContent());
+  }
+  await isAccessible(page, 'edit');
+  await picture(page, 'edit');
+  await page.getByRole('button', { name: 'Plan to send it back' }).click();
+  await page.getByRole('button', { name: 'Send back 1 message' }).click();
+  await page.getByText('done', { exact: true }).waitFor();
+  return { said };
+}
+
+/** A group back to the source queue, by an impatient person with two tabs. */
+async function sendsBack() {
+  const page = await open();
+  await page.goto(`${base}/0/letters?type=${given.type}`);
+  await page.getByRole('button', { name: /^Plan to send back/ }).click();
+  await page.getByRole('button', { name: /^Send back/ }).waitFor();
+  await isAccessible(page, 'plan');
+  await picture(page, 'plan');
+  const plan = page.url();
+  const other = await page.context().newPage();
+  watch(other);
+  await other.goto(plan);
+  for (const one of [page, other]) await one.getByLabel(/^Watch the first 50/).fill('0');
+  await Promise.all([
+    page.getByRole('button', { name: /^Send back/ }).dblclick(),
+    other.getByRole('button', { name: /^Send back/ }).click(),
+  ]);
+  for (const one of [page, other]) {
+    await one.goto(plan);
+    await one.getByText('done', { exact: true }).waitFor();
+  }
+  await isAccessible(page, 'outcome');
+  await picture(page, 'outcome');
+  const outcome = await page.locator('table.plan').innerText();
+  return { outcome, plan };
+}
+
+/** Begins a slow plan and leaves it running. */
+async function startsSlowly() {
+  const page = await open();
+  await page.goto(`${base}/0/letters?type=${given.type}`);
+  await page.getByRole('button', { name: /^Plan to send back/ }).click();
+  await page.getByLabel(/^Messages a second/).fill(String(given.rate));
+  await page.getByLabel(/^Watch the first 50/).fill('0');
+  await page.getByRole('button', { name: /^Send back/ }).click();
+  await page.getByText(/sent back in this run/).waitFor();
+  await isAccessible(page, 'running');
+  await picture(page, 'running');
+  return { plan: new URL(page.url()).pathname };
+}
+
+/** Finishes what a killed console has begun. */
+async function goesOn() {
+  const page = await open();
+  await page.goto(`${base}/0/plans`);
+  await isAccessible(page, 'interrupted');
+  await picture(page, 'interrupted');
+  const state = await page.locator('tbody tr', { hasText: given.plan.split('/').pop() }).locator('td').last().textContent();
+  await page.goto(`${base}${given.plan}`);
+  const done = page.getByText('done', { exact: true });
+  const goOn = page.getByRole('button', { name: 'Go on' });
+  const endings = [];
+  // What the killed console held is visible again within two minutes: until then, a person is told to try later.
+  for (let times = 0; times < 12; times++) {
+    await page.getByLabel(/^Messages a second/).fill('');
+    await page.getByLabel(/^Watch the first 50/).fill('0');
+    await goOn.click();
+    await done.or(goOn).waitFor();
+    if (await done.isVisible()) return { state, endings };
+    endings.push(await page.getByRole('status').textContent());
+    await page.waitForTimeout(15_000);
+  }
+  throw new Error(`it never comes to an end: ${endings.join(' / ')}`);
+}
+
+async function deletes() {
+  const page = await open();
+  await page.goto(`${base}/0/letters?type=${given.type}`);
+  await page.getByRole('button', { name: /^Plan to delete/ }).click();
+  await page.getByRole('button', { name: /^Delete/ }).click();
+  await page.getByText('done', { exact: true }).waitFor();
+  return { outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what was deleted is in/).textContent() };
+}
+
+/** Moves a slider and sees another picture. */
+async function plansAPolicy() {
+  const page = await open();
+  await page.goto(`${base}/0/policy?messages=200`);
+  const before = await page.locator('section.tables').innerText();
+  const slider = page.locator('input[name=a_attempts]');
+  await slider.focus();
+  await page.keyboard.press('ArrowLeft');
+  await page.waitForURL(/a_attempts=4/);
+  const after = await page.locator('section.tables').innerText();
+  return { changed: before !== after };
+}
+
+/** What who may only read sees. */
+async function onlyReads() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('heading', { name: /causes?$/ }).waitFor();
+  return { buttons: await page.getByRole('button').allTextContents() };
+}
