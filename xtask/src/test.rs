@@ -65,6 +65,7 @@ fn reported(steps: impl FnOnce(&mut Report) -> Result<(), Failure>) -> Result<()
 pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
     venv::set_up(&venv::TESTS)?.required()?;
     npm::set_up()?.required()?;
+    npm::CONSOLE.install()?;
     runtimes()?;
     libraries::build()?;
     bundle(Architecture::HOST)?;
@@ -152,11 +153,15 @@ fn unit_tests() -> Command {
 
 fn unit_tests_step(report: &mut Report) -> Result<(), Failure> {
     let mut command = unit_tests();
-    if output(Command::new("chromium").arg("--version")).is_err() {
-        report.skip("the audit's page in a browser", "install Chromium (the command `chromium`)")?;
+    if !has_chromium() {
+        report.skip("pages in a browser", "install Chromium (the command `chromium`)")?;
         command.args(["--skip", "chromium"]);
     }
     report.step("unit and property tests", || run(&mut command))
+}
+
+fn has_chromium() -> bool {
+    output(Command::new("chromium").arg("--version")).is_ok()
 }
 
 /// Time is no test, but instructions are: they are the same in every run.
@@ -318,6 +323,11 @@ fn system_tests(report: &mut Report, has: &Has<'_>) -> Result<(), Failure> {
     }
     if !has.runtime_of_node {
         command.args(["--skip", "runtimes::node"]);
+    }
+    match has.node {
+        Node::Ready if has_chromium() => report.step("what drives a browser", || npm::CONSOLE.install())?,
+        // Which of the two is missing is told already.
+        _ => drop(command.args(["--skip", "console::browser"])),
     }
     if let Err(Failure(remedy)) = containers::tools() {
         report.skip("the container image", &remedy)?;

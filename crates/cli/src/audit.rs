@@ -29,8 +29,8 @@ use redeliver_core::ports::Clock as _;
 
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
-use report::{Context, Tally};
 pub(crate) use html::told;
+use report::{Context, Tally};
 pub(crate) use table::groups_for_people;
 use view::View;
 

@@ -109,7 +109,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
-    let guard = Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
+    let guard =
+        Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
     let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
     let site = Arc::new(Site { guard, ..site });
     Output::default().write(&format!("{link}\n"))?;
@@ -130,7 +131,9 @@ async fn open(arguments: &Arguments) -> Result<Site, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let folder = std::path::absolute(&arguments.folder)?;
     if !folder.is_dir() {
-        return Err(format!("--folder {}: is no folder; make it first, or name another", folder.display()).into());
+        return Err(
+            format!("--folder {}: is no folder; make it first, or name another", folder.display()).into()
+        );
     }
     let mut desks = Vec::new();
     for which in deployments(arguments)? {

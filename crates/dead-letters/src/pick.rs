@@ -126,9 +126,12 @@ mod tests {
     fn a_fixed_set_has_no_copies_of_its_messages() {
         let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
         let pick = Pick::exactly(["sqs-8".to_owned()]);
-        let picks = |number| pick.picks(&DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number)));
+        let picks =
+            |number| pick.picks(&DeadLetterRecord::new(annotated(body, "NON_RETRYABLE_ERROR", "x", number)));
         assert!(picks(8).unwrap() && !picks(7).unwrap(), "7 has the id of 8 as its own");
-        assert!(!Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1))).unwrap());
+        assert!(
+            !Pick::exactly([]).picks(&DeadLetterRecord::new(record("NON_RETRYABLE_ERROR", "x", 1))).unwrap()
+        );
     }
 
     #[test]

@@ -14,11 +14,11 @@ use super::table::{ages, attempts};
 use super::view::View;
 use crate::markup::{figure, page};
 use crate::people::{about, counted, grouped};
-pub(crate) use story::told;
 use charts::{bars, class_of, columns};
 use messages::Messages;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{Group, written};
+pub(crate) use story::told;
 
 /// Groups with a row of their own.
 const GROUPS_MAX: usize = 500;

@@ -58,15 +58,9 @@ impl OneQueue {
         Queues { queues, deployment: self.deployment.clone() }
     }
 
-    /// What it is called: a deployment's name, or the queue as it was named.
-    pub fn name(&self) -> String {
-        let queue = || self.queue.as_ref().map(ToString::to_string);
-        self.deployment.name().or_else(queue).unwrap_or_default()
-    }
-
-    /// Whether a queue was named, and no deployment.
-    pub fn is_named(&self) -> bool {
-        self.queue.is_some()
+    /// A deployment's name; `None` if a queue is named.
+    pub fn name(&self) -> Option<String> {
+        self.deployment.name()
     }
 
     /// The queue that is named, or the deployment's queue of this role.

@@ -37,11 +37,11 @@ impl Desk {
     ) -> Result<Self, Failure> {
         let queue = DeadLetterQueue::new(which.clone(), connection.clone());
         let from = queue.open().await?.queue.arn().to_owned();
-        let source = match (&to, which.is_named()) {
+        let source = match (&to, which.name()) {
             (Some(address), _) => Some(address.clone()),
-            (None, true) => None,
+            (None, None) => None,
             // A source queue of somebody's own may not be found; the dead letters can be looked at all the same.
-            (None, false) => which.address(&connection, Role::Source).await.ok(),
+            (None, Some(_)) => which.address(&connection, Role::Source).await.ok(),
         };
         let to = match source {
             Some(address) => Some(connection.source_queue(&address).await?.queue.arn().to_owned()),
@@ -53,7 +53,7 @@ impl Desk {
         let source = to.as_deref().map(str::parse).transpose()?;
         let queues = which.with(source);
         Ok(Self {
-            name: which.name(),
+            name: which.name().unwrap_or_else(|| name_in(&from).to_owned()),
             queue,
             queues,
             from,

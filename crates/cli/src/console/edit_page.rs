@@ -36,7 +36,9 @@ pub(super) fn body(
         return Ok(html! { p class="warning" { (why) } (back) });
     }
     let Some(text) = text_of(&record.message.body) else {
-        return Ok(html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) });
+        return Ok(
+            html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
+        );
     };
     let unchanged = verdict(site, letters, letter, &Edited { body: text.clone(), new_id: None })?;
     Ok(html! {

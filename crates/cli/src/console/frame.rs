@@ -11,6 +11,7 @@ pub(super) const STYLE: &str = concat!(
     include_str!("../markup/chart.css"),
     include_str!("../markup/page.css"),
     include_str!("../audit/html/page.css"),
+    include_str!("../simulate/page/page.css"),
     include_str!("console.css")
 );
 pub(super) const SCRIPT: &str = include_str!("console.js");

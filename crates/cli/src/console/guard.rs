@@ -130,7 +130,8 @@ impl Guard {
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
+        let mut pairs =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
         let name = self.cookie_name();
         pairs.any(|(found, value)| found == name && self.token.is(value))
     }
@@ -149,13 +150,13 @@ mod tests {
     }
 
     /// With `Host`, and these headers.
-    fn admitted(guard: &Guard, method: Method, headers: &[(&str, &str)], query: Option<&str>) -> Admission {
+    fn admitted(guard: &Guard, method: &Method, headers: &[(&str, &str)], query: Option<&str>) -> Admission {
         let mut map = HeaderMap::new();
         for (name, value) in [("host", "127.0.0.1:4711")].iter().chain(headers) {
             let name: header::HeaderName = name.parse().unwrap();
             map.insert(name, value.parse().unwrap());
         }
-        guard.admit(&method, &map, query)
+        guard.admit(method, &map, query)
     }
 
     const COOKIE: (&str, &str) = ("cookie", "other=1; redeliver_console_4711=secret");
@@ -164,26 +165,33 @@ mod tests {
     #[test]
     fn the_link_lets_in_once_and_the_cookie_from_then_on() {
         let guard = guard(false);
-        assert_eq!(admitted(&guard, Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
-        assert_eq!(admitted(&guard, Method::GET, &[COOKIE], None), Admission::Admitted);
-        assert_eq!(admitted(&guard, Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
-        assert_eq!(
-            guard.cookie(),
-            "redeliver_console_4711=secret; Path=/; HttpOnly; SameSite=Strict"
-        );
+        assert_eq!(admitted(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
+        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
+        assert_eq!(guard.cookie(), "redeliver_console_4711=secret; Path=/; HttpOnly; SameSite=Strict");
     }
 
     #[test]
     fn whoever_does_not_know_the_token_sees_nothing() {
         let guard = guard(false);
         let refused = Admission::Refused(Refusal::Token);
-        for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")] {
-            assert_eq!(admitted(&guard, Method::GET, &[], query), refused, "{query:?}");
+        for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")]
+        {
+            assert_eq!(admitted(&guard, &Method::GET, &[], query), refused, "{query:?}");
         }
-        for cookie in ["redeliver_console_4711=", "redeliver_console_4712=secret", "secret", "redeliver_console_4711=Secret"] {
-            assert_eq!(admitted(&guard, Method::GET, &[("cookie", cookie)], None), refused, "{cookie}");
+        for cookie in [
+            "redeliver_console_4711=",
+            "redeliver_console_4712=secret",
+            "secret",
+            "redeliver_console_4711=Secret",
+        ] {
+            assert_eq!(admitted(&guard, &Method::GET, &[("cookie", cookie)], None), refused, "{cookie}");
         }
-        assert_eq!(admitted(&guard, Method::POST, &[ORIGIN], Some("token=secret")), refused, "a link changes nothing");
+        assert_eq!(
+            admitted(&guard, &Method::POST, &[ORIGIN], Some("token=secret")),
+            refused,
+            "a link changes nothing"
+        );
     }
 
     #[test]
@@ -191,7 +199,7 @@ mod tests {
         let guard = guard(false);
         for host in ["localhost:4711", "rebound.example.com:4711", "127.0.0.1", "127.0.0.1:4712"] {
             assert_eq!(
-                admitted(&guard, Method::GET, &[COOKIE, ("host", host)], None),
+                admitted(&guard, &Method::GET, &[COOKIE, ("host", host)], None),
                 Admission::Refused(Refusal::Host),
                 "{host}"
             );
@@ -202,11 +210,16 @@ mod tests {
     #[test]
     fn a_form_of_another_site_changes_nothing_even_with_the_cookie() {
         let guard = guard(false);
-        for origin in [&[][..], &[("origin", "null")], &[("origin", "https://example.com")], &[("origin", "http://127.0.0.1:4712")]] {
+        for origin in [
+            &[][..],
+            &[("origin", "null")],
+            &[("origin", "https://example.com")],
+            &[("origin", "http://127.0.0.1:4712")],
+        ] {
             let headers: Vec<_> = [COOKIE].into_iter().chain(origin.iter().copied()).collect();
             for method in [Method::POST, Method::DELETE] {
                 let refused = Admission::Refused(Refusal::Origin);
-                assert_eq!(admitted(&guard, method, &headers, None), refused, "{origin:?}");
+                assert_eq!(admitted(&guard, &method, &headers, None), refused, "{origin:?}");
             }
         }
     }
@@ -214,9 +227,9 @@ mod tests {
     #[test]
     fn who_may_only_read_changes_nothing() {
         let guard = guard(true);
-        assert_eq!(admitted(&guard, Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(
-            admitted(&guard, Method::POST, &[COOKIE, ORIGIN], None),
+            admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None),
             Admission::Refused(Refusal::ReadOnly)
         );
     }

@@ -197,7 +197,8 @@ fn is_meant(
     tenant: &str,
     filter: Option<&Filter>,
 ) -> Result<bool, Failure> {
-    let texts = [record.message_id(), &record.message.sqs_message_id, &record.error_details, &record.message.body];
+    let texts =
+        [record.message_id(), &record.message.sqs_message_id, &record.error_details, &record.message.body];
     if !wanted.is_empty() && !texts.iter().any(|text| text.to_lowercase().contains(wanted)) {
         return Ok(false);
     }
@@ -213,7 +214,8 @@ fn is_meant(
 /// By what the circuit breaker takes for the tenant, the message group, or by an attribute or a member of the metadata
 /// that producers call so.
 fn is_of_tenant(message: &ReceivedMessage, tenant: &str) -> bool {
-    let by_attribute = || message.attributes.get("tenant").and_then(|attribute| attribute.text()) == Some(tenant);
+    let by_attribute =
+        || message.attributes.get("tenant").and_then(|attribute| attribute.text()) == Some(tenant);
     let by_metadata =
         || value::read(&message.body).is_ok_and(|body| body["metadata"]["tenant"].as_str() == Some(tenant));
     message.message_group_id.as_deref() == Some(tenant) || by_attribute() || by_metadata()
@@ -234,7 +236,10 @@ fn moment(name: &str, text: &str, now: Timestamp) -> Result<Option<Timestamp>, F
         .or_else(|| parse_rfc3339(&format!("{text}:00Z")));
     match found {
         Some(found) => Ok(Some(found)),
-        None => Err(format!("{name}: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z").into()),
+        None => {
+            Err(format!("{name}: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z")
+                .into())
+        }
     }
 }
 

@@ -179,7 +179,9 @@ fn trend(letters: &Letters, group: &Group) -> Markup {
 fn first_words(letters: &Letters) -> String {
     let times = || letters.letters.iter().map(|letter| letter.sent_at);
     match (times().min(), times().max()) {
-        (Some(first), Some(last)) => format!("{} to {}", first.format("%Y-%m-%d %H:%M"), last.format("%Y-%m-%d %H:%M")),
+        (Some(first), Some(last)) => {
+            format!("{} to {}", first.format("%Y-%m-%d %H:%M"), last.format("%Y-%m-%d %H:%M"))
+        }
         _ => String::new(),
     }
 }

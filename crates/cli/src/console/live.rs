@@ -23,7 +23,9 @@ pub(super) enum Part {
 }
 
 /// The part whenever it has changed, until it is over.
-pub(super) fn live(part: impl Fn() -> Part + Send + 'static) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+pub(super) fn live(
+    part: impl Fn() -> Part + Send + 'static,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let events = unfold((part, Some(String::new())), async |(part, before)| {
         // After its end there is nothing more.
         let before = before?;

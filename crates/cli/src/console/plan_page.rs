@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
-use redeliver_core::metadata::rfc3339;
+use redeliver_core::metadata::{parse_rfc3339, rfc3339};
 use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::redrive::{self, Edit, Verdict};
 use serde::Deserialize;
 
 use super::desk::Desk;
-use super::frame::{base, source_is_missing};
+use super::frame::{base, moment, source_is_missing};
 use super::letters::{Letters, Selection};
 use super::message_page::{NOT_LOOKED, NOT_THERE};
 use super::plans::{Begun, Outcome, Pace, Plan, Work};
@@ -184,7 +184,7 @@ pub(super) fn list(site: &Site, desk: &Desk, number: usize) -> Markup {
                         td { a href={(base(number)) "/plans/" (one.plan.id)} { code { (one.plan.id) } } }
                         td { (heading(&one.plan.work)) ": " (one.plan.selected) }
                         td class="number" { (grouped(one.plan.messages.len() as u64)) }
-                        td class="times" { (one.plan.made_at) }
+                        td class="times" { (shown_moment(&one.plan.made_at)) }
                         td {
                             @if running.as_ref() == Some(&one.plan.id) { "running" }
                             @else if let Some(outcome) = &one.outcome { (outcome.ending) }
@@ -195,6 +195,11 @@ pub(super) fn list(site: &Site, desk: &Desk, number: usize) -> Markup {
             } }
         }
     }
+}
+
+/// A moment of a file; as it is written if somebody has changed it.
+fn shown_moment(text: &str) -> Markup {
+    parse_rfc3339(text).map_or_else(|| html! { (text) }, moment)
 }
 
 const fn heading(work: &Work) -> &'static str {
@@ -231,6 +236,12 @@ fn facts(plan: &Plan) -> Markup {
             (counted(plan.messages.len() as u64, "message")) " of " strong { (name_in(&plan.from)) }
             @if let Work::SendBack { to, .. } = &plan.work { " to " strong { (name_in(to)) } }
             ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
+        }
+        @if let Work::SendBack { edit: Some(body), new_id, .. } = &plan.work {
+            details class="body" {
+                summary { "The body that it gets" @if *new_id { span { "with a new message_id" } } }
+                pre { (body) }
+            }
         }
     }
 }
@@ -310,7 +321,7 @@ fn ended(site: &Site, number: usize, begun: &Begun, path: &str) -> Markup {
     html! {
         (facts(&begun.plan))
         p class=(if outcome.finished { "done" } else { "warning" }) role="status" {
-            strong { (outcome.ending) } @if !outcome.ended_at.is_empty() { ", " (outcome.ended_at) }
+            strong { (outcome.ending) } @if !outcome.ended_at.is_empty() { ", " (shown_moment(&outcome.ended_at)) }
         }
         @if !outcome.counts.is_empty() {
             table class="plan" { tbody { @for (name, count) in &outcome.counts {
@@ -338,7 +349,8 @@ mod tests {
             into_paused: None,
         };
         assert_eq!(asked("", "", "").read().unwrap(), Pace::default());
-        let given = Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
+        let given =
+            Pace { rate: Some(20), watch_seconds: 0, stop_after_failures_percent: 100, into_paused: false };
         assert_eq!(asked(" 20 ", "0", "100").read().unwrap(), given);
         for (wrong, why) in [
             (asked("0", "", ""), "messages a second: a whole number from 1 to 3000"),

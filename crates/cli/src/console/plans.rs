@@ -158,15 +158,14 @@ pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<String>) {
             continue;
         }
         let read = fs::read(&path).map_err(|error| error.to_string());
-        match read.and_then(|text| serde_json::from_slice::<Begun>(&text).map_err(|error| error.to_string())) {
+        match read.and_then(|text| serde_json::from_slice::<Begun>(&text).map_err(|error| error.to_string()))
+        {
             Ok(begun) if begun.plan.from == from => plans.push(begun),
             Ok(_) => {}
             Err(why) => damaged.push(format!("{} cannot be read as a plan: {why}", path.display())),
         }
     }
-    plans.sort_by(|one, other| {
-        (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id))
-    });
+    plans.sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
     damaged.sort();
     (plans, damaged)
 }
@@ -183,7 +182,12 @@ mod tests {
     }
 
     fn send_back(edit: Option<&str>) -> Work {
-        Work::SendBack { to: "arn".to_owned(), edit: edit.map(str::to_owned), new_id: false, max_generation: 3 }
+        Work::SendBack {
+            to: "arn".to_owned(),
+            edit: edit.map(str::to_owned),
+            new_id: false,
+            max_generation: 3,
+        }
     }
 
     fn scratch(name: &str) -> PathBuf {
@@ -218,7 +222,10 @@ mod tests {
         let (plans, damaged) = read(&folder, FROM);
         assert_eq!(plans, [begun]);
         assert!(plans[0].is_finished());
-        assert!(damaged.len() == 1 && damaged[0].contains("redeliver-plan-0.json cannot be read as a plan"), "{damaged:?}");
+        assert!(
+            damaged.len() == 1 && damaged[0].contains("redeliver-plan-0.json cannot be read as a plan"),
+            "{damaged:?}"
+        );
         assert_eq!(read(&folder, "arn:of-another-queue").0, []);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "nothing half written is left");
         fs::remove_dir_all(&folder).unwrap();

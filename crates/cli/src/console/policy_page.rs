@@ -65,7 +65,8 @@ struct Side<'a> {
 
 impl Sliders {
     fn sides(&self) -> [Side<'_>; 2] {
-        let Self { a_attempts, a_delay, a_kind, a_breaker, b_attempts, b_delay, b_kind, b_breaker, .. } = self;
+        let Self { a_attempts, a_delay, a_kind, a_breaker, b_attempts, b_delay, b_kind, b_breaker, .. } =
+            self;
         [
             Side { name: "a", attempts: *a_attempts, delay: *a_delay, kind: a_kind, breaker: a_breaker },
             Side { name: "b", attempts: *b_attempts, delay: *b_delay, kind: b_kind, breaker: b_breaker },

@@ -128,9 +128,7 @@ impl Site {
 
     /// Asks what runs to end, and waits until it has.
     pub(super) async fn rest(&self) {
-        while let Some((desk, id)) =
-            self.desks.iter().find_map(|desk| Some((desk, desk.works.running()?)))
-        {
+        while let Some((desk, id)) = self.desks.iter().find_map(|desk| Some((desk, desk.works.running()?))) {
             desk.works.pause(&id);
             SystemClock.sleep(Duration::from_millis(100)).await;
         }
@@ -146,8 +144,8 @@ fn shown(page: String) -> Answer {
 }
 
 /// After a change: the browser asks for the page anew, so that loading it again changes nothing.
-fn to(path: String) -> Answer {
-    Ok(Redirect::to(&path).into_response())
+fn to(path: &str) -> Answer {
+    Ok(Redirect::to(path).into_response())
 }
 
 async fn start(State(site): Shared) -> Response {
@@ -209,7 +207,7 @@ async fn letters_live(State(site): Shared, Path(number): Path<usize>) -> Answer 
 async fn look(State(site): Shared, Path(number): Path<usize>, Query(selection): Query<Selection>) -> Answer {
     let desk = site.desk(number)?;
     desk.looks.begin(&desk.queue);
-    to(letters_page::address(number, &selection))
+    to(&letters_page::address(number, &selection))
 }
 
 async fn message(
@@ -262,7 +260,7 @@ async fn make_plan(State(site): Shared, Path(number): Path<usize>, Form(asked): 
     .await?;
     let path = format!("/{number}/plans/{}", plan.id);
     site.desk(number)?.works.show(plan);
-    to(path)
+    to(&path)
 }
 
 async fn plan(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
@@ -294,12 +292,12 @@ async fn start_plan(
 ) -> Answer {
     let desk = site.desk(number)?;
     desk.works.start(&desk.from, &id, pace.read()?, &desk.queue, &site.schema)?;
-    to(format!("/{number}/plans/{id}"))
+    to(&format!("/{number}/plans/{id}"))
 }
 
 async fn pause_plan(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
     site.desk(number)?.works.pause(&id);
-    to(format!("/{number}/plans/{id}"))
+    to(&format!("/{number}/plans/{id}"))
 }
 
 async fn pause_page(State(site): Shared, Path(number): Path<usize>) -> Answer {
@@ -323,11 +321,7 @@ async fn switch(
     shown(page(&site, number, Place::Pause, "Pause and resume", &body))
 }
 
-async fn policy(
-    State(site): Shared,
-    Path(number): Path<usize>,
-    Query(sliders): Query<Sliders>,
-) -> Answer {
+async fn policy(State(site): Shared, Path(number): Path<usize>, Query(sliders): Query<Sliders>) -> Answer {
     site.desk(number)?;
     let body = blocking(move || policy_page::body(number, &sliders)).await?;
     shown(page(&site, number, Place::Policy, "Policy", &body))

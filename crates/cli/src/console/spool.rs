@@ -81,7 +81,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("redeliver-spool-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let mut spool = Spool::new(&folder).unwrap();
-        let messages: Vec<_> = (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
+        let messages: Vec<_> =
+            (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
         let places: Vec<_> = messages.iter().map(|message| spool.add(message).unwrap()).collect();
         for (message, place) in messages.iter().zip(&places).rev() {
             let back = spool.get(*place).unwrap();

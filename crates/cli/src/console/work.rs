@@ -361,10 +361,13 @@ fn next(ending: Ending, report: &Report) -> Option<String> {
 fn of_purge(purged: &Purged, backup: &str) -> Outcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
-    let mut remarks = vec![format!("what was deleted is in {backup}: `redeliver send --backup` sends it again")];
+    let mut remarks =
+        vec![format!("what was deleted is in {backup}: `redeliver send --backup` sends it again")];
     remarks.extend(purged.failed.clone());
     remarks.extend(purged.why_not_deleted.clone());
-    remarks.extend(purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)));
+    remarks.extend(
+        purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)),
+    );
     let finished = all_seen && left == 0 && purged.failed.is_none() && !purged.interrupted;
     Outcome {
         ended_at: String::new(),

@@ -90,7 +90,8 @@ impl Edit {
     /// # Errors
     /// If it is not JSON; with line and column.
     pub fn body(text: &str) -> Result<Self, String> {
-        let body = serde_json::from_str::<&RawValue>(text).map_err(|error| format!("is not JSON: {error}"))?;
+        let body =
+            serde_json::from_str::<&RawValue>(text).map_err(|error| format!("is not JSON: {error}"))?;
         Ok(Self(Change::Body(value::read(body.get()).unwrap_or_default())))
     }
 }

@@ -1,5 +1,6 @@
-//! `redeliver console` with the real program and, for what a person does, in a real browser. What came of it is counted
-//! in the queues.
+//! `redeliver console` with the real program: who gets in, and what a page says when something is wrong.
+
+mod browser;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use std::time::Duration;
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{root, target_dir, tested_program};
+use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::{REGION, unique};
 use redeliver_tests::topology::Topology;
 use reqwest::header::{COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
@@ -23,8 +24,11 @@ use super::{id, topology};
 
 /// For a browser's task; a redrive that was killed waits two minutes for what it has hidden.
 const PATIENCE: Duration = Duration::from_secs(240);
-const HOSTILE: [&str; 3] =
-    ["<script>alert('run')</script>", "\u{202e}turned\u{202c} \u{9b}31m", "'\"><img src=x onerror=alert('run')>"];
+const HOSTILE: [&str; 3] = [
+    "<script>alert('run')</script>",
+    "\u{202e}turned\u{202c} \u{9b}31m",
+    "'\"><img src=x onerror=alert('run')>",
+];
 
 /// The number of a message that fills SQS's limit.
 const LARGE: u32 = 900;
@@ -75,24 +79,6 @@ async fn fill(topology: &Topology, numbers: &[u32]) -> BTreeMap<u32, String> {
     ids
 }
 
-/// How often each message is in the source queue, by its number; they stay in flight there.
-async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
-    let mut found = BTreeMap::<u64, (u32, String)>::new();
-    loop {
-        let request = topology.client.receive_message().queue_url(&topology.source.url);
-        let request = request.max_number_of_messages(10).visibility_timeout(3600);
-        let messages = request.send().await.unwrap().messages.unwrap_or_default();
-        if messages.is_empty() {
-            return found;
-        }
-        for message in messages {
-            let text = message.body.unwrap();
-            let body: Value = serde_json::from_str(&text).unwrap();
-            found.entry(body["data"]["n"].as_u64().unwrap()).or_insert((0, text)).0 += 1;
-        }
-    }
-}
-
 /// A running console.
 struct Console {
     process: Child,
@@ -116,25 +102,6 @@ impl Console {
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.link.split_once("/?").unwrap().0)
     }
-
-    /// What a person does in a browser, and what the browser has seen.
-    async fn done(&self, task: &str, mut given: Value) -> Value {
-        given["pictures"] = json!(target_dir().join("console"));
-        let mut command = Command::new("node");
-        command.arg("run.mjs").args([&self.link, task, &given.to_string()]);
-        command.current_dir(root().join("tests/console")).stdin(Stdio::null()).kill_on_drop(true);
-        let output = timeout(PATIENCE, command.output()).await.expect("the browser comes to an end").unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{task}: {said}");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {said}"))
-    }
-
-    /// The files of the folder whose names begin so.
-    fn files(&self, prefix: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
-        let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
-        entries.filter(named).collect()
-    }
 }
 
 /// A new folder for plans, journals and backups.
@@ -143,93 +110,6 @@ fn folder() -> PathBuf {
     let _of_an_earlier_run = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-#[tokio::test]
-async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages_say() {
-    let topology = topology().await;
-    let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
-    let ids = fill(&topology, &numbers).await;
-    let console = Console::start(&topology, &folder(), &["--read-only"]).await;
-
-    console.done("looksAround", json!({})).await;
-    let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
-    assert_eq!(found["words"], "4 messages, text no json");
-    assert_eq!(found["shared"], found["words"], "the filter is in the address");
-    assert!(found["wrong"].as_str().unwrap().contains("filter"), "{found}");
-
-    let hostile = console.done("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE]]})).await;
-    let seen = hostile["seen"].as_array().unwrap();
-    assert_eq!(seen[0]["masked"], "<masked text of 39 bytes>");
-    assert_eq!(seen[0]["revealed"], format!("no JSON {} 0", HOSTILE[0]));
-    assert!(seen[1]["masked"].as_str().unwrap().contains("\"note\": \"<masked string>\""), "{seen:?}");
-    assert!(seen[1]["revealed"].as_str().unwrap().contains(r"\u202eturned"), "{seen:?}");
-    assert!(seen[3]["bytes"].as_u64().unwrap() > 1_000_000);
-
-    assert_eq!(console.done("plansAPolicy", json!({})).await, json!({"changed": true}));
-    let buttons = console.done("onlyReads", json!({})).await;
-    assert_eq!(buttons, json!({"buttons": ["Look again", "Filter"]}));
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [41, 0, 0], "all of it was given back");
-}
-
-#[tokio::test]
-async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_they_click() {
-    let topology = topology().await;
-    let ids = fill(&topology, &(0..40).collect::<Vec<_>>()).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
-
-    let edited = console.done("editsOne", json!({"id": ids[&6], "from": "\"eur\"", "to": "\"EUR\""})).await;
-    assert_eq!(
-        edited["said"],
-        json!([
-            "The body is not JSON: EOF while parsing an object at line 1 column 1",
-            "It would stay: the edit is refused: it changes /metadata/message_id, which stays as it is",
-            "It can be sent back as it is now."
-        ])
-    );
-    let sent = console.done("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
-    assert_eq!(sent["outcome"], "sent back\t20");
-    let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
-    assert_eq!(deleted["outcome"], "deleted\t4");
-
-    let found = sent_back(&topology).await;
-    let expected = (0..40).filter(|n| *n == 6 || (1..6).contains(&(n % 10)));
-    assert_eq!(
-        found.iter().map(|(n, (count, _))| (*n, *count)).collect::<Vec<_>>(),
-        expected.map(|n| (n, 1)).collect::<Vec<_>>()
-    );
-    let (_, before) = (dead_letter(6).0, &found[&6].1);
-    assert!(before.contains("\"currency\":\"EUR\"") && before.contains("\"redrive_generation\":1"), "{before}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [15, 0, 0]);
-    let backups = console.files("redeliver-deleted-");
-    assert_eq!(backups.len(), 1);
-    assert_eq!(std::fs::read_to_string(&backups[0]).unwrap().lines().count(), 4);
-    assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
-}
-
-#[tokio::test]
-async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
-    let topology = topology().await;
-    fill(&topology, &(0..100).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
-    let folder = folder();
-    let mut console = Console::start(&topology, &folder, &[]).await;
-    let begun = console.done("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 5})).await;
-    let [journal] = &console.files("redeliver-redrive-")[..] else { panic!("one journal") };
-    while std::fs::read_to_string(journal).unwrap().matches("\"sent\"").count() < 10 {
-        assert!(console.process.try_wait().unwrap().is_none(), "it ended too early");
-        sleep(Duration::from_millis(20)).await;
-    }
-    console.process.kill().await.unwrap();
-
-    // A plan of another set would send again what is in both queues.
-    let console = Console::start(&topology, &folder, &[]).await;
-    let finished = console.done("goesOn", json!({"plan": begun["plan"]})).await;
-    assert_eq!(finished["state"], "interrupted: open it to go on");
-    let found = sent_back(&topology).await;
-    assert_eq!(found.len(), 50);
-    let copies: u32 = found.values().map(|(count, _)| count - 1).sum();
-    assert!(copies <= 10, "at most one round of intents: {copies}");
-    assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, 0, 0]);
 }
 
 /// A client without a browser's manners.
@@ -242,13 +122,21 @@ impl Visitor {
     async fn enter(console: &Console) -> Self {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let entered = client.get(&console.link).send().await.unwrap();
-        assert_eq!((entered.status(), entered.headers()[LOCATION].to_str().unwrap()), (StatusCode::SEE_OTHER, "/"));
+        assert_eq!(
+            (entered.status(), entered.headers()[LOCATION].to_str().unwrap()),
+            (StatusCode::SEE_OTHER, "/")
+        );
         let cookie = entered.headers()[SET_COOKIE].to_str().unwrap();
         assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"), "{cookie}");
         Self { client, cookie: cookie.split(';').next().unwrap().to_owned() }
     }
 
-    async fn answer(&self, method: Method, url: String, headers: &[(reqwest::header::HeaderName, &str)]) -> (StatusCode, String) {
+    async fn answer(
+        &self,
+        method: Method,
+        url: String,
+        headers: &[(reqwest::header::HeaderName, &str)],
+    ) -> (StatusCode, String) {
         let mut request = self.client.request(method, url);
         for (name, value) in headers {
             request = request.header(name, *value);
@@ -276,23 +164,60 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
     let plans = || console.url("/0/plans");
     let look = || console.url("/0/look");
 
-    let (status, _) = visitor.answer(Method::GET, page(), &[cookie.clone()]).await;
+    let (status, _) = visitor.answer(Method::GET, page(), std::slice::from_ref(&cookie)).await;
     assert_eq!(status, StatusCode::OK);
     for (method, url, headers, expected, words) in [
         (Method::GET, page(), vec![], StatusCode::UNAUTHORIZED, "the link with its token"),
-        (Method::GET, console.url("/console.js"), vec![], StatusCode::UNAUTHORIZED, "the link with its token"),
-        (Method::GET, format!("{}?token=wrong", page()), vec![], StatusCode::UNAUTHORIZED, "the link with its token"),
-        (Method::GET, page(), vec![cookie.clone(), (HOST, "rebound.example.com")], StatusCode::MISDIRECTED_REQUEST, "answers only to the address"),
+        (
+            Method::GET,
+            console.url("/console.js"),
+            vec![],
+            StatusCode::UNAUTHORIZED,
+            "the link with its token",
+        ),
+        (
+            Method::GET,
+            format!("{}?token=wrong", page()),
+            vec![],
+            StatusCode::UNAUTHORIZED,
+            "the link with its token",
+        ),
+        (
+            Method::GET,
+            page(),
+            vec![cookie.clone(), (HOST, "rebound.example.com")],
+            StatusCode::MISDIRECTED_REQUEST,
+            "answers only to the address",
+        ),
         (Method::POST, look(), vec![cookie.clone()], StatusCode::FORBIDDEN, "nothing was changed"),
-        (Method::POST, plans(), vec![cookie.clone(), (ORIGIN, "https://example.com")], StatusCode::FORBIDDEN, "nothing was changed"),
+        (
+            Method::POST,
+            plans(),
+            vec![cookie.clone(), (ORIGIN, "https://example.com")],
+            StatusCode::FORBIDDEN,
+            "nothing was changed",
+        ),
         (Method::POST, plans(), vec![own.clone()], StatusCode::UNAUTHORIZED, "the link with its token"),
         (Method::GET, console.url("/9/"), vec![cookie.clone()], StatusCode::NOT_FOUND, "no such deployment"),
-        (Method::GET, console.url("/0/letters/nobody"), vec![cookie.clone()], StatusCode::NOT_FOUND, "look again"),
-        (Method::GET, console.url("/0/plans/nobody"), vec![cookie.clone()], StatusCode::BAD_REQUEST, "make it again"),
+        (
+            Method::GET,
+            console.url("/0/letters/nobody"),
+            vec![cookie.clone()],
+            StatusCode::NOT_FOUND,
+            "look again",
+        ),
+        (
+            Method::GET,
+            console.url("/0/plans/nobody"),
+            vec![cookie.clone()],
+            StatusCode::BAD_REQUEST,
+            "make it again",
+        ),
         (Method::GET, console.url("/nowhere"), vec![cookie.clone()], StatusCode::NOT_FOUND, "no such page"),
     ] {
         // The letters are looked at beside this.
-        while visitor.answer(Method::GET, page(), &[cookie.clone()]).await.1.contains("data-live") {
+        while visitor.answer(Method::GET, page(), std::slice::from_ref(&cookie)).await.1.contains("data-live")
+        {
             sleep(Duration::from_millis(50)).await;
         }
         let (status, text) = visitor.answer(method, url.clone(), &headers).await;
@@ -313,7 +238,8 @@ async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
     topology.client.delete_queue().queue_url(&topology.final_dlq.url).send().await.unwrap();
     let said = async {
         loop {
-            let (status, text) = visitor.answer(Method::GET, console.url("/0/letters"), &[cookie.clone()]).await;
+            let (status, text) =
+                visitor.answer(Method::GET, console.url("/0/letters"), std::slice::from_ref(&cookie)).await;
             assert_eq!(status, StatusCode::OK);
             if let Some((_, rest)) = text.split_once("role=\"alert\">") {
                 return rest.split('<').next().unwrap().to_owned();

@@ -21,10 +21,16 @@ fn three() -> Letters {
         annotated(body, "NON_RETRYABLE_ERROR", "no such user", 3),
     ];
     let sent = [100, 200, DAY - 60];
-    letters(messages.into_iter().zip(sent).map(|(mut message, sent)| {
-        message.sent_at = at(sent);
-        message
-    }).collect())
+    letters(
+        messages
+            .into_iter()
+            .zip(sent)
+            .map(|(mut message, sent)| {
+                message.sent_at = at(sent);
+                message
+            })
+            .collect(),
+    )
 }
 
 fn selected(letters: &Letters, selection: &Selection) -> Vec<String> {
@@ -59,7 +65,13 @@ fn each_filter_leaves_out_what_it_should() {
         (by(|of| of.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
         (by(|of| of.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
         (by(|of| of.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()), &["sqs-2"]),
-        (by(|of| { of.q = "user".to_owned(); of.until = "1h".to_owned() }), &["sqs-1"]),
+        (
+            by(|of| {
+                of.q = "user".to_owned();
+                of.until = "1h".to_owned()
+            }),
+            &["sqs-1"],
+        ),
     ] {
         assert_eq!(selected(&letters, &selection), expected, "{selection:?}");
     }

@@ -1,0 +1,145 @@
+//! What a person does at the console, in a real browser. What came of it is counted in the queues.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use redeliver_tests::settings::{root, target_dir};
+use redeliver_tests::topology::Topology;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use super::{Console, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder};
+use crate::ministack::topology;
+
+/// How often each message is in the source queue, by its number; they stay in flight there.
+async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
+    let mut found = BTreeMap::<u64, (u32, String)>::new();
+    loop {
+        let request = topology.client.receive_message().queue_url(&topology.source.url);
+        let request = request.max_number_of_messages(10).visibility_timeout(3600);
+        let messages = request.send().await.unwrap().messages.unwrap_or_default();
+        if messages.is_empty() {
+            return found;
+        }
+        for message in messages {
+            let text = message.body.unwrap();
+            let body: Value = serde_json::from_str(&text).unwrap();
+            found.entry(body["data"]["n"].as_u64().unwrap()).or_insert((0, text)).0 += 1;
+        }
+    }
+}
+
+impl Console {
+    /// What a person does in a browser, and what the browser has seen.
+    async fn done(&self, task: &str, mut given: Value) -> Value {
+        given["pictures"] = json!(target_dir().join("console"));
+        let mut command = Command::new("node");
+        command.arg("run.mjs").args([&self.link, task, &given.to_string()]);
+        command.current_dir(root().join("tests/console")).stdin(Stdio::null()).kill_on_drop(true);
+        let output = timeout(PATIENCE, command.output()).await.expect("the browser comes to an end").unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{task}: {said}");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {said}"))
+    }
+
+    /// The files of the folder whose names begin so.
+    fn files(&self, prefix: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
+        let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
+        entries.filter(named).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages_say() {
+    let topology = topology().await;
+    let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
+    let ids = fill(&topology, &numbers).await;
+    let console = Console::start(&topology, &folder(), &["--read-only"]).await;
+
+    console.done("looksAround", json!({})).await;
+    let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
+    assert_eq!(found["words"], "4 messages, text no json");
+    assert_eq!(found["shared"], found["words"], "the filter is in the address");
+    assert!(found["wrong"].as_str().unwrap().contains("filter"), "{found}");
+
+    let hostile =
+        console.done("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE]]})).await;
+    let seen = hostile["seen"].as_array().unwrap();
+    assert_eq!(seen[0]["masked"], "<masked text of 39 bytes>");
+    assert_eq!(seen[0]["revealed"], format!("no JSON {} 0", HOSTILE[0]));
+    assert!(seen[1]["masked"].as_str().unwrap().contains("\"note\": \"<masked string>\""), "{seen:?}");
+    assert!(seen[1]["revealed"].as_str().unwrap().contains(r"\u202eturned"), "{seen:?}");
+    assert!(seen[3]["bytes"].as_u64().unwrap() > 1_000_000);
+
+    assert_eq!(console.done("plansAPolicy", json!({})).await, json!({"changed": true}));
+    let buttons = console.done("onlyReads", json!({})).await;
+    assert_eq!(buttons, json!({"buttons": ["Look again", "Filter"]}));
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [41, 0, 0], "all of it was given back");
+}
+
+#[tokio::test]
+async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_they_click() {
+    let topology = topology().await;
+    let ids = fill(&topology, &(0..40).collect::<Vec<_>>()).await;
+    let console = Console::start(&topology, &folder(), &[]).await;
+
+    let edited = console.done("editsOne", json!({"id": ids[&6], "from": "\"eur\"", "to": "\"EUR\""})).await;
+    assert_eq!(
+        edited["said"],
+        json!([
+            "The body is not JSON: EOF while parsing an object at line 1 column 1",
+            "It would stay: the edit is refused: it changes /metadata/message_id, which stays as it is",
+            "It can be sent back as it is now."
+        ])
+    );
+    let sent = console.done("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
+    assert_eq!(sent["outcome"], "sent back\t20");
+    let deleted = console.done("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
+    assert_eq!(deleted["outcome"], "deleted\t4");
+
+    let found = sent_back(&topology).await;
+    let expected = (0..40).filter(|n| *n == 6 || (1..6).contains(&(n % 10)));
+    assert_eq!(
+        found.iter().map(|(n, (count, _))| (*n, *count)).collect::<Vec<_>>(),
+        expected.map(|n| (n, 1)).collect::<Vec<_>>()
+    );
+    let (_, before) = (dead_letter(6).0, &found[&6].1);
+    assert!(
+        before.contains("\"currency\":\"EUR\"") && before.contains("\"redrive_generation\":1"),
+        "{before}"
+    );
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [15, 0, 0]);
+    let backups = console.files("redeliver-deleted-");
+    assert_eq!(backups.len(), 1);
+    assert_eq!(std::fs::read_to_string(&backups[0]).unwrap().lines().count(), 4);
+    assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
+}
+
+#[tokio::test]
+async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
+    let topology = topology().await;
+    fill(&topology, &(0..100).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
+    let folder = folder();
+    let mut console = Console::start(&topology, &folder, &[]).await;
+    let begun = console.done("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 5})).await;
+    let [journal] = &console.files("redeliver-redrive-")[..] else { panic!("one journal") };
+    while std::fs::read_to_string(journal).unwrap().matches("\"sent\"").count() < 10 {
+        assert!(console.process.try_wait().unwrap().is_none(), "it ended too early");
+        sleep(Duration::from_millis(20)).await;
+    }
+    console.process.kill().await.unwrap();
+
+    // A plan of another set would send again what is in both queues.
+    let console = Console::start(&topology, &folder, &[]).await;
+    let finished = console.done("goesOn", json!({"plan": begun["plan"]})).await;
+    assert_eq!(finished["state"], "interrupted: open it to go on");
+    let found = sent_back(&topology).await;
+    assert_eq!(found.len(), 50);
+    let copies: u32 = found.values().map(|(count, _)| count - 1).sum();
+    assert!(copies <= 10, "at most one round of intents: {copies}");
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [0, 0, 0]);
+}
