@@ -13,7 +13,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+const tasks = { looksAround, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -31,6 +31,7 @@ async function open(options = {}) {
   watch(page);
   await page.goto(link);
   if (page.url().includes('token')) throw new Error(`the token stays in the address: ${page.url()}`);
+  if (!given.fleet) await page.goto(`${base}/0/`);
   return page;
 }
 
@@ -90,6 +91,16 @@ async function looksAround() {
     await page.context().close();
   }
   return {};
+}
+
+/** Every DLQ of the account. */
+async function looksAtTheFleet() {
+  const page = await open();
+  const row = page.locator('table.dlqs tr', { hasText: given.dlq });
+  await row.waitFor();
+  await isAccessible(page, 'fleet');
+  await picture(page, 'fleet');
+  return { row: await row.innerText(), findings: await row.getByRole('listitem').allTextContents() };
 }
 
 /** The keyboard alone, from the link to a message and back; then the filter's address in another browser. */

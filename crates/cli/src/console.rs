@@ -3,6 +3,7 @@
 
 mod desk;
 mod edit_page;
+mod fleet_page;
 mod frame;
 mod guard;
 mod letters;
@@ -49,6 +50,7 @@ Examples:
   redeliver console --stack orders-prod --stack payments-prod --read-only
   redeliver console --prefix orders --stage prod --profile operations
   redeliver console --queue orders-dlq --to orders
+  redeliver console --fleet --region eu-central-1
 
 Plans, their journals and backups of what was deleted are files in --folder: start it there again to finish what was \
 interrupted.
@@ -62,6 +64,9 @@ pub struct Arguments {
     stacks: Vec<String>,
     #[command(flatten)]
     named: Named,
+    /// Begin with every DLQ of the account and region, as `redeliver fleet` shows them
+    #[arg(long)]
+    fleet: bool,
     /// With --queue: the queue that dead letters are sent back to
     #[arg(long, value_name = "QUEUE", requires = "queue")]
     to: Option<QueueAddress>,
@@ -144,6 +149,8 @@ async fn open(arguments: &Arguments) -> Result<Site, Failure> {
         desks,
         schema,
         max_generation: arguments.max_generation,
+        fleet: arguments.fleet.then(Arc::default),
+        connection: arguments.connection.clone(),
     })
 }
 
@@ -153,8 +160,9 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
         return Ok(arguments.stacks.iter().map(|stack| OneQueue::of_stack(stack)).collect());
     }
     match (queue, prefix, stage) {
+        (None, None, None) if arguments.fleet => Ok(Vec::new()),
         (None, None, None) => {
-            Err("say which deployment: --stack, --prefix and --stage, or --queue with --to".into())
+            Err("say which deployment: --stack, --prefix and --stage, or --queue with --to; or begin with --fleet".into())
         }
         (queue, prefix, stage) => Ok(vec![OneQueue::of(queue, prefix, stage)]),
     }

@@ -15,12 +15,14 @@ use std::process::ExitCode;
 
 use chrono::SubsecRound as _;
 use indicatif::ProgressBar;
+use maud::Markup;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 
 pub use arguments::{Arguments, Format};
-use report::Fleet;
+pub(crate) use report::Fleet;
 
+use crate::connection::Connection;
 use crate::output::document;
 use crate::people::counted;
 use crate::{Failure, tell};
@@ -47,6 +49,19 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
         tell::error(problem);
     }
     Ok(exit_code(&fleet))
+}
+
+pub(crate) const STYLE: &str = html::STYLE;
+
+/// Every dead-letter queue that a connection leads to.
+pub(crate) async fn look(connection: &Connection) -> Fleet {
+    let now = SystemClock.now().trunc_subsecs(0);
+    gather::look(std::slice::from_ref(connection), now, &ProgressBar::hidden()).await
+}
+
+/// For a page.
+pub(crate) fn shown(fleet: &Fleet) -> Markup {
+    html::content(fleet)
 }
 
 /// The first of them, and how many there are more.

@@ -18,6 +18,10 @@ impl Connection {
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         match unreached(error) {
+            // By the JSON protocol, and by the query protocol before it.
+            None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
+                format!("the AWS credentials have expired ({}): {CREDENTIALS}", said(error))
+            }
             None => otherwise(&said(error)),
             Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS}"),
             Some(Unreached::UnusableCredentials(why)) => {

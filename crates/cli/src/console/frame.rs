@@ -14,6 +14,7 @@ pub(super) const STYLE: &str = concat!(
     include_str!("../simulate/page/page.css"),
     include_str!("console.css")
 );
+pub(super) const FLEET_STYLE: &str = crate::fleet::STYLE;
 pub(super) const SCRIPT: &str = include_str!("console.js");
 
 /// Nothing is loaded from anywhere else, no script or style stands in a page, and no page stands in another one's
@@ -45,7 +46,7 @@ pub(super) fn page(site: &Site, number: usize, place: Place, title: &str, body: 
     let name = desk.map_or("", |desk| desk.name.as_str());
     let top = html! {
         nav aria-label="Pages" {
-            @if site.desks.len() > 1 { a href="/" { "All" } }
+            @if site.desks.len() > 1 || site.fleet.is_some() { a href="/" { "All" } }
             strong { (name) }
             @for (other, path, words) in PLACES {
                 a href={"/" (number) "/" (path)} aria-current=[(other == place).then_some("page")] { (words) }
@@ -71,6 +72,7 @@ fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
                 meta name="color-scheme" content="light dark";
                 title { (title) }
                 link rel="stylesheet" href="/style.css";
+                link rel="stylesheet" href="/fleet.css";
                 link rel="icon" href="data:,";
                 script src="/console.js" defer {}
             }

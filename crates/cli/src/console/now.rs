@@ -11,7 +11,7 @@ use redeliver_core::ports::{Clock as _, QueueDepth as _};
 
 use super::desk::Desk;
 use crate::Failure;
-use crate::connection::OpenQueue;
+use crate::connection::{Connection, OpenQueue};
 use crate::status::{Flow, Metrics, Status, look_at};
 
 /// Between two questions for counts, which SQS has anew about every minute.
@@ -42,6 +42,8 @@ pub(super) struct Seen {
     pub(super) status: Status,
     /// Of each queue, if CloudWatch says it.
     pub(super) flows: Vec<Flow>,
+    /// The deployment's alarms, each with its state.
+    pub(super) alarms: Vec<(String, String)>,
 }
 
 impl Now {
@@ -67,11 +69,8 @@ impl Now {
                     let open = queues.open(&connection).await?;
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
-                    let flows = flows(&connection, &status, at).await.unwrap_or_else(|error| {
-                        status.problems.push(error.to_string());
-                        Vec::new()
-                    });
-                    now.show(Seen { at, status, flows });
+                    let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
+                    now.show(Seen { at, status, flows, alarms });
                     now.count(&open).await
                 };
                 if let Err(error) = round.await {
@@ -118,14 +117,29 @@ impl Now {
     }
 }
 
-async fn flows(
-    connection: &crate::connection::Connection,
-    status: &Status,
+/// What CloudWatch knows; why it does not say it, if it does not, is among the problems.
+async fn from_cloudwatch(
+    connection: &Connection,
+    status: &mut Status,
     at: Timestamp,
-) -> Result<Vec<Flow>, Failure> {
-    let Some(first) = status.queues.first() else { return Ok(Vec::new()) };
+) -> (Vec<Flow>, Vec<(String, String)>) {
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
-    Metrics::near(connection, &first.arn).await?.flows(&names, at).await
+    let asked = async {
+        let Some(first) = status.queues.first() else { return Ok(Default::default()) };
+        let metrics = Metrics::near(connection, &first.arn).await?;
+        // The construct's alarms are called so, and its queues.
+        let prefix = names.iter().find_map(|name| name.strip_suffix("final-dlq"));
+        let alarms = match prefix {
+            Some(prefix) => metrics.alarms(prefix).await?,
+            None => Vec::new(),
+        };
+        Ok::<_, Failure>((metrics.flows(&names, at).await?, alarms))
+    };
+    let asked = asked.await;
+    asked.unwrap_or_else(|error| {
+        status.problems.push(error.to_string());
+        Default::default()
+    })
 }
 
 /// Nobody asks any more when this is dropped, also by a panic.

@@ -10,7 +10,7 @@ use super::site::Site;
 use crate::Failure;
 use crate::event_sources::Mapping;
 use crate::pause::{Wanted, bring_to};
-use crate::people::{about, grouped, span};
+use crate::people::{about, counted, grouped, span};
 use crate::status::{Flow, QueueStatus, Target};
 
 /// Points of a small chart: an hour of five minutes each.
@@ -30,7 +30,8 @@ pub(super) fn part(desk: &Desk) -> Markup {
 }
 
 fn flow(desk: &Desk, seen: &Seen) -> Markup {
-    let Seen { at, status, flows } = seen;
+    let Seen { at, status, flows, alarms } = seen;
+    let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").collect();
     html! {
         @match status.target {
             Some(target @ Target::Down(_)) => p class="warning" role="alert" { "The target is " (target.in_words()) "." },
@@ -42,6 +43,8 @@ fn flow(desk: &Desk, seen: &Seen) -> Markup {
                 li { (card(queue, flows.get(index), queue.arn == desk.from)) }
             }
         }
+        @for (name, _) in &on { p class="warning" { "Alarm: " (name) } }
+        @if on.is_empty() && !alarms.is_empty() { p { "None of its " (counted(alarms.len() as u64, "alarm")) " is on." } }
         @for problem in &status.problems { p class="warning" { (problem) } }
         p class="remark" {
             "Counts are SQS's own, which it calls approximate, of " (moment(*at)) ". A delayed message comes out within 15 minutes; when \

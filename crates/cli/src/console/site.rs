@@ -15,6 +15,7 @@ use redeliver_core::ports::Clock as _;
 use redeliver_core::schema::MessageSchema;
 
 use super::desk::Desk;
+use super::fleet_page::{self, Fleets};
 use super::frame::{self, Place, bare, page};
 use super::guard::{Admission, Guard};
 use super::letters::Selection;
@@ -24,6 +25,7 @@ use super::policy_page::Sliders;
 use super::work::Standing;
 use super::{edit_page, letters_page, message_page, now_page, policy_page};
 use crate::Failure;
+use crate::connection::Connection;
 
 #[derive(Debug)]
 pub(super) struct Site {
@@ -31,6 +33,10 @@ pub(super) struct Site {
     pub(super) desks: Vec<Desk>,
     pub(super) schema: MessageSchema,
     pub(super) max_generation: u32,
+    /// Every DLQ of the account, if that is to be the first page.
+    pub(super) fleet: Option<Arc<Fleets>>,
+    /// Of the fleet.
+    pub(super) connection: Connection,
 }
 
 type Shared = State<Arc<Site>>;
@@ -65,6 +71,9 @@ pub(super) fn router(site: Arc<Site>) -> Router {
     Router::new()
         .route("/", get(start))
         .route("/style.css", get(async || typed("text/css; charset=utf-8", frame::STYLE)))
+        .route("/fleet.css", get(async || typed("text/css; charset=utf-8", frame::FLEET_STYLE)))
+        .route("/fleet", post(look_at_fleet))
+        .route("/fleet/live", get(fleet_live))
         .route("/console.js", get(async || typed("text/javascript; charset=utf-8", frame::SCRIPT)))
         .route("/{desk}/", get(now))
         .route("/{desk}/live", get(now_live))
@@ -149,13 +158,31 @@ fn to(path: &str) -> Answer {
 }
 
 async fn start(State(site): Shared) -> Response {
-    if site.desks.len() == 1 {
+    if site.desks.len() == 1 && site.fleet.is_none() {
         return Redirect::to("/0/").into_response();
     }
     let body = html! {
-        ul class="desks" { @for (number, desk) in site.desks.iter().enumerate() { li { a href={"/" (number) "/"} { (desk.name) } } } }
+        @if !site.desks.is_empty() {
+            ul { @for (number, desk) in site.desks.iter().enumerate() { li { a href={"/" (number) "/"} { (desk.name) } } } }
+        }
+        @if let Some(fleet) = &site.fleet { (fleet.body(&site.connection)) }
     };
-    Html(bare("Deployments", &body)).into_response()
+    let title = if site.fleet.is_some() { "Dead-letter queues" } else { "Deployments" };
+    Html(bare(title, &body)).into_response()
+}
+
+async fn look_at_fleet(State(site): Shared) -> Answer {
+    let fleet = site.fleet.as_ref().ok_or("the console was started without --fleet")?;
+    fleet.begin(&site.connection);
+    to("/")
+}
+
+async fn fleet_live(State(site): Shared) -> Response {
+    let part = move || match &site.fleet {
+        Some(fleet) if fleet.is_running() => Part::Shown(fleet_page::waiting()),
+        _ => Part::Over,
+    };
+    live(part).into_response()
 }
 
 async fn now(State(site): Shared, Path(number): Path<usize>) -> Answer {

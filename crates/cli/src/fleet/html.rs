@@ -15,8 +15,21 @@ pub(super) fn of(fleet: &Fleet) -> String {
         header {
             h1 { (counted(fleet.dlqs.len() as u64, "dead-letter queue")) }
             p { "Read " (fleet.at.format("%Y-%m-%d %H:%M:%S").to_string()) "." }
-            @for problem in in_short(&fleet.problems) { p class="warning" { "Not all could be read: " (problem) } }
         }
+        (content(fleet))
+        footer {
+            "Made by " code { "redeliver fleet" } ". Times are UTC. Counts and ages are SQS's own and approximate."
+        }
+    };
+    page(&counted(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
+}
+
+pub(super) const STYLE: &str = include_str!("html/page.css");
+
+/// What there is, what is wrong, and each DLQ by its account and region.
+pub(super) fn content(fleet: &Fleet) -> Markup {
+    html! {
+        @for problem in in_short(&fleet.problems) { p class="warning" { "Not all could be read: " (problem) } }
         (facts(fleet))
         @for (account, region) in fleet.places() {
             section {
@@ -25,11 +38,7 @@ pub(super) fn of(fleet: &Fleet) -> String {
                 @if !dlqs.is_empty() { (rows(fleet, &dlqs)) }
             }
         }
-        footer {
-            "Made by " code { "redeliver fleet" } ". Times are UTC. Counts and ages are SQS's own and approximate."
-        }
-    };
-    page(&counted(fleet.dlqs.len() as u64, "dead-letter queue"), include_str!("html/page.css"), &body)
+    }
 }
 
 fn facts(fleet: &Fleet) -> Markup {
@@ -59,7 +68,7 @@ fn facts(fleet: &Fleet) -> Markup {
 
 fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {
     html! {
-        div class="scroll" { table class="dlqs" {
+        div class="scroll" tabindex="0" { table class="dlqs" {
             thead { tr {
                 th { "DLQ" }
                 @for name in ["Visible", "In flight", "Oldest", "Deleted in", "Kept"] { th class="number" { (name) } }

@@ -45,6 +45,21 @@ impl Metrics {
         Ok(flows.collect())
     }
 
+    /// The alarms whose names begin so, each with its state.
+    pub async fn alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
+        let mut pages = self.client.describe_alarms().alarm_name_prefix(prefix).into_paginator().send();
+        let mut alarms = Vec::new();
+        while let Some(page) = pages.next().await {
+            let page = page.map_err(|error| format!("cloudwatch:DescribeAlarms: {}", said(&error)))?;
+            alarms.extend(page.metric_alarms.unwrap_or_default().into_iter().map(|alarm| {
+                let state =
+                    alarm.state_value().map_or("INSUFFICIENT_DATA", |state| state.as_str()).to_owned();
+                (alarm.alarm_name.unwrap_or_default(), state)
+            }));
+        }
+        Ok(alarms)
+    }
+
     /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
     /// kept for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one
     /// has room for those of 24 functions.

@@ -5,13 +5,17 @@ mod browser;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
+use axum::Router;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::{REGION, unique};
 use redeliver_tests::topology::Topology;
+use redeliver_tests::wire::serve;
 use reqwest::header::{COOKIE, HOST, LOCATION, ORIGIN, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, StatusCode};
@@ -20,7 +24,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::{id, topology};
+use super::id;
 
 /// For a browser's task; a redrive that was killed waits two minutes for what it has hidden.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -29,6 +33,14 @@ const HOSTILE: [&str; 3] = [
     "\u{202e}turned\u{202c} \u{9b}31m",
     "'\"><img src=x onerror=alert('run')>",
 ];
+
+/// With CloudWatch and Lambda, which the pages ask, too.
+static EMULATOR: LazyLock<Ministack> = LazyLock::new(Ministack::with_all_services);
+
+/// New queues.
+async fn topology() -> Topology {
+    Topology::create(&EMULATOR.endpoint_url(), "orders").await
+}
 
 /// The number of a message that fills SQS's limit.
 const LARGE: u32 = 900;
@@ -88,9 +100,13 @@ struct Console {
 
 impl Console {
     async fn start(topology: &Topology, folder: &Path, more: &[&str]) -> Self {
+        let queues = ["--queue", &topology.final_dlq.url, "--to", &topology.source.url];
+        Self::start_on(&EMULATOR.endpoint_url(), folder, &[&queues[..], more].concat()).await
+    }
+
+    async fn start_on(endpoint_url: &str, folder: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(tested_program("redeliver"));
-        command.args(["console", "--queue", &topology.final_dlq.url, "--to", &topology.source.url]);
-        command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
+        command.args(["console", "--endpoint-url", endpoint_url, "--region", REGION]);
         command.arg("--folder").arg(folder).args(more);
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut process = command.spawn().unwrap();
@@ -228,18 +244,14 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
     assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
 }
 
-#[tokio::test]
-async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
-    let topology = topology().await;
-    fill(&topology, &[1]).await;
-    let console = Console::start(&topology, &folder(), &[]).await;
-    let visitor = Visitor::enter(&console).await;
+/// What the page of dead letters says is wrong.
+async fn alert(console: &Console) -> String {
+    let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
-    topology.client.delete_queue().queue_url(&topology.final_dlq.url).send().await.unwrap();
     let said = async {
         loop {
-            let (status, text) =
-                visitor.answer(Method::GET, console.url("/0/letters"), std::slice::from_ref(&cookie)).await;
+            let url = console.url("/0/letters");
+            let (status, text) = visitor.answer(Method::GET, url, std::slice::from_ref(&cookie)).await;
             assert_eq!(status, StatusCode::OK);
             if let Some((_, rest)) = text.split_once("role=\"alert\">") {
                 return rest.split('<').next().unwrap().to_owned();
@@ -247,6 +259,45 @@ async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    let said = timeout(PATIENCE, said).await.unwrap();
+    timeout(PATIENCE, said).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_queue_that_is_deleted_meanwhile_is_a_sentence_on_the_page() {
+    let topology = topology().await;
+    fill(&topology, &[1]).await;
+    let console = Console::start(&topology, &folder(), &[]).await;
+    topology.client.delete_queue().queue_url(&topology.final_dlq.url).send().await.unwrap();
+    let said = alert(&console).await;
     assert!(said.contains("check the queue, the region, the account"), "{said}");
+}
+
+#[tokio::test]
+async fn credentials_that_expire_and_too_many_requests_are_a_sentence_on_the_page() {
+    for (status, code, expected) in [
+        (403, "ExpiredTokenException", "the AWS credentials have expired"),
+        (400, "ThrottlingException", "check the queue, the region, the account"),
+    ] {
+        // It opens both queues when it starts, and then nothing goes any more.
+        let answers = Arc::new(AtomicU32::new(0));
+        let answer = async move || match answers.fetch_add(1, Ordering::Relaxed) {
+            0 => (StatusCode::OK, attributes("orders-final-dlq")),
+            1 => (StatusCode::OK, attributes("orders")),
+            _ => (
+                StatusCode::from_u16(status).unwrap(),
+                json!({ "__type": code, "message": code }).to_string(),
+            ),
+        };
+        let (address, _serving) = serve(Router::new().fallback(answer)).await;
+        let endpoint = format!("http://{address}");
+        let urls = ["orders-final-dlq", "orders"].map(|name| format!("{endpoint}/000000000000/{name}"));
+        let more = ["--queue", &urls[0], "--to", &urls[1]];
+        let console = Console::start_on(&endpoint, &folder(), &more).await;
+        let said = alert(&console).await;
+        assert!(said.contains(code) && said.contains(expected), "{said}");
+    }
+}
+
+fn attributes(name: &str) -> String {
+    json!({ "Attributes": { "QueueArn": format!("arn:aws:sqs:{REGION}:000000000000:{name}") } }).to_string()
 }

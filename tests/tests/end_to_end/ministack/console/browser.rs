@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use super::{Console, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder};
-use crate::ministack::topology;
+use super::{Console, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder, topology};
 
 /// How often each message is in the source queue, by its number; they stay in flight there.
 async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
@@ -58,7 +57,7 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     let topology = topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
     let ids = fill(&topology, &numbers).await;
-    let console = Console::start(&topology, &folder(), &["--read-only"]).await;
+    let console = Console::start(&topology, &folder(), &["--read-only", "--fleet"]).await;
 
     console.done("looksAround", json!({})).await;
     let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
@@ -75,6 +74,12 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     assert!(seen[1]["revealed"].as_str().unwrap().contains(r"\u202eturned"), "{seen:?}");
     assert!(seen[3]["bytes"].as_u64().unwrap() > 1_000_000);
 
+    let fleet = console
+        .done("looksAtTheFleet", json!({"fleet": true, "dlq": topology.final_dlq.arn.rsplit(':').next()}))
+        .await;
+    let [retention, alarm] = &fleet["findings"].as_array().unwrap()[..] else { panic!("{fleet}") };
+    assert!(retention.as_str().unwrap().starts_with("it keeps messages for 4d, and "), "{fleet}");
+    assert_eq!(alarm, "41 messages wait in it, and no CloudWatch alarm watches it");
     assert_eq!(console.done("plansAPolicy", json!({})).await, json!({"changed": true}));
     let buttons = console.done("onlyReads", json!({})).await;
     assert_eq!(buttons, json!({"buttons": ["Look again", "Filter"]}));
