@@ -62,8 +62,13 @@ async function isNarrowEnough(page, where) {
   if (needed > there) alarms.push(`${where} needs ${needed} of ${there} pixels`);
 }
 
-function picture(page, name) {
-  return page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true });
+/** For people to look at; docs/console.md shows some of them. */
+async function picture(page, name) {
+  const { width, height } = await page.evaluate(() => ({
+    width: window.innerWidth,
+    height: Math.min(document.documentElement.scrollHeight, 1300),
+  }));
+  await page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true, clip: { x: 0, y: 0, width, height } });
 }
 
 /** All pages, light, dark and on a phone. */

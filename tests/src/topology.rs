@@ -101,7 +101,7 @@ impl Topology {
         let final_dlq = Queue::create(&client, &format!("{name}-final-dlq"), None).await;
         let annotation = Queue::create(&client, &format!("{name}-annotation"), Some((&final_dlq, 110))).await;
         let intermediate =
-            Queue::create(&client, &format!("{name}-intermediate"), Some((&annotation, 100))).await;
+            Queue::create(&client, &format!("{name}-intermediate-dlq"), Some((&annotation, 100))).await;
         let source = Queue::create(&client, &format!("{name}-source"), Some((&intermediate, 1))).await;
         Self { client, source, intermediate, annotation, final_dlq, endpoint_url: endpoint_url.to_owned() }
     }

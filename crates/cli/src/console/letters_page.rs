@@ -131,7 +131,7 @@ fn filters(number: usize, selection: &Selection) -> Markup {
 fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
     html! {
         h2 { (counted(letters.groups.len() as u64, "cause")) }
-        div class="scroll" tabindex="0" { table class="groups" {
+        div class="scroll" tabindex="0" { table class="list" {
             thead { tr { th { "Error" } th class="number" { "Count" } th { "Trend" } th { "First" } th { "Last" } } }
             tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
@@ -139,10 +139,10 @@ fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
                         a href=(address(number, &Selection { group: group.fingerprint.clone(), ..Selection::default() })) { (group.error_type) }
                         div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
                     }
-                    td class="number" { (grouped(group.count)) }
+                    td class="number" data-name="Count" { (grouped(group.count)) }
                     td { (trend(letters, group)) }
-                    td class="times" { (moment(group.first)) }
-                    td class="times" { (moment(group.last)) }
+                    td class="times" data-name="First" { (moment(group.first)) }
+                    td class="times" data-name="Last" { (moment(group.last)) }
                 }
             } }
         } }
@@ -220,15 +220,15 @@ pub(super) fn hidden(selection: &Selection) -> Markup {
 fn list(number: usize, letters: &Letters, shown: &[&Letter]) -> Markup {
     html! {
         @if !shown.is_empty() {
-            div class="scroll" tabindex="0" { table class="groups" {
+            div class="scroll" tabindex="0" { table class="list" {
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {
                         td { a href={(base(number)) "/letters/" (encoded(&letter.sqs_message_id))} { code { (letter.message_id) } } }
                         td { (letter.error_type) div class="details" { (shortened(&letter.error_details, DETAILS_MAX)) } }
-                        td class="number" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
-                        td class="times" { (moment(letter.sent_at)) }
-                        td class="times" { (expiry(letters, letter)) }
+                        td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
+                        td class="times" data-name="Sent here" { (moment(letter.sent_at)) }
+                        td class="times" data-name="Deleted by SQS" { (expiry(letters, letter)) }
                     }
                 } }
             } }
@@ -258,5 +258,34 @@ fn pages(number: usize, selection: &Selection, paging: Paging, selected: usize) 
                 @if paging.page < last { a href={(address) (mark) "page=" (paging.page + 1)} { "Older" } }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::extract::Query;
+
+    use super::*;
+
+    #[test]
+    fn a_selection_is_the_same_after_its_address_was_shared() {
+        let selection = Selection {
+            group: "21d708b3fca00092".to_owned(),
+            error_type: "A&B".to_owned(),
+            q: "50 % + ärger?".to_owned(),
+            tenant: "#1".to_owned(),
+            since: "2h".to_owned(),
+            until: "2026-01-31T08:30Z".to_owned(),
+            filter: ".a == \"=&\" and .b > 1".to_owned(),
+            id: "x/y".to_owned(),
+        };
+        let address = address(3, &selection);
+        assert!(
+            address.starts_with("/3/letters?group=21d708b3fca00092&type=A%26B&q=50%20%25%20%2B%20"),
+            "{address}"
+        );
+        let Query(read) = Query::<Selection>::try_from_uri(&address.parse().unwrap()).unwrap();
+        assert_eq!(read, selection);
+        assert_eq!(super::address(0, &Selection::default()), "/0/letters");
     }
 }

@@ -40,7 +40,7 @@ fn flow(desk: &Desk, seen: &Seen) -> Markup {
         }
         ol class="flow" {
             @for (index, queue) in status.queues.iter().enumerate() {
-                li { (card(queue, flows.get(index), queue.arn == desk.from)) }
+                li { (card(role(desk, queue), queue, flows.get(index), queue.arn == desk.from)) }
             }
         }
         @for (name, _) in &on { p class="warning" { "Alarm: " (name) } }
@@ -53,11 +53,20 @@ fn flow(desk: &Desk, seen: &Seen) -> Markup {
     }
 }
 
-fn card(queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> Markup {
+/// What it is for; of queues that were named, by what they were named for.
+fn role<'a>(desk: &Desk, queue: &QueueStatus) -> &'a str {
+    match queue.role {
+        "queue" if queue.arn == desk.from => "DLQ",
+        "queue" => "source",
+        role => role,
+    }
+}
+
+fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> Markup {
     let count = |number: Option<u64>| number.map_or_else(|| "?".to_owned(), grouped);
     let oldest = flow.and_then(|flow| flow.age_seconds.iter().max_by_key(|(at, _)| *at)).map(|(_, age)| *age);
     html! {
-        h2 { (queue.role) }
+        h2 { (role) }
         p class="name" { (queue.name) }
         dl {
             div class=[(is_dlq && queue.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.visible)) } }

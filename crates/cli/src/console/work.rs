@@ -159,6 +159,8 @@ impl Works {
             let outcome = outcome.unwrap_or_else(|error| Outcome {
                 ending: "failed".to_owned(),
                 remarks: vec![error.to_string()],
+                // What a journal has begun may be sent, and nobody has counted it.
+                in_both_queues: begun.plan.journal(&works.folder).exists(),
                 ..Outcome::default()
             });
             let ended = Begun { outcome: Some(Outcome { ended_at: now(), ..outcome }), ..begun };
@@ -390,3 +392,6 @@ fn shown(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
     let seen = counts.iter().enumerate().filter(|(index, (_, count))| *index == 0 || *count > 0);
     seen.map(|(_, (name, count))| ((*name).to_owned(), *count)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use super::{Console, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder, topology};
+use super::{Console, EMULATOR, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder, topology};
 
 /// How often each message is in the source queue, by its number; they stay in flight there.
 async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {
@@ -57,7 +57,11 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     let topology = topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
     let ids = fill(&topology, &numbers).await;
-    let console = Console::start(&topology, &folder(), &["--read-only", "--fleet"]).await;
+    // Found by the names of its queues, as a deployment is.
+    let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
+    let [prefix, stage, ..] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
+    let more = ["--prefix", prefix, "--stage", stage, "--read-only", "--fleet"];
+    let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more).await;
 
     console.done("looksAround", json!({})).await;
     let found = console.done("filtersByKeyboard", json!({"text": "no json"})).await;
