@@ -13,9 +13,10 @@ use redeliver_core::schema::{MessageSchema, Parsed};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::Foreign;
 use crate::groups::written;
 
-/// What is shown for the error type of a message that has none: of a DLQ of somebody else's, or without room for it.
+/// What is shown for the error type of a message that has none: nobody knows who wrote it, or there was no room for it.
 pub const UNANNOTATED: &str = "UNANNOTATED";
 
 /// Compiled once: a DLQ may hold a hundred thousand messages.
@@ -28,10 +29,14 @@ const FILTERED_LEVELS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
-    /// `ErrorType`, or [`UNANNOTATED`].
+    /// `ErrorType`, which service of AWS wrote it, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`; empty if there are none.
+    /// `ErrorDetails`, or what the service says; empty if there are none.
     pub error_details: String,
+    /// Whether `error_type` is one of our codes.
+    pub is_annotated: bool,
+    /// What a service of AWS wrote, if it is not ours.
+    pub foreign: Option<Foreign>,
     /// Our document, if there is one.
     pub dead_letter: Option<DeadLetter>,
     /// What groups it with its like.
@@ -97,11 +102,19 @@ impl DeadLetterRecord {
             Some(Code::Unknown(_)) => producers_attributes(message.attributes.clone()).1.is_some(),
             None => false,
         };
-        let error_type = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
-        let error_details = error_type.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned();
-        let error_type = error_type.unwrap_or(UNANNOTATED).to_owned();
-        let fingerprint = match &dead_letter {
-            Some(ours) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
+        let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
+        let is_annotated = code.is_some();
+        let foreign = if is_annotated || dead_letter.is_some() { None } else { Foreign::read(&message) };
+        let (error_type, error_details) = match &foreign {
+            Some(foreign) => (foreign.writer.code().to_owned(), foreign.details()),
+            None => (
+                code.unwrap_or(UNANNOTATED).to_owned(),
+                code.and(text(ERROR_DETAILS)).unwrap_or_default().to_owned(),
+            ),
+        };
+        let fingerprint = match (&dead_letter, &foreign) {
+            (Some(ours), _) if is_fingerprint(&ours.fingerprint) => ours.fingerprint.clone(),
+            (_, Some(foreign)) => foreign.fingerprint(),
             _ => fingerprint(&error_type, "", &error_details),
         };
         let generation = dead_letter.as_ref().and_then(|ours| ours.redrive_generation);
@@ -111,14 +124,15 @@ impl DeadLetterRecord {
         let parsed =
             parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), &message.sqs_message_id).ok());
         let metadata = parsed.map(|parsed| metadata_of(parsed.metadata(), generation));
-        Self { error_type, error_details, dead_letter, fingerprint, metadata, message }
+        Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
     /// Retries made, if that is known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
-        ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt))
+        let told = ours.or_else(|| self.metadata.as_ref().map(|metadata| metadata.retry_attempt));
+        told.or_else(|| self.foreign.as_ref()?.attempts)
     }
 
     /// How long it was held because its target was down; 0 if it was not.

@@ -4,6 +4,7 @@
 pub mod altered;
 pub mod dead_letters;
 mod dying;
+pub mod foreign;
 pub mod functions;
 
 pub use dying::Killed;

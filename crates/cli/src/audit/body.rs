@@ -2,12 +2,12 @@
 
 use super::json_text::{LaidOut, Layout, Mask, lay_out};
 use crate::text::escaped_lines;
-use redeliver_dead_letters::{DeadLetterRecord, UNANNOTATED};
+use redeliver_dead_letters::DeadLetterRecord;
 
 /// The body laid out, of at most about `bytes_max` bytes. Of a message of ours the values outside of `metadata` are
 /// masked; of anybody else's all of them, since nobody knows what they are.
 pub(super) fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
-    let is_ours = record.metadata.is_some() || record.error_type != UNANNOTATED;
+    let is_ours = record.metadata.is_some() || record.is_annotated;
     let mask = match (reveal, is_ours) {
         (true, _) => Mask::Nothing,
         (false, true) => Mask::AllButMetadata,

@@ -5,7 +5,7 @@ use redeliver_core::metadata::parse_rfc3339;
 
 use super::attempts::skipped;
 use crate::people::{counted, span};
-use redeliver_dead_letters::DeadLetterRecord;
+use redeliver_dead_letters::{DeadLetterRecord, Foreign};
 
 /// A message's story in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(super) struct Timeline {
     held_seconds: u32,
     /// How often it came back because SQS had moved it.
     redrive_count: u32,
+    /// What a service of AWS leaves to be known.
+    remarks: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +70,10 @@ impl Timeline {
             }
             // A redrive keeps the clock of the first queue.
             (None, Some(_)) => (Some(message.sent_at), without_error(Kind::Redriven, None)),
-            (None, None) => (None, without_error(Kind::SentHere, Some(message.sent_at))),
+            (None, None) => match &record.foreign {
+                Some(foreign) => (None, given_up_by_aws(foreign, message.sent_at)),
+                None => (None, without_error(Kind::SentHere, Some(message.sent_at))),
+            },
         };
         let sent = start.map(|at| Event {
             kind: Kind::Sent,
@@ -78,7 +83,8 @@ impl Timeline {
         });
         let events = sent.into_iter().chain(failures).chain([end]).collect();
         let (held_seconds, redrive_count) = (record.held_seconds(), record.redrive_count());
-        Self { events, skipped: skipped(record), held_seconds, redrive_count }
+        let remarks = record.foreign.as_ref().map(Foreign::remarks).unwrap_or_default();
+        Self { events, skipped: skipped(record), held_seconds, redrive_count, remarks }
     }
 
     /// What has no moment of its own, in a sentence each.
@@ -91,7 +97,7 @@ impl Timeline {
             let times = counted(self.redrive_count.into(), "time");
             format!("It came back {times} after SQS had moved it: nobody had answered for it.")
         });
-        held.into_iter().chain(moved).collect()
+        held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
 
     /// The attempts that nothing is known of, in a sentence.
@@ -101,6 +107,12 @@ impl Timeline {
         let more = if self.skipped.len() > attempts.len() { ", …" } else { "" };
         (!attempts.is_empty()).then(|| format!("Nothing is known of attempt {}{more}.", attempts.join(", ")))
     }
+}
+
+/// When the service says it, else when it came here.
+fn given_up_by_aws(foreign: &Foreign, sent_at: Timestamp) -> Event {
+    let Foreign { error_type, message, failed_at, .. } = foreign.clone();
+    Event { kind: Kind::GivenUp, at: failed_at.or(Some(sent_at)), error_type, error_details: message }
 }
 
 impl Kind {

@@ -14,7 +14,7 @@ use thiserror::Error;
 use uuid::{Builder, Uuid};
 
 use crate::edit::splice;
-use crate::{DeadLetterRecord, Filter, FilterError, Pick, UNANNOTATED};
+use crate::{DeadLetterRecord, Filter, FilterError, Pick};
 
 /// What is done to which messages.
 #[derive(Debug, Default)]
@@ -176,7 +176,7 @@ impl Plan {
 /// by their names.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     let (mut producer, came_back) = producers_attributes(record.message.attributes.clone());
-    if came_back.is_none() && record.error_type != UNANNOTATED {
+    if came_back.is_none() && record.is_annotated {
         producer.remove(ERROR_TYPE);
         producer.remove(ERROR_DETAILS);
     }

@@ -1,0 +1,206 @@
+//! Dead letters that services of AWS wrote: by the shapes that AWS documents, and nothing that is guessed.
+//!
+//! Anybody may send such a message; what is read here is shown and grouped by, never acted on.
+
+mod attributes;
+mod name;
+mod record;
+#[cfg(test)]
+mod tests;
+mod topic;
+
+use redeliver_core::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
+use redeliver_core::message::{ReceivedMessage, Timestamp};
+use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean};
+
+use crate::groups::written;
+use name::resource;
+
+/// Bytes of an ARN, more than AWS has.
+const ARN_BYTES_MAX: usize = 2048;
+
+/// A dead letter that a service of AWS wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    pub writer: Writer,
+    /// What failed, or what the message comes from: the ARN of a function, rule, schedule, pipe, topic or queue. Empty
+    /// if the message does not say it.
+    pub source: String,
+    /// The error's name; empty if there is none.
+    pub error_type: String,
+    /// The error's text; empty if there is none.
+    pub message: String,
+    /// Why it was not tried any further, in AWS's word.
+    pub condition: Option<String>,
+    /// Retries made, if it says that.
+    pub attempts: Option<u32>,
+    /// When it was given up, if it says that.
+    pub failed_at: Option<Timestamp>,
+    /// The records that it points to: they are not in the message.
+    pub batch: Option<Batch>,
+    /// Whether the body is not all of what was sent.
+    pub truncated: bool,
+}
+
+/// Who wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// An on-failure destination of asynchronous invocations.
+    LambdaDestination,
+    /// A function's own DLQ.
+    LambdaDlq,
+    /// An on-failure destination of an event source mapping that reads a stream.
+    LambdaStream,
+    /// The DLQ of a rule's target, or of an event bus.
+    EventBridge,
+    Scheduler,
+    /// The DLQ of a pipe that reads a stream.
+    Pipes,
+    /// The DLQ of a subscription.
+    Sns,
+    /// SQS itself, by a queue's redrive policy.
+    Sqs,
+}
+
+/// Records of a stream, which has them for a while only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub stream: Stream,
+    pub stream_arn: String,
+    pub shard: String,
+    pub first_sequence_number: String,
+    pub last_sequence_number: String,
+    pub records: u64,
+    /// When the first of them came into the stream.
+    pub first_arrival: Option<Timestamp>,
+}
+
+/// Which kind of stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    Kinesis,
+    DynamoDb,
+}
+
+impl Writer {
+    /// What is shown as the error type.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::LambdaDestination => "LAMBDA_DESTINATION",
+            Self::LambdaDlq => "LAMBDA_DLQ",
+            Self::LambdaStream => "LAMBDA_STREAM_BATCH",
+            Self::EventBridge => "EVENTBRIDGE_DLQ",
+            Self::Scheduler => "SCHEDULER_DLQ",
+            Self::Pipes => "PIPES_STREAM_BATCH",
+            Self::Sns => "SNS_DLQ",
+            Self::Sqs => "SQS_REDRIVE",
+        }
+    }
+}
+
+impl Foreign {
+    /// Reads a message; `None` if it has no shape that AWS documents.
+    #[must_use]
+    pub fn read(message: &ReceivedMessage) -> Option<Self> {
+        let found = attributes::read(message)
+            .or_else(|| record::read(&message.body))
+            // SQS moved it from a queue whose reader failed, so it was delivered: SNS is not to blame.
+            .or_else(|| moved(message))
+            .or_else(|| topic::read(&message.body))?;
+        Some(found.cut())
+    }
+
+    fn new(writer: Writer, source: impl Into<String>) -> Self {
+        Self {
+            writer,
+            source: source.into(),
+            error_type: String::new(),
+            message: String::new(),
+            condition: None,
+            attempts: None,
+            failed_at: None,
+            batch: None,
+            truncated: false,
+        }
+    }
+
+    /// Others wrote these texts: they may be as long as a message.
+    fn cut(self) -> Self {
+        let name = |text: &str| clean(text, ERROR_TYPE_BYTES_MAX);
+        Self {
+            source: clean(&self.source, ARN_BYTES_MAX),
+            error_type: name(&self.error_type),
+            message: clean(&self.message, ERROR_DETAILS_BYTES_MAX),
+            condition: self.condition.as_deref().map(name),
+            batch: self.batch.map(|batch| Batch {
+                stream_arn: clean(&batch.stream_arn, ARN_BYTES_MAX),
+                shard: name(&batch.shard),
+                first_sequence_number: name(&batch.first_sequence_number),
+                last_sequence_number: name(&batch.last_sequence_number),
+                ..batch
+            }),
+            ..self
+        }
+    }
+
+    /// What happened, on one line: who failed, of what, and why there was no further try.
+    #[must_use]
+    pub fn details(&self) -> String {
+        let batch = self.batch.as_ref().map(Batch::in_words).unwrap_or_default();
+        let parts = [resource(&self.source), &self.error_type, &self.message, &batch];
+        let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
+        clean(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
+    }
+
+    /// What groups it with its like: the same writer, source and error, whatever the ids and numbers in its text.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let stream = self.batch.as_ref().map_or("", |batch| &batch.stream_arn);
+        let condition = self.condition.as_deref().unwrap_or_default();
+        let what = [self.source.as_str(), &self.error_type, condition, stream].join("\n");
+        fingerprint(self.writer.code(), &what, &self.message)
+    }
+
+    /// What somebody must know before they send it back or wait, in a sentence each.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let truncated = self.truncated.then(|| "Its body was cut: what was sent is not all there.".to_owned());
+        self.batch.as_ref().map(Batch::remark).into_iter().chain(truncated).collect()
+    }
+}
+
+impl Batch {
+    /// Both keep records for 24 hours unless they are told otherwise, and DynamoDB cannot be ("Changing the data
+    /// retention period", Amazon Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    #[must_use]
+    pub fn expires_at(&self) -> Option<Timestamp> {
+        self.first_arrival?.checked_add_signed(chrono::TimeDelta::hours(24))
+    }
+
+    fn in_words(&self) -> String {
+        let records = if self.records == 1 { "record" } else { "records" };
+        format!("{} {records} of {}, {}", self.records, resource(&self.stream_arn), self.shard)
+    }
+
+    fn remark(&self) -> String {
+        let until = match (self.stream, self.expires_at().map(written)) {
+            (_, None) => "the stream keeps them for 24 hours unless it is told otherwise".to_owned(),
+            (Stream::DynamoDb, Some(at)) => format!("DynamoDB deletes them from {at} on"),
+            (Stream::Kinesis, Some(at)) => {
+                format!("Kinesis deletes them from {at} on, unless the stream keeps them longer than 24 hours")
+            }
+        };
+        format!(
+            "Its records are not in this message but in {}, {}, sequence numbers {} to {}: {until}.",
+            self.stream_arn, self.shard, self.first_sequence_number, self.last_sequence_number
+        )
+    }
+}
+
+fn moved(message: &ReceivedMessage) -> Option<Foreign> {
+    let from = message.redriven_from.as_ref()?;
+    let said = "its readers did not delete it, and SQS moved it".to_owned();
+    Some(Foreign { message: said, ..Foreign::new(Writer::Sqs, from) })
+}

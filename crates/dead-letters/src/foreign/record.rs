@@ -1,0 +1,127 @@
+//! The documents that Lambda and Pipes send to a destination: what failed, and the payload or where its records are.
+
+use redeliver_core::message::Timestamp;
+use redeliver_core::metadata::parse_rfc3339;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Batch, Foreign, Stream, Writer};
+
+/// The members that are read of it, of all its kinds. What else there is does not matter.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document<'a> {
+    timestamp: Option<String>,
+    request_context: Option<RequestContext>,
+    response_context: Option<ResponseContext>,
+    #[serde(borrow)]
+    response_payload: Option<&'a RawValue>,
+    /// Of Pipes.
+    context: Option<PipeContext>,
+    #[serde(rename = "KinesisBatchInfo")]
+    kinesis: Option<BatchInfo>,
+    #[serde(rename = "DDBStreamBatchInfo")]
+    dynamo_db: Option<BatchInfo>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext {
+    function_arn: String,
+    condition: String,
+    approximate_invoke_count: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ResponseContext {
+    function_error: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PipeContext {
+    partner_resource_arn: String,
+    condition: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchInfo {
+    shard_id: String,
+    start_sequence_number: String,
+    end_sequence_number: String,
+    approximate_arrival_of_first_record: Option<String>,
+    batch_size: u64,
+    stream_arn: String,
+}
+
+/// What a function says of its own error.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionError {
+    error_type: Option<String>,
+    error_message: Option<String>,
+}
+
+/// `None` if it is no such document, or tells of a success.
+pub(super) fn read(body: &str) -> Option<Foreign> {
+    // Most bodies are something else, and need not be read as a whole to know that.
+    if !(body.contains("\"requestContext\"") || body.contains("\"partnerResourceArn\"")) {
+        return None;
+    }
+    let document: Document<'_> = object(body)?;
+    let failed_at = document.timestamp.as_deref().and_then(moment);
+    let batch = document
+        .kinesis
+        .map(|info| info.batch(Stream::Kinesis))
+        .or_else(|| document.dynamo_db.map(|info| info.batch(Stream::DynamoDb)));
+    if let Some(pipe) = document.context {
+        // A pipe gives up records of streams alone.
+        let batch = Some(batch?);
+        let condition = Some(pipe.condition);
+        return Some(Foreign {
+            condition,
+            failed_at,
+            batch,
+            ..Foreign::new(Writer::Pipes, pipe.partner_resource_arn)
+        });
+    }
+    let request = document.request_context.filter(|request| request.condition != "Success")?;
+    let writer = if batch.is_some() { Writer::LambdaStream } else { Writer::LambdaDestination };
+    let said: FunctionError =
+        document.response_payload.and_then(|payload| object(payload.get())).unwrap_or_default();
+    let unnamed = document.response_context.and_then(|response| response.function_error);
+    Some(Foreign {
+        error_type: said.error_type.or(unnamed).unwrap_or_default(),
+        message: said.error_message.unwrap_or_default(),
+        condition: Some(request.condition),
+        attempts: request.approximate_invoke_count.map(|calls| calls.saturating_sub(1)),
+        failed_at,
+        batch,
+        ..Foreign::new(writer, request.function_arn)
+    })
+}
+
+impl BatchInfo {
+    fn batch(self, stream: Stream) -> Batch {
+        Batch {
+            stream,
+            stream_arn: self.stream_arn,
+            shard: self.shard_id,
+            first_sequence_number: self.start_sequence_number,
+            last_sequence_number: self.end_sequence_number,
+            records: self.batch_size,
+            first_arrival: self.approximate_arrival_of_first_record.as_deref().and_then(moment),
+        }
+    }
+}
+
+/// Serde would read a struct from an array, too.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
+}
+
+fn moment(text: &str) -> Option<Timestamp> {
+    parse_rfc3339(text).filter(|moment| moment.timestamp() >= 0)
+}

@@ -1,0 +1,224 @@
+use proptest::prelude::*;
+use redeliver_core::message::{Attribute, Attributes};
+use redeliver_testing::dead_letters::{foreign, received};
+use redeliver_testing::foreign::{FIXTURES, message};
+
+use super::*;
+
+fn read(name: &str) -> Foreign {
+    Foreign::read(&message(name)).unwrap_or_else(|| panic!("{name} is not understood"))
+}
+
+fn at(text: &str) -> Option<Timestamp> {
+    redeliver_core::metadata::parse_rfc3339(text)
+}
+
+#[test]
+fn each_documented_shape_is_understood() {
+    let told = FIXTURES.map(|(name, _)| {
+        let foreign = read(name);
+        (name, foreign.writer.code(), foreign.details())
+    });
+    let expected = [
+        (
+            "eventbridge-bus",
+            "EVENTBRIDGE_DLQ",
+            "com.example.shop (Order placed): NO_PERMISSIONS: the key of the event bus is disabled",
+        ),
+        (
+            "eventbridge-rule",
+            "EVENTBRIDGE_DLQ",
+            "rule/shop/new-orders: NO_PERMISSIONS: Lambda does not allow this rule to invoke the function \
+             (MaximumRetryAttempts)",
+        ),
+        (
+            "lambda-destination",
+            "LAMBDA_DESTINATION",
+            "orders: OrderLocked: order 7 is locked (RetriesExhausted)",
+        ),
+        (
+            "lambda-dlq",
+            "LAMBDA_DLQ",
+            "ErrorCode 200: 2026-11-14T18:16:05.568Z c9b8fa9f-5a7f-4e0e-af9c-0c604cde93a5 Task timed out after 3.00 \
+             seconds",
+        ),
+        (
+            "lambda-dynamodb",
+            "LAMBDA_STREAM_BATCH",
+            "index: Unhandled: 1 record of table/orders/stream/2026-11-01T00:04:06.388, \
+             shardId-00000001573689847184-864758bb (RetryAttemptsExhausted)",
+        ),
+        (
+            "lambda-kinesis",
+            "LAMBDA_STREAM_BATCH",
+            "clicks:live: Unhandled: 500 records of stream/clicks, shardId-000000000001 (RetryAttemptsExhausted)",
+        ),
+        (
+            "pipes-kinesis",
+            "PIPES_STREAM_BATCH",
+            "pipe/clicks-to-bus: 2 records of stream/clicks, shardId-000000000001 (RetryAttemptsExhausted)",
+        ),
+        (
+            "scheduler",
+            "SCHEDULER_DLQ",
+            "schedule/default/nightly: ResourceNotFoundException: Function not found (MaximumRetryAttempts)",
+        ),
+        (
+            "sns-subscription",
+            "SNS_DLQ",
+            "order-events: not delivered to a subscription, or this queue is subscribed itself; SNS does not say why",
+        ),
+        ("sqs-redrive", "SQS_REDRIVE", "orders: its readers did not delete it, and SQS moved it"),
+    ];
+    assert_eq!(told, expected.map(|(name, code, details)| (name, code, details.to_owned())));
+}
+
+#[test]
+fn tries_and_times_are_told_if_the_message_has_them() {
+    let told = FIXTURES.map(|(name, _)| {
+        let Foreign { attempts, failed_at, .. } = read(name);
+        (name, attempts, failed_at)
+    });
+    let expected = [
+        ("eventbridge-bus", None, None),
+        ("eventbridge-rule", Some(185), None),
+        ("lambda-destination", Some(2), at("2026-11-14T18:16:05.568Z")),
+        ("lambda-dlq", None, None),
+        ("lambda-dynamodb", Some(0), at("2026-11-14T00:13:49.717Z")),
+        ("lambda-kinesis", Some(3), at("2026-11-14T00:38:06.021Z")),
+        ("pipes-kinesis", None, at("2026-11-14T00:38:06.021Z")),
+        ("scheduler", Some(0), None),
+        ("sns-subscription", None, None),
+        ("sqs-redrive", None, None),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
+    assert_eq!(
+        read("lambda-dynamodb").remarks(),
+        [
+            "Its records are not in this message but in \
+          arn:aws:dynamodb:us-east-2:123456789012:table/orders/stream/2026-11-01T00:04:06.388, \
+          shardId-00000001573689847184-864758bb, sequence numbers 800000000003126276362 to 800000000003126276362: \
+          DynamoDB deletes them from 2026-11-15T00:13:19.000Z on."
+        ]
+    );
+    let kinesis = read("lambda-kinesis");
+    assert_eq!(kinesis.batch.as_ref().unwrap().expires_at(), at("2026-11-15T00:38:04.835Z"));
+    assert!(kinesis.remarks()[0].ends_with(
+        ": Kinesis deletes them from 2026-11-15T00:38:04.835Z on, unless the stream keeps them longer than 24 hours."
+    ));
+    assert_eq!(read("scheduler").remarks(), ["Its body was cut: what was sent is not all there."]);
+    assert_eq!(read("lambda-destination").remarks(), [""; 0]);
+}
+
+#[test]
+fn the_same_error_of_the_same_source_is_one_group_and_of_another_source_another() {
+    let changed = |name: &str, from: &str, to: &str| {
+        let mut message = message(name);
+        assert!(message.body.contains(from));
+        message.body = message.body.replace(from, to);
+        Foreign::read(&message).unwrap().fingerprint()
+    };
+    let of = |name| read(name).fingerprint();
+    let order = of("lambda-destination");
+    assert_eq!(changed("lambda-destination", "order 7 ", "order 8 "), order);
+    assert_ne!(changed("lambda-destination", "is locked", "is gone"), order);
+    assert_ne!(changed("lambda-destination", "OrderLocked", "OrderGone"), order);
+    assert_ne!(changed("lambda-destination", "function:orders", "function:bills"), order);
+    assert_ne!(changed("lambda-destination", "RetriesExhausted", "EventAgeExceeded"), order);
+    let batch = of("lambda-kinesis");
+    assert_eq!(changed("lambda-kinesis", "shardId-000000000001", "shardId-000000000002"), batch);
+    assert_ne!(changed("lambda-kinesis", "stream/clicks", "stream/orders"), batch);
+    let all: std::collections::BTreeSet<_> = FIXTURES.iter().map(|(name, _)| of(name)).collect();
+    assert_eq!(all.len(), FIXTURES.len());
+}
+
+#[test]
+fn what_has_no_documented_shape_is_not_guessed() {
+    let attributes = |names: &[(&str, &str)]| -> Attributes {
+        names.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
+    };
+    let success = message("lambda-destination").body.replace("RetriesExhausted", "Success");
+    for body in [
+        "",
+        "{}",
+        "null",
+        "\"requestContext\"",
+        r#"{"requestContext":{"functionArn":"f"}}"#,
+        r#"{"requestContext":["f","RetriesExhausted",1]}"#,
+        r#"{"context":{"partnerResourceArn":"p","condition":"c"}}"#,
+        r#"{"Type":"SubscriptionConfirmation","TopicArn":"arn:aws:sns:a:b:c","MessageId":"m","Message":"x"}"#,
+        r#"{"Type":"Notification","TopicArn":"orders","MessageId":"m","Message":"x"}"#,
+        r#"["Notification","arn:aws:sns:a:b:c","m","x"]"#,
+        &success,
+    ] {
+        assert_eq!(Foreign::read(&foreign(body, 1)), None, "{body}");
+    }
+    for names in [
+        &[("ERROR_CODE", "x")][..],
+        &[("RULE_ARN", "x")],
+        &[("SCHEDULE_ARN", "x"), ("ERROR_MESSAGE", "x")],
+        &[("RequestID", "x"), ("ErrorMessage", "x")],
+        &[("RequestID", "x"), ("ErrorCode", "E17")],
+        &[("ErrorCode", "200")],
+    ] {
+        assert_eq!(Foreign::read(&received("x", attributes(names), 1)), None, "{names:?}");
+    }
+}
+
+#[test]
+fn a_notification_that_sqs_moved_was_delivered() {
+    let mut message = message("sns-subscription");
+    message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:subscribed".to_owned());
+    assert_eq!(Foreign::read(&message).unwrap().writer, Writer::Sqs);
+}
+
+#[test]
+fn texts_of_any_length_and_content_are_cut() {
+    let long = "\u{1b}[31m".repeat(100_000);
+    let names = ["RULE_ARN", "ERROR_CODE", "ERROR_MESSAGE", "EXHAUSTED_RETRY_CONDITION", "RETRY_ATTEMPTS"];
+    let attributes = names.map(|name| (name.to_owned(), Attribute::string(long.clone())));
+    let read = Foreign::read(&received("x", attributes.into(), 1)).unwrap();
+    assert!(read.source.len() <= ARN_BYTES_MAX && read.details().len() <= ERROR_DETAILS_BYTES_MAX);
+    assert!(read.error_type.len() <= ERROR_TYPE_BYTES_MAX && read.attempts.is_none());
+    assert!(!read.details().contains('\u{1b}'));
+    let late = message("lambda-kinesis").body.replace("2026-11-14T00:38:04.835Z", "9999-12-31T23:59:59Z");
+    let batch = Foreign::read(&foreign(&late, 1)).unwrap().batch.unwrap();
+    assert!(batch.remark().contains("deletes them from "), "{}", batch.remark());
+}
+
+proptest! {
+    /// A byte of a documented message is changed, or it ends early: it is read or not, and nothing else happens.
+    #[test]
+    fn nothing_that_a_stranger_sends_ends_an_audit(
+        which in 0..FIXTURES.len(),
+        place in any::<prop::sample::Index>(),
+        inserted in "\\PC{0,8}",
+        cut in any::<bool>(),
+        moved in any::<bool>(),
+    ) {
+        let mut message = message(FIXTURES[which].0);
+        if !moved {
+            message.redriven_from = None;
+        }
+        let mutate = |text: &str| {
+            let place = text.floor_char_boundary(place.index(text.len() + 1));
+            let rest = if cut { "" } else { &text[place..] };
+            format!("{}{inserted}{rest}", &text[..place])
+        };
+        message.body = mutate(&message.body);
+        message.attributes = message
+            .attributes
+            .into_iter()
+            .map(|(name, attribute)| (name, Attribute::string(mutate(attribute.text().unwrap_or_default()))))
+            .collect();
+        if let Some(foreign) = Foreign::read(&message) {
+            prop_assert!(foreign.details().len() <= ERROR_DETAILS_BYTES_MAX);
+            prop_assert_eq!(foreign.fingerprint().len(), 16);
+            prop_assert!(foreign.remarks().len() <= 2);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What SNS could not deliver ("Amazon SNS dead-letter queues" and "HTTP/HTTPS notification JSON format", Amazon SNS
+//! Developer Guide). SNS does not say why; with raw delivery not even that it was SNS.
+
+use serde::Deserialize;
+
+use super::{Foreign, Writer};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Notification {
+    r#type: String,
+    topic_arn: String,
+    #[serde(rename = "MessageId")]
+    _message_id: String,
+    #[serde(rename = "Message")]
+    _message: serde::de::IgnoredAny,
+}
+
+/// `None` if it is no notification.
+pub(super) fn read(body: &str) -> Option<Foreign> {
+    if !(body.trim_start().starts_with('{') && body.contains("\"TopicArn\"")) {
+        return None;
+    }
+    let found: Notification = serde_json::from_str(body).ok()?;
+    let is_one = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
+    is_one.then(|| Foreign {
+        message: "not delivered to a subscription, or this queue is subscribed itself; SNS does not say why"
+            .to_owned(),
+        ..Foreign::new(Writer::Sns, found.topic_arn)
+    })
+}
