@@ -166,7 +166,8 @@ impl Foreign {
     /// What somebody must know before they send it back or wait, in a sentence each.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
-        let truncated = self.truncated.then(|| "Its body was cut: what was sent is not all there.".to_owned());
+        let truncated =
+            self.truncated.then(|| "Its body was cut: what was sent is not all there.".to_owned());
         self.batch.as_ref().map(Batch::remark).into_iter().chain(truncated).collect()
     }
 }
@@ -189,7 +190,9 @@ impl Batch {
             (_, None) => "the stream keeps them for 24 hours unless it is told otherwise".to_owned(),
             (Stream::DynamoDb, Some(at)) => format!("DynamoDB deletes them from {at} on"),
             (Stream::Kinesis, Some(at)) => {
-                format!("Kinesis deletes them from {at} on, unless the stream keeps them longer than 24 hours")
+                format!(
+                    "Kinesis deletes them from {at} on, unless the stream keeps them longer than 24 hours"
+                )
             }
         };
         format!(

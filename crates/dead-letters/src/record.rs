@@ -104,7 +104,8 @@ impl DeadLetterRecord {
         };
         let code = text(ERROR_TYPE).filter(|code| !is_raw && is_code(code));
         let is_annotated = code.is_some();
-        let foreign = if is_annotated || dead_letter.is_some() { None } else { Foreign::read(&message) };
+        let is_ours = is_annotated || is_raw || dead_letter.is_some();
+        let foreign = if is_ours { None } else { Foreign::read(&message) };
         let (error_type, error_details) = match &foreign {
             Some(foreign) => (foreign.writer.code().to_owned(), foreign.details()),
             None => (

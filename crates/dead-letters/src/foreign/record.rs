@@ -2,7 +2,8 @@
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::metadata::parse_rfc3339;
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::{Batch, Foreign, Stream, Writer};
@@ -12,16 +13,16 @@ use super::{Batch, Foreign, Stream, Writer};
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
     timestamp: Option<String>,
-    request_context: Option<RequestContext>,
-    response_context: Option<ResponseContext>,
+    request_context: Option<Object<RequestContext>>,
+    response_context: Option<Object<ResponseContext>>,
     #[serde(borrow)]
     response_payload: Option<&'a RawValue>,
     /// Of Pipes.
-    context: Option<PipeContext>,
+    context: Option<Object<PipeContext>>,
     #[serde(rename = "KinesisBatchInfo")]
-    kinesis: Option<BatchInfo>,
+    kinesis: Option<Object<BatchInfo>>,
     #[serde(rename = "DDBStreamBatchInfo")]
-    dynamo_db: Option<BatchInfo>,
+    dynamo_db: Option<Object<BatchInfo>>,
 }
 
 #[derive(Deserialize)]
@@ -74,9 +75,9 @@ pub(super) fn read(body: &str) -> Option<Foreign> {
     let failed_at = document.timestamp.as_deref().and_then(moment);
     let batch = document
         .kinesis
-        .map(|info| info.batch(Stream::Kinesis))
-        .or_else(|| document.dynamo_db.map(|info| info.batch(Stream::DynamoDb)));
-    if let Some(pipe) = document.context {
+        .map(|Object(info)| info.batch(Stream::Kinesis))
+        .or_else(|| document.dynamo_db.map(|Object(info)| info.batch(Stream::DynamoDb)));
+    if let Some(Object(pipe)) = document.context {
         // A pipe gives up records of streams alone.
         let batch = Some(batch?);
         let condition = Some(pipe.condition);
@@ -87,11 +88,14 @@ pub(super) fn read(body: &str) -> Option<Foreign> {
             ..Foreign::new(Writer::Pipes, pipe.partner_resource_arn)
         });
     }
-    let request = document.request_context.filter(|request| request.condition != "Success")?;
+    let Object(request) = document.request_context?;
+    if request.condition == "Success" {
+        return None;
+    }
     let writer = if batch.is_some() { Writer::LambdaStream } else { Writer::LambdaDestination };
     let said: FunctionError =
         document.response_payload.and_then(|payload| object(payload.get())).unwrap_or_default();
-    let unnamed = document.response_context.and_then(|response| response.function_error);
+    let unnamed = document.response_context.and_then(|Object(response)| response.function_error);
     Some(Foreign {
         error_type: said.error_type.or(unnamed).unwrap_or_default(),
         message: said.error_message.unwrap_or_default(),
@@ -114,6 +118,16 @@ impl BatchInfo {
             records: self.batch_size,
             first_arrival: self.approximate_arrival_of_first_record.as_deref().and_then(moment),
         }
+    }
+}
+
+/// What is read from an object and from nothing else.
+struct Object<T>(T);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        object(raw.get()).map(Self).ok_or_else(|| D::Error::custom("is not the object that it should be"))
     }
 }
 

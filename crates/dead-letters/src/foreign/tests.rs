@@ -98,12 +98,10 @@ fn tries_and_times_are_told_if_the_message_has_them() {
 fn it_is_said_until_when_the_records_of_a_stream_can_be_read() {
     assert_eq!(
         read("lambda-dynamodb").remarks(),
-        [
-            "Its records are not in this message but in \
+        ["Its records are not in this message but in \
           arn:aws:dynamodb:us-east-2:123456789012:table/orders/stream/2026-11-01T00:04:06.388, \
           shardId-00000001573689847184-864758bb, sequence numbers 800000000003126276362 to 800000000003126276362: \
-          DynamoDB deletes them from 2026-11-15T00:13:19.000Z on."
-        ]
+          DynamoDB deletes them from 2026-11-15T00:13:19.000Z on."]
     );
     let kinesis = read("lambda-kinesis");
     assert_eq!(kinesis.batch.as_ref().unwrap().expires_at(), at("2026-11-15T00:38:04.835Z"));

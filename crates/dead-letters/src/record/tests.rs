@@ -82,3 +82,17 @@ fn a_filter_works_on_the_members_that_it_may_name() {
     members.sort_unstable();
     assert_eq!(document.keys().collect::<Vec<_>>(), members.iter().collect::<Vec<_>>());
 }
+
+#[test]
+fn what_a_service_of_aws_wrote_is_explained_unless_it_is_ours() {
+    let theirs = redeliver_testing::foreign::message("lambda-destination");
+    let read = DeadLetterRecord::new(theirs.clone());
+    assert_eq!((read.error_type.as_str(), read.attempts()), ("LAMBDA_DESTINATION", Some(2)));
+    assert_eq!(read.error_details, "orders: OrderLocked: order 7 is locked (RetriesExhausted)");
+    assert!(!read.is_annotated && read.fingerprint == read.foreign.unwrap().fingerprint());
+    for (name, text) in [(ERROR_TYPE, "NON_RETRYABLE_ERROR"), (FAILURE, "{}")] {
+        let mut ours = theirs.clone();
+        ours.attributes.insert(name.to_owned(), Attribute::string(text));
+        assert_eq!(DeadLetterRecord::new(ours).foreign, None, "{name}");
+    }
+}
