@@ -13,7 +13,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+const tasks = { looksAround, looksAgain, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -256,6 +256,17 @@ async function deletes() {
   await page.getByRole('button', { name: /^Delete/ }).click();
   await page.getByText('done', { exact: true }).waitFor();
   return { outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what was deleted is in/).textContent() };
+}
+
+/** Which causes are new since the last look. */
+async function looksAgain() {
+  const page = await open();
+  await page.goto(`${base}/0/letters`);
+  await page.getByRole('button', { name: 'Look again' }).click();
+  const row = page.locator('table.list tr', { hasText: given.cause }).first();
+  await row.waitFor();
+  await isAccessible(page, 'new cause');
+  return { new: await page.locator('tr:has(.new) a').allTextContents(), row: await row.innerText() };
 }
 
 /** Moves a slider and sees another picture. */

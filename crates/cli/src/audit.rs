@@ -14,6 +14,7 @@ mod json_text;
 mod over_time;
 mod report;
 mod show;
+mod since;
 mod table;
 mod timeline;
 mod view;
@@ -37,12 +38,12 @@ use view::View;
 use crate::connection::KnownQueue;
 use crate::people::counted;
 use crate::{Failure, signals, tell};
-use redeliver_dead_letters::{Archive, Pick};
+use redeliver_dead_letters::{Archive, Known, Pick};
 
 /// Reads the queue and prints what is in it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let audited = run(arguments).await?;
-    let Audited { report, missing, output_closed, still_hidden, remark } = &audited;
+    let Audited { report, missing, output_closed, still_hidden, remark, .. } = &audited;
     if let Some(remark) = remark {
         tell::warning(remark);
     }
@@ -63,6 +64,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// As documented in `--help`.
 fn exit_code(audited: &Audited) -> ExitCode {
     let Audited { report, missing, output_closed, .. } = audited;
+    // First: what was told now is not told again.
+    if audited.has_new_causes {
+        return ExitCode::from(6);
+    }
     let has_ended_as_asked = report.complete || report.max_reached || *output_closed;
     ExitCode::from(match (has_ended_as_asked, missing.is_empty(), report.total) {
         (false, ..) => 4,
@@ -74,7 +79,8 @@ fn exit_code(audited: &Audited) -> ExitCode {
 
 /// The table on standard output has the sentence already.
 fn says_it_itself(arguments: &Arguments) -> bool {
-    arguments.format == Format::Table && arguments.output.file().is_none() && arguments.show.is_none()
+    let is_table = arguments.format == Format::Table && arguments.output.file().is_none();
+    is_table && arguments.show.is_none() && arguments.since.is_none()
 }
 
 async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
@@ -102,6 +108,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         now: SystemClock.now(),
         filter: arguments.picking.filter.clone(),
     };
+    let known = arguments.since.as_deref().map(|path| Known::read(path, arn)).transpose()?;
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
@@ -118,7 +125,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         max: arguments.picking.max(),
         tally: Tally::new(context),
         archive,
-        view: view(arguments),
+        view: view(arguments, known.as_ref()),
         output: &mut output,
     };
     let audited = auditor.audit(&queue, &SystemClock, stop, progress).await;
@@ -127,10 +134,30 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
-    audited
+    let mut audited = audited?;
+    if let (Some(path), Some(mut known)) = (&arguments.since, known) {
+        let lines = since::lines(&known, &audited.report.groups);
+        audited.has_new_causes = !lines.is_empty();
+        // Whoever closed the output has not read them.
+        if !audited.output_closed {
+            if !prints_new_causes_alone(arguments) {
+                lines.iter().for_each(tell::warning);
+            }
+            known.remember(&audited.report.groups, SystemClock.now());
+            known.write(path)?;
+        }
+    }
+    Ok(audited)
 }
 
-fn view(arguments: &Arguments) -> Box<dyn View> {
+fn prints_new_causes_alone(arguments: &Arguments) -> bool {
+    arguments.since.is_some() && arguments.format == Format::Table && arguments.output.file().is_none()
+}
+
+fn view(arguments: &Arguments, known: Option<&Known>) -> Box<dyn View> {
+    if let Some(known) = known.filter(|_| prints_new_causes_alone(arguments)) {
+        return Box::new(since::NewCauses { known: known.clone() });
+    }
     let colours = arguments.output.file().is_none() && console::colors_enabled();
     let reveal = arguments.reveal;
     if arguments.show.is_some() {

@@ -23,6 +23,7 @@ Examples:
   redeliver audit --stack redeliver-prod --reveal \\
     --show 0191f3a2-7b1c-7d3e-8f00-0123456789ab
   redeliver audit --stack redeliver-prod --archive dead-letters.jsonl
+  redeliver audit --stack redeliver-prod --since known-causes.jsonl
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
 body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` if there are both.
@@ -39,7 +40,8 @@ Exit codes:
   1  a message or a group that was named is not in the queue
   2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
-  4  not all of the queue was seen, unless --max ended it")]
+  4  not all of the queue was seen, unless --max ended it
+  6  with --since: there is a cause that was never told; also if 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
@@ -56,6 +58,10 @@ pub struct Arguments {
     /// Do not mask the values of bodies (--show, html), nor those of attributes (html); with csv: add the bodies
     #[arg(long)]
     pub(super) reveal: bool,
+    /// Tell each new cause once, with a line each: this file keeps those that were told. Without --format or --output
+    /// nothing else is printed, so that a cron job is silent as long as there is nothing new
+    #[arg(long, value_name = "FILE", conflicts_with = "show")]
+    pub(super) since: Option<PathBuf>,
     /// Keep all that is needed to restore each message in this new file, as JSON Lines; it is not overwritten
     #[arg(long, value_name = "FILE")]
     pub(super) archive: Option<PathBuf>,

@@ -32,6 +32,8 @@ pub(super) struct Audited {
     pub(super) output_closed: bool,
     pub(super) still_hidden: u64,
     pub(super) remark: Option<String>,
+    /// With `--since`: whether there is a cause that was never told.
+    pub(super) has_new_causes: bool,
 }
 
 /// How far it is.
@@ -107,7 +109,14 @@ impl Auditor<'_> {
         };
         let missing = if coverage.complete { self.pick.missing() } else { Vec::new() };
         let remark = remark(&self.pick);
-        Ok(Audited { report, missing, output_closed, still_hidden: coverage.still_hidden, remark })
+        Ok(Audited {
+            report,
+            missing,
+            output_closed,
+            still_hidden: coverage.still_hidden,
+            remark,
+            has_new_causes: false,
+        })
     }
 
     fn take(&mut self, record: &DeadLetterRecord) -> Result<(), End> {

@@ -23,6 +23,7 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         output_closed: false,
         still_hidden: 0,
         remark: None,
+        has_new_causes: false,
     };
     let code = |report: &Report| format!("{:?}", exit_code(&audited(report)));
     let expected = |code: u8| format!("{:?}", ExitCode::from(code));
@@ -37,6 +38,8 @@ fn a_pipeline_can_tell_empty_from_found_from_incomplete() {
         (code(&incomplete(empty.clone())), code(&incomplete(found.clone()))),
         (expected(4), expected(4))
     );
+    let new = Audited { has_new_causes: true, ..audited(&incomplete(found.clone())) };
+    assert_eq!(format!("{:?}", exit_code(&new)), expected(6), "it is not told again");
     let missing = Audited { missing: vec!["no message …".to_owned()], ..audited(&empty) };
     assert_eq!(format!("{:?}", exit_code(&missing)), expected(1));
     // `head` has seen enough, and so has whoever asked for ten.

@@ -59,7 +59,7 @@ impl Desk {
             from,
             to,
             connection,
-            looks: Arc::default(),
+            looks: Arc::new(Looks::new(folder.to_owned())),
             works: Arc::new(Works::new(folder.to_owned())),
             now: Arc::default(),
         })

@@ -1,6 +1,8 @@
 //! The dead letters of one look: what a list needs of each in memory, the rest in the spool; and which of them are
 //! meant.
 
+use std::collections::BTreeSet;
+
 use chrono::TimeDelta;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::metadata::parse_rfc3339;
@@ -29,6 +31,8 @@ pub(super) struct Letters {
     pub(super) taken_at: Timestamp,
     /// How long the queue keeps a message, if that is known.
     pub(super) retention: Option<TimeDelta>,
+    /// Fingerprints of groups that no earlier look has seen.
+    pub(super) new_causes: BTreeSet<String>,
     spool: Spool,
 }
 
@@ -90,7 +94,8 @@ impl Collecting {
         letters.sort_by(|one, other| {
             other.sent_at.cmp(&one.sent_at).then_with(|| one.sqs_message_id.cmp(&other.sqs_message_id))
         });
-        Letters { letters, groups: groups.into_groups(), coverage, taken_at, retention, spool }
+        let groups = groups.into_groups();
+        Letters { letters, groups, coverage, taken_at, retention, new_causes: BTreeSet::new(), spool }
     }
 }
 

@@ -137,6 +137,7 @@ fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
                     td {
                         a href=(address(number, &Selection { group: group.fingerprint.clone(), ..Selection::default() })) { (group.error_type) }
+                        @if letters.new_causes.contains(&group.fingerprint) { " " strong class="new" { "new" } }
                         div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
                     }
                     td class="number" data-name="Count" { (grouped(group.count)) }

@@ -1,22 +1,26 @@
 //! One look at a DLQ: all of it is read without consuming it, on a thread of its own, with the operator's credentials
 //! of now.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::{Coverage, DeadLetterRecord, Reader};
+use redeliver_core::ports::{Clock as _, Queue as _};
+use redeliver_dead_letters::{Coverage, DeadLetterRecord, Known, Reader};
 
 use super::letters::{Collecting, Letters};
 use super::spool::Spool;
 use crate::Failure;
-use crate::connection::{DeadLetterQueue, KnownQueue};
+use crate::connection::{DeadLetterQueue, KnownQueue, name_in};
 
 /// The last look, and the one that is under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Looks {
+    /// Where the causes are kept that were seen before.
+    folder: PathBuf,
     state: Mutex<State>,
     seen: AtomicU64,
     approximate: AtomicU64,
@@ -40,6 +44,10 @@ pub(super) struct Shown {
 }
 
 impl Looks {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, state: Mutex::default(), seen: AtomicU64::new(0), approximate: AtomicU64::new(0) }
+    }
+
     pub(super) fn shown(&self) -> Shown {
         let state = self.state();
         let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
@@ -95,7 +103,21 @@ impl Looks {
         // Whatever happened, first everything is given back.
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
-        Ok(collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds)))
+        let mut letters = collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds));
+        letters.new_causes = self.new_causes(queue.arn(), &letters)?;
+        Ok(letters)
+    }
+
+    /// The causes that no earlier look has seen, also one of an earlier console; none at the first look.
+    fn new_causes(&self, queue_arn: &str, letters: &Letters) -> Result<BTreeSet<String>, Failure> {
+        let path = self.folder.join(format!("redeliver-causes-{}.jsonl", name_in(queue_arn)));
+        let is_first = !path.exists();
+        let mut known = Known::read(&path, queue_arn)?;
+        let new = known.new_among(&letters.groups).into_iter().map(|group| group.fingerprint.clone());
+        let new = if is_first { BTreeSet::new() } else { new.collect() };
+        known.remember(&letters.groups, letters.taken_at);
+        known.write(&path)?;
+        Ok(new)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

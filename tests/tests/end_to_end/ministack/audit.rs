@@ -183,3 +183,40 @@ async fn an_empty_queue_is_a_success_and_wrong_use_is_told() {
         assert!(said.contains(sentence), "{arguments:?}: {said}");
     }
 }
+
+#[tokio::test]
+async fn each_new_cause_is_told_once_to_a_cron_job() {
+    let topology = topology().await;
+    let put = async |n: u32| {
+        let (body, attributes) = dead_letter(n);
+        let request = topology.client.send_message().queue_url(&topology.final_dlq.url).message_body(body);
+        request.set_message_attributes(Some(attributes)).send().await.unwrap();
+    };
+    let file = super::journal();
+    let since = ["audit", "--queue", &topology.final_dlq.url, "--since", file.to_str().unwrap()];
+    assert_eq!(run(&since).await, (Some(0), String::new()));
+    put(0).await;
+    put(4).await;
+    let (code, told) = run(&since).await;
+    assert_eq!((code, told.lines().count()), (Some(6), 1), "{told}");
+    assert!(told.starts_with("new cause: RETRY_ATTEMPT_EXCEEDED: HttpStatus.503: "), "{told}");
+    assert!(
+        told.trim_end().ends_with("; --group 00000000000000aa)") && told.contains("(2 messages, "),
+        "{told}"
+    );
+    assert_eq!(run(&since).await, (Some(3), String::new()), "nothing new");
+
+    // A report that is asked for is printed, and the new ones beside it.
+    put(2).await;
+    let (code, report) = run(&[&since[..], &["--format", "json"]].concat()).await;
+    let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
+    assert_eq!((code, &report["total"]), (Some(6), &json!(3)));
+    let (code, report) = run(&[&since[..], &["--format", "json"]].concat()).await;
+    assert!(code == Some(3) && report.starts_with('{'), "{report}");
+
+    std::fs::write(&file, "precious").unwrap();
+    let (code, said) = run(&since).await;
+    assert!(code == Some(2) && said.contains("is no file of known causes"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+    std::fs::remove_file(&file).unwrap();
+}

@@ -125,6 +125,18 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     let backups = console.files("redeliver-deleted-");
     assert_eq!(backups.len(), 1);
     assert_eq!(std::fs::read_to_string(&backups[0]).unwrap().lines().count(), 4);
+    let theirs = redeliver_testing::foreign::message("lambda-destination").body;
+    topology
+        .client
+        .send_message()
+        .queue_url(&topology.final_dlq.url)
+        .message_body(theirs)
+        .send()
+        .await
+        .unwrap();
+    let looked = console.done("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
+    assert_eq!(looked["new"], json!(["LAMBDA_DESTINATION"]), "{looked}");
+    assert!(looked["row"].as_str().unwrap().contains("orders: OrderLocked: order 7 is locked"), "{looked}");
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }
 

@@ -1,0 +1,157 @@
+//! Causes that were told before: what makes a cause new.
+//!
+//! A file of JSON Lines: the queue, then one line a cause. It is written after the new ones were told, so whoever is
+//! killed in between tells them twice rather than never.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use redeliver_core::message::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::files::{FileError, create_new, sync_directory_of};
+use crate::groups::{Group, OTHER, written};
+
+/// Causes that are remembered; of more, those that were seen last.
+const CAUSES_MAX: usize = 100_000;
+
+/// The causes of a queue that were told before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The DLQ's ARN.
+    queue: String,
+    /// By fingerprint.
+    causes: BTreeMap<String, Cause>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Cause {
+    fingerprint: String,
+    error_type: String,
+    /// When the first of it was sent to the queue, as far as was seen; RFC 3339.
+    first: String,
+    /// The last look that saw it; RFC 3339.
+    seen_at: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Header {
+    /// So that no other file is taken for one of these, and overwritten.
+    known_causes_of: String,
+}
+
+impl Known {
+    /// Of a queue that was never looked at.
+    #[must_use]
+    pub fn nothing(queue_arn: &str) -> Self {
+        Self { queue: queue_arn.to_owned(), causes: BTreeMap::new() }
+    }
+
+    /// Reads a file; one that is not there knows nothing yet.
+    ///
+    /// # Errors
+    /// If it cannot be read, is damaged, or is another queue's. Nothing was changed.
+    pub fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::nothing(queue_arn)),
+            Err(error) => return Err(FileError::new(path, format_args!("cannot be read: {error}"))),
+        };
+        let mut lines = text.lines();
+        let header = lines.next().and_then(|line| serde_json::from_str::<Header>(line).ok());
+        let Some(Header { known_causes_of }) = header else {
+            return Err(FileError::new(path, "is no file of known causes; name another one"));
+        };
+        if known_causes_of != queue_arn {
+            let why = format!("knows the causes of {known_causes_of}, not of {queue_arn}; name another file");
+            return Err(FileError::new(path, why));
+        }
+        let mut known = Self::nothing(queue_arn);
+        for (line, number) in lines.zip(2_u64..) {
+            let cause: Cause = serde_json::from_str(line).map_err(|error| {
+                let why = format!("line {number} is no known cause ({error}): remove the line, and its cause is told once more");
+                FileError::new(path, why)
+            })?;
+            known.causes.insert(cause.fingerprint.clone(), cause);
+        }
+        Ok(known)
+    }
+
+    /// The groups whose cause was never told. What found no place in the table of groups has no cause of its own.
+    #[must_use]
+    pub fn new_among<'g>(&self, groups: &'g [Group]) -> Vec<&'g Group> {
+        let is_new =
+            |group: &&Group| group.fingerprint != OTHER && !self.causes.contains_key(&group.fingerprint);
+        groups.iter().filter(is_new).collect()
+    }
+
+    /// These were told, and seen now.
+    pub fn remember(&mut self, groups: &[Group], now: Timestamp) {
+        for group in groups.iter().filter(|group| group.fingerprint != OTHER) {
+            let first = written(group.first);
+            let cause = self.causes.entry(group.fingerprint.clone()).or_insert_with(|| Cause {
+                fingerprint: group.fingerprint.clone(),
+                error_type: group.error_type.clone(),
+                first: first.clone(),
+                seen_at: String::new(),
+            });
+            // All times are written alike, so they have the order of their texts.
+            cause.first = first.min(std::mem::take(&mut cause.first));
+            cause.seen_at = written(now).max(std::mem::take(&mut cause.seen_at));
+        }
+        self.forget_beyond(CAUSES_MAX);
+    }
+
+    fn forget_beyond(&mut self, most: usize) {
+        if self.causes.len() <= most {
+            return;
+        }
+        let mut seen: Vec<_> =
+            self.causes.values().map(|cause| (cause.seen_at.clone(), cause.fingerprint.clone())).collect();
+        seen.sort_unstable();
+        for (_, fingerprint) in seen.iter().take(self.causes.len() - most) {
+            self.causes.remove(fingerprint);
+        }
+    }
+
+    /// Puts it on the disk, together with what another run has put there meanwhile: whoever reads the file finds the old
+    /// one or this one, whole.
+    ///
+    /// # Errors
+    /// If the disk refuses, or the file was damaged meanwhile.
+    pub fn write(&self, path: &Path) -> Result<(), FileError> {
+        let mut all = Self::read(path, &self.queue)?;
+        all.causes.extend(self.causes.clone());
+        all.forget_beyond(CAUSES_MAX);
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}", Uuid::new_v4().simple()));
+        let new = path.with_file_name(name);
+        let write = || {
+            let mut file = create_new(&new)?;
+            file.write_all(all.lines().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, path)?;
+            sync_directory_of(path)
+        };
+        write().map_err(|error| {
+            let _best_effort = fs::remove_file(&new);
+            FileError::new(path, error)
+        })
+    }
+
+    fn lines(&self) -> String {
+        let header = Header { known_causes_of: self.queue.clone() };
+        let mut lines = serde_json::to_string(&header).expect("strings always serialise") + "\n";
+        for cause in self.causes.values() {
+            lines += &serde_json::to_string(cause).expect("strings always serialise");
+            lines.push('\n');
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests;

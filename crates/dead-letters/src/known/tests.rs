@@ -1,0 +1,122 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use redeliver_testing::dead_letters::at;
+
+use super::*;
+
+const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
+
+fn group(fingerprint: &str, seconds: i64) -> Group {
+    Group {
+        fingerprint: fingerprint.to_owned(),
+        error_type: "NON_RETRYABLE_ERROR".to_owned(),
+        count: 1,
+        first: at(seconds),
+        last: at(seconds),
+        error_details: "x".to_owned(),
+        example: "id".to_owned(),
+    }
+}
+
+fn file(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("redeliver-known-{name}-{}", std::process::id()));
+    let _of_an_earlier_run = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder.join("causes.jsonl")
+}
+
+fn fingerprints(groups: &[&Group]) -> Vec<String> {
+    groups.iter().map(|group| group.fingerprint.clone()).collect()
+}
+
+#[test]
+fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
+    let path = file("once");
+    let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
+    let mut known = Known::read(&path, QUEUE).unwrap();
+    assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
+    known.remember(&groups, at(100));
+    known.write(&path).unwrap();
+    let known = Known::read(&path, QUEUE).unwrap();
+    assert_eq!(fingerprints(&known.new_among(&[group("b", 30), group("c", 40)])), ["c"]);
+    assert_eq!(
+        fs::read_to_string(&path).unwrap(),
+        format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n")
+            + "{\"fingerprint\":\"a\",\"error_type\":\"NON_RETRYABLE_ERROR\",\"first\":\"1970-01-01T00:00:10.000Z\",\
+               \"seen_at\":\"1970-01-01T00:01:40.000Z\"}\n"
+            + "{\"fingerprint\":\"b\",\"error_type\":\"NON_RETRYABLE_ERROR\",\"first\":\"1970-01-01T00:00:20.000Z\",\
+               \"seen_at\":\"1970-01-01T00:01:40.000Z\"}\n"
+    );
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing half written is left");
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
+    let path = file("damaged");
+    let why = |text: &str| {
+        fs::write(&path, text).unwrap();
+        let read = Known::read(&path, QUEUE).unwrap_err().to_string();
+        let written = Known::nothing(QUEUE).write(&path).unwrap_err().to_string();
+        assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
+        read.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
+    };
+    assert_eq!(why("precious"), "is no file of known causes; name another one");
+    assert_eq!(why(""), "is no file of known causes; name another one");
+    let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
+    assert!(why(&format!("{header}{{}}\n")).starts_with("line 2 is no known cause (missing field"));
+    assert_eq!(
+        why("{\"known_causes_of\":\"arn:other\"}\n"),
+        format!("knows the causes of arn:other, not of {QUEUE}; name another file")
+    );
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn what_two_runs_at_once_have_seen_is_all_there() {
+    let path = file("both");
+    let [mut one, mut two] = [(); 2].map(|()| Known::read(&path, QUEUE).unwrap());
+    one.remember(&[group("a", 1)], at(1));
+    two.remember(&[group("b", 1)], at(1));
+    one.write(&path).unwrap();
+    two.write(&path).unwrap();
+    let known = Known::read(&path, QUEUE).unwrap();
+    assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1)])), [""; 0]);
+    fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn of_too_many_causes_those_that_were_seen_last_stay() {
+    let mut known = Known::nothing(QUEUE);
+    known.remember(&[group("a", 1), group("b", 1)], at(10));
+    known.remember(&[group("a", 1), group("c", 1)], at(20));
+    known.forget_beyond(2);
+    assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1), group("c", 1)])), ["b"]);
+}
+
+proptest! {
+    /// Each look tells what is new in it; some are killed after they have told, and before they remember.
+    #[test]
+    fn each_cause_is_told_at_least_once_and_once_if_nobody_is_killed(
+        looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
+    ) {
+        let mut known = Known::nothing(QUEUE);
+        let (mut told, mut remembered) = (BTreeSet::new(), BTreeSet::new());
+        for (number, (causes, killed)) in looks.into_iter().enumerate() {
+            let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
+            for new in known.new_among(&groups) {
+                prop_assert!(!remembered.contains(&new.fingerprint), "told a second time");
+                told.insert(new.fingerprint.clone());
+            }
+            for group in &groups {
+                prop_assert!(told.contains(&group.fingerprint), "never told");
+            }
+            if !killed {
+                known.remember(&groups, at(i64::try_from(number).unwrap()));
+                remembered.extend(groups.into_iter().map(|group| group.fingerprint));
+            }
+        }
+    }
+}
