@@ -66,8 +66,9 @@ pub(crate) fn interrupted(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = listening.send(Ok(()));
             signals.next().await;
-            tell::remark(remark);
+            // Before it is said: whoever reads it may count on it.
             wish.request();
+            tell::remark(remark);
             signals.next().await;
             std::process::exit(130);
         });
