@@ -1,18 +1,27 @@
 // What moves on a page. Every page works without it, except that live parts stand still.
 "use strict";
 
-// A part that is told anew whenever it changes; what comes after it is another page.
+// A part that is told anew whenever it changes; what comes after it is another page. Only while it can be seen: browsers
+// keep few connections to one place, and nobody should ask AWS for a tab that nobody looks at.
 for (const part of document.querySelectorAll("[data-live]")) {
-  const source = new EventSource(part.dataset.live);
-  source.addEventListener("part", (event) => {
-    part.innerHTML = event.data;
-  });
-  source.addEventListener("over", () => {
-    source.close();
-    location.reload();
-  });
-  source.addEventListener("error", () => part.classList.add("stale"));
-  source.addEventListener("open", () => part.classList.remove("stale"));
+  let source = null;
+  const follow = () => {
+    source?.close();
+    source = null;
+    if (document.hidden) return;
+    source = new EventSource(part.dataset.live);
+    source.addEventListener("part", (event) => {
+      part.innerHTML = event.data;
+    });
+    source.addEventListener("over", () => {
+      source.close();
+      location.reload();
+    });
+    source.addEventListener("error", () => part.classList.add("stale"));
+    source.addEventListener("open", () => part.classList.remove("stale"));
+  };
+  document.addEventListener("visibilitychange", follow);
+  follow();
 }
 
 // A second click would do nothing either, but people should see that the first one counts.

@@ -1,7 +1,7 @@
 //! Dead letters: groups by cause, and the messages that a filter leaves.
 
 use maud::{Markup, html};
-use redeliver_dead_letters::groups::{Group, OTHER};
+use redeliver_dead_letters::groups::Group;
 use serde::Deserialize;
 
 use super::frame::{base, encoded, moment};
@@ -153,37 +153,26 @@ fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
 
 /// When the messages of a group came, over the time of all of them.
 fn trend(letters: &Letters, group: &Group) -> Markup {
-    let times = || letters.letters.iter().map(|letter| letter.sent_at.timestamp());
-    let (Some(first), Some(last)) = (times().min(), times().max()) else { return Markup::default() };
+    // The newest is the first.
+    let (Some(newest), Some(oldest)) = (letters.letters.first(), letters.letters.last()) else {
+        return Markup::default();
+    };
+    let [first, last] = [oldest.sent_at, newest.sent_at].map(|at| at.timestamp());
     let width = (last - first) / i64::try_from(TREND).unwrap_or(1) + 1;
     let mut counts = [0_u64; TREND];
-    let known: Vec<_> = letters.groups.iter().map(|group| group.fingerprint.as_str()).collect();
-    let is_of_it = |letter: &&Letter| {
-        letter.fingerprint == group.fingerprint
-            || (group.fingerprint == OTHER && !known.contains(&letter.fingerprint.as_str()))
-    };
-    for letter in letters.letters.iter().filter(is_of_it) {
+    for letter in letters.letters.iter().filter(|letter| letter.fingerprint == group.fingerprint) {
         let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
         counts[column.min(TREND - 1)] += 1;
     }
     let most = counts.iter().copied().max().unwrap_or(1).max(1);
+    let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
     html! {
-        svg class="trend" role="img" aria-label={"from " (first_words(letters))} viewBox={"0 0 " (TREND * 4) " 20"} width=(TREND * 4) height="20" {
+        svg class="trend" role="img" aria-label={"from " (from) " to " (to)} viewBox={"0 0 " (TREND * 4) " 20"} width=(TREND * 4) height="20" {
             @for (column, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
                 @let height = (count * 19).div_ceil(most) + 1;
                 rect x=(column * 4) y=(20 - height) width="3" height=(height) {}
             }
         }
-    }
-}
-
-fn first_words(letters: &Letters) -> String {
-    let times = || letters.letters.iter().map(|letter| letter.sent_at);
-    match (times().min(), times().max()) {
-        (Some(first), Some(last)) => {
-            format!("{} to {}", first.format("%Y-%m-%d %H:%M"), last.format("%Y-%m-%d %H:%M"))
-        }
-        _ => String::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::TimeDelta;
@@ -24,6 +24,7 @@ pub(super) struct Looks {
     state: Mutex<State>,
     seen: AtomicU64,
     approximate: AtomicU64,
+    stopping: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -45,7 +46,13 @@ pub(super) struct Shown {
 
 impl Looks {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder, state: Mutex::default(), seen: AtomicU64::new(0), approximate: AtomicU64::new(0) }
+        Self {
+            folder,
+            state: Mutex::default(),
+            seen: AtomicU64::new(0),
+            approximate: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn shown(&self) -> Shown {
@@ -56,6 +63,12 @@ impl Looks {
             running: state.running.then(progress),
             failed: state.failed.clone(),
         }
+    }
+
+    /// Asks the look to end: it gives back what it has read. Whether there is one.
+    pub(super) fn stop(&self) -> bool {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.state().running
     }
 
     /// Starts to look, unless a look is under way: two at once would hide messages from one another.
@@ -93,7 +106,7 @@ impl Looks {
                 for message in messages {
                     collecting.add(&DeadLetterRecord::new(message))?;
                 }
-                if collecting.is_full() {
+                if collecting.is_full() || self.stopping.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
             }

@@ -1,6 +1,6 @@
 //! Plans: made of what is selected, shown before anything is done, carried out, paused, and their outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
@@ -49,6 +49,8 @@ pub(super) struct Making<'a> {
 #[derive(Debug, Default)]
 struct Decided {
     going: Vec<String>,
+    /// Of these, how many of each error type.
+    by_type: BTreeMap<String, u64>,
     /// Why, how many, and which for example.
     staying: BTreeMap<String, (u64, Vec<String>)>,
 }
@@ -87,17 +89,17 @@ impl Making<'_> {
 
     /// By the engine's own decision, on the messages as they were looked at.
     fn decided(&self, work: &Work, ids: &[String]) -> Result<Decided, Failure> {
-        let Work::SendBack { edit, new_id, max_generation, .. } = work else {
-            return Ok(Decided { going: ids.to_vec(), ..Decided::default() });
+        let how = match work {
+            Work::SendBack { edit, new_id, max_generation, .. } => Some(redrive::Plan {
+                pick: Pick::default(),
+                edit: edit.as_deref().map(Edit::body).transpose()?,
+                new_id: *new_id,
+                max_generation: *max_generation,
+                schema: self.site.schema.clone(),
+            }),
+            Work::Delete => None,
         };
-        let how = redrive::Plan {
-            pick: Pick::default(),
-            edit: edit.as_deref().map(Edit::body).transpose()?,
-            new_id: *new_id,
-            max_generation: *max_generation,
-            schema: self.site.schema.clone(),
-        };
-        let letters: BTreeMap<_, _> =
+        let letters: HashMap<_, _> =
             self.letters.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
         let mut decided = Decided::default();
         for id in ids {
@@ -105,10 +107,15 @@ impl Making<'_> {
                 decided.stays(NOT_THERE.to_owned(), id);
                 continue;
             };
-            match how.decide(&self.letters.record(letter)?)? {
-                Verdict::Send(_) => decided.going.push(id.clone()),
-                Verdict::Stays(reason) => decided.stays(reason.to_string(), id),
-                Verdict::NotSelected => decided.stays("is not selected".to_owned(), id),
+            let verdict =
+                how.as_ref().map(|how| how.decide(&self.letters.record(letter)?).map_err(Failure::from));
+            match verdict.transpose()? {
+                None | Some(Verdict::Send(_)) => {
+                    decided.going.push(id.clone());
+                    *decided.by_type.entry(letter.error_type.clone()).or_default() += 1;
+                }
+                Some(Verdict::Stays(reason)) => decided.stays(reason.to_string(), id),
+                Some(Verdict::NotSelected) => decided.stays("is not selected".to_owned(), id),
             }
         }
         Ok(decided)
@@ -248,20 +255,16 @@ fn facts(plan: &Plan) -> Markup {
 
 fn shown(site: &Site, desk: &Desk, plan: &Plan, path: &str) -> Result<Markup, Failure> {
     let letters = desk.looks.shown().last.ok_or(NOT_LOOKED)?;
-    let Decided { going, staying } =
+    let Decided { going, by_type, staying } =
         Making { site, desk, letters: &letters }.decided(&plan.work, &plan.messages)?;
-    let mut by_type = BTreeMap::<&str, u64>::new();
-    for letter in going.iter().filter_map(|id| letters.find(id)).take(letters.letters.len()) {
-        *by_type.entry(&letter.error_type).or_default() += 1;
-    }
     let verb = if plan.work == Work::Delete { "would be deleted" } else { "would be sent back" };
     Ok(html! {
         (facts(plan))
         table class="plan" {
             tbody {
                 tr { th scope="row" { (verb) } td class="number" { (grouped(going.len() as u64)) } td {} }
-                @for (error_type, count) in by_type {
-                    tr { th scope="row" class="part" { (error_type) } td class="number" { (grouped(count)) } td {} }
+                @for (error_type, count) in &by_type {
+                    tr { th scope="row" class="part" { (error_type) } td class="number" { (grouped(*count)) } td {} }
                 }
                 @for (reason, (count, examples)) in &staying {
                     tr { th scope="row" { "stays: " (reason) } td class="number" { (grouped(*count)) } td { "e.g. " (examples.join(", ")) } }

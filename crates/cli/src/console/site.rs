@@ -135,10 +135,14 @@ impl Site {
         self.desks.get(number).ok_or_else(|| Trouble::missing("There is no such deployment here."))
     }
 
-    /// Asks what runs to end, and waits until it has.
+    /// Asks what runs to end, and waits until it has: what is hidden is given back.
     pub(super) async fn rest(&self) {
-        while let Some((desk, id)) = self.desks.iter().find_map(|desk| Some((desk, desk.works.running()?))) {
-            desk.works.pause(&id);
+        let is_at_work = |desk: &Desk| {
+            let plan = desk.works.running();
+            plan.iter().for_each(|id| desk.works.pause(id));
+            desk.looks.stop() || plan.is_some()
+        };
+        while self.desks.iter().filter(|desk| is_at_work(desk)).count() > 0 {
             SystemClock.sleep(Duration::from_millis(100)).await;
         }
     }

@@ -41,9 +41,15 @@ struct State {
 
 #[derive(Debug)]
 struct Running {
-    id: String,
+    begun: Begun,
     stop: Stop,
     progress: Live,
+}
+
+impl Running {
+    fn is(&self, id: &str) -> bool {
+        self.begun.plan.id == id
+    }
 }
 
 /// How far a run is.
@@ -82,25 +88,24 @@ impl Works {
     }
 
     pub(super) fn find(&self, from: &str, id: &str) -> Option<Standing> {
-        let begun = self.begun(from).0.into_iter().find(|begun| begun.plan.id == id);
-        let state = self.state();
-        match (begun, &state.running) {
-            (Some(begun), Some(running)) if running.id == id => {
-                Some(Standing::Running(begun, running.progress.clone()))
-            }
-            (Some(begun), _) => Some(Standing::Ended(begun)),
-            (None, _) => state.shown.get(id).cloned().map(Standing::Shown),
+        if let Some(Running { begun, progress, .. }) =
+            self.state().running.as_ref().filter(|running| running.is(id))
+        {
+            return Some(Standing::Running(begun.clone(), progress.clone()));
         }
+        let begun = self.begun(from).0.into_iter().find(|begun| begun.plan.id == id);
+        let shown = || self.state().shown.get(id).cloned().map(Standing::Shown);
+        begun.map(Standing::Ended).or_else(shown)
     }
 
     /// The plan that is being carried out.
     pub(super) fn running(&self) -> Option<String> {
-        self.state().running.as_ref().map(|running| running.id.clone())
+        self.state().running.as_ref().map(|running| running.begun.plan.id.clone())
     }
 
     /// Asks the run to end: it brings to an end what is under way. It can go on later.
     pub(super) fn pause(&self, id: &str) {
-        if let Some(running) = self.state().running.as_mut().filter(|running| running.id == id) {
+        if let Some(running) = self.state().running.as_mut().filter(|running| running.is(id)) {
             running.stop.request();
             running.progress.stopping = true;
         }
@@ -121,11 +126,11 @@ impl Works {
     ) -> Result<(), Failure> {
         let mut state = self.state();
         match &state.running {
-            Some(running) if running.id == id => return Ok(()),
+            Some(running) if running.is(id) => return Ok(()),
             Some(running) => {
                 return Err(format!(
                     "another plan ({}) is being carried out: wait for its end, or pause it",
-                    running.id
+                    running.begun.plan.id
                 )
                 .into());
             }
@@ -149,7 +154,7 @@ impl Works {
         let begun = Begun { plan, pace, outcome: None };
         begun.write(&self.folder)?;
         let stop = Stop::default();
-        state.running = Some(Running { id: id.to_owned(), stop: stop.clone(), progress: Live::default() });
+        state.running = Some(Running { begun: begun.clone(), stop: stop.clone(), progress: Live::default() });
         state.shown.remove(id);
         drop(state);
         let (works, queue, schema) = (Arc::clone(self), queue.clone(), schema.clone());
