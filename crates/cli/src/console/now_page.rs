@@ -23,13 +23,13 @@ pub(super) fn part(desk: &Desk) -> Markup {
     html! {
         @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
         @match seen {
-            Some(seen) => (flow(desk, &seen)),
+            Some(seen) => (flow(&desk.from, &seen)),
             None => p role="status" { "Asking AWS…" },
         }
     }
 }
 
-fn flow(desk: &Desk, seen: &Seen) -> Markup {
+fn flow(dlq: &str, seen: &Seen) -> Markup {
     let Seen { at, status, flows, alarms } = seen;
     let on: Vec<_> = alarms.iter().filter(|(_, state)| state == "ALARM").collect();
     html! {
@@ -40,7 +40,7 @@ fn flow(desk: &Desk, seen: &Seen) -> Markup {
         }
         ol class="flow" {
             @for (index, queue) in status.queues.iter().enumerate() {
-                li { (card(role(desk, queue), queue, flows.get(index), queue.arn == desk.from)) }
+                li { (card(role(dlq, queue), queue, flows.get(index), queue.arn == dlq)) }
             }
         }
         @for (name, _) in &on { p class="warning" { "Alarm: " (name) } }
@@ -54,9 +54,9 @@ fn flow(desk: &Desk, seen: &Seen) -> Markup {
 }
 
 /// What it is for; of queues that were named, by what they were named for.
-fn role<'a>(desk: &Desk, queue: &QueueStatus) -> &'a str {
+fn role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
-        "queue" if queue.arn == desk.from => "DLQ",
+        "queue" if queue.arn == dlq => "DLQ",
         "queue" => "source",
         role => role,
     }
@@ -163,5 +163,78 @@ pub(super) async fn switch(desk: &Desk, asked: WantedState) -> Result<String, Fa
         "paused" => bring_to(&desk.queues, &desk.connection, asked.all.is_some(), Wanted::Disabled).await,
         "resumed" => bring_to(&desk.queues, &desk.connection, true, Wanted::Enabled).await,
         _ => Err("a deployment is paused or resumed".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use redeliver_core::message::Timestamp;
+
+    use super::*;
+    use crate::status::Status;
+
+    const DLQ: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-prod-final-dlq";
+
+    fn queue(role: &'static str, arn: &str, visible: u64) -> QueueStatus {
+        let attributes = BTreeMap::from([("ApproximateNumberOfMessages".to_owned(), visible.to_string())]);
+        QueueStatus::new(role, arn, &attributes)
+    }
+
+    fn seen(alarms: &[(&str, &str)]) -> Seen {
+        let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
+        let flow = Flow {
+            age_seconds: vec![(at, 7200.0), (at - chrono::TimeDelta::minutes(5), 60.0)],
+            sent: vec![(at, 1500.0), (at - chrono::TimeDelta::hours(1), 500.0)],
+            deleted: Vec::new(),
+        };
+        Seen {
+            at,
+            status: Status {
+                deployment: None,
+                target: Some(Target::NoOutageSeen),
+                queues: vec![
+                    queue("source", &DLQ.replace("final-dlq", "source"), 3),
+                    queue("final DLQ", DLQ, 41),
+                ],
+                problems: vec!["<no> permission".to_owned()],
+            },
+            flows: vec![flow],
+            alarms: alarms.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned())).collect(),
+        }
+    }
+
+    #[test]
+    fn each_queue_has_its_counts_and_what_is_wrong_stands_out() {
+        let page = flow(DLQ, &seen(&[("target-down", "ALARM"), ("dead-letters", "OK")])).into_string();
+        for expected in [
+            "<dt>visible</dt><dd>3</dd>",
+            "<div class=\"alarm\"><dt>visible</dt><dd>41</dd></div>",
+            "<dt>in flight</dt><dd>?</dd>",
+            "<dt>oldest</dt><dd>2h</dd>",
+            "in 2,000 in an hour",
+            "<p class=\"warning\">Alarm: target-down</p>",
+            "<p class=\"warning\">&lt;no&gt; permission</p>",
+            "Target: no outage seen in the last 15 minutes.",
+        ] {
+            assert!(page.contains(expected), "{expected} in {page}");
+        }
+        assert!(!page.contains("dead-letters") && !page.contains("out 0"), "{page}");
+        let quiet = flow(DLQ, &seen(&[("dead-letters", "OK")])).into_string();
+        assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
+    }
+
+    #[test]
+    fn a_chart_has_a_column_for_each_point_of_the_last_hour() {
+        let at = |minutes: i64| Timestamp::from_timestamp(1_800_000_000 + minutes * 60, 0).unwrap();
+        let drawn = spark("in", &[(at(60), 10.0), (at(0), 5.0), (at(-10), 3.0)]).into_string();
+        let columns: Vec<_> = drawn.match_indices("<rect").collect();
+        assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
+        assert!(
+            drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"10\""),
+            "{drawn}"
+        );
+        assert_eq!(spark("in", &[]).into_string(), "");
     }
 }

@@ -244,6 +244,24 @@ async fn whoever_is_not_the_person_who_started_it_reads_and_changes_nothing() {
     assert_eq!(topology.source.depth(&topology.client).await, [0, 0, 0]);
 }
 
+#[tokio::test]
+async fn what_it_reads_when_it_ends_is_given_back() {
+    let topology = topology().await;
+    fill(&topology, &(0..500).collect::<Vec<_>>()).await;
+    let mut console = Console::start(&topology, &folder(), &[]).await;
+    let visitor = Visitor::enter(&console).await;
+    let cookie = (COOKIE, visitor.cookie.as_str());
+    let _looks = visitor.answer(Method::GET, console.url("/0/letters"), &[cookie]).await;
+    while topology.final_dlq.depth(&topology.client).await[1] == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let pid = console.process.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
+    let ended = timeout(PATIENCE, console.process.wait()).await.unwrap().unwrap();
+    assert_eq!(ended.code(), Some(0));
+    assert_eq!(topology.final_dlq.depth(&topology.client).await, [500, 0, 0]);
+}
+
 /// What the page of dead letters says is wrong.
 async fn alert(console: &Console) -> String {
     let visitor = Visitor::enter(console).await;

@@ -97,3 +97,50 @@ async fn what_cannot_be_read_names_the_permission() {
     let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
     assert!(error.starts_with("cloudwatch:GetMetricData: "), "{error}");
 }
+
+#[tokio::test]
+async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
+    let server = Loopback::start([
+        page("f0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
+        page("f1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
+        page("f5", "Complete", &[(1_800_000_300, 3.0)], None),
+    ]);
+    let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
+    let found = metrics.flows(&["orders", "orders-dlq"], now()).await.unwrap();
+    let orders = Flow {
+        age_seconds: vec![point(1_800_000_000, 60.0)],
+        sent: vec![point(1_800_000_000, 7.0)],
+        deleted: Vec::new(),
+    };
+    assert_eq!(found, [orders, Flow { deleted: vec![point(1_800_000_300, 3.0)], ..Flow::default() }]);
+    let (_, body) = &server.requests()[0];
+    for word in [
+        "AWS/SQS",
+        "QueueName",
+        "orders-dlq",
+        "ApproximateAgeOfOldestMessage",
+        "NumberOfMessagesSent",
+        "NumberOfMessagesDeleted",
+        "Maximum",
+        "Sum",
+    ] {
+        assert!(body.contains(word), "{word}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn alarms_are_asked_for_by_what_their_names_begin_with() {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricAlarms").array(2);
+    cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");
+    cbor.map(1).str("AlarmName").str("orders-prod-dead-letters");
+    let server = Loopback::start([(200, Body::cbor(cbor)), denied()]);
+    let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
+    let found = metrics.alarms("orders-prod-").await.unwrap();
+    let expected = [("orders-prod-target-down", "ALARM"), ("orders-prod-dead-letters", "INSUFFICIENT_DATA")];
+    assert_eq!(found, expected.map(|(name, state)| (name.to_owned(), state.to_owned())));
+    let (_, body) = &server.requests()[0];
+    assert!(body.contains("AlarmNamePrefix") && body.contains("orders-prod-"), "{body}");
+    let refused = metrics.alarms("orders-prod-").await.unwrap_err().to_string();
+    assert!(refused.starts_with("cloudwatch:DescribeAlarms: AccessDenied"), "{refused}");
+}
