@@ -262,6 +262,33 @@ async fn what_it_reads_when_it_ends_is_given_back() {
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [500, 0, 0]);
 }
 
+/// What docs/console.md promises of its size.
+#[tokio::test]
+async fn ten_thousand_dead_letters_fit_into_64_mebibytes() {
+    const COUNT: u32 = 10_000;
+    let topology = topology().await;
+    fill(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
+    fill(&topology, &[LARGE]).await;
+    let console = Console::start(&topology, &folder(), &[]).await;
+    let visitor = Visitor::enter(&console).await;
+    let cookie = (COOKIE, visitor.cookie.as_str());
+    let page = async |path: &str| {
+        visitor.answer(Method::GET, console.url(path), std::slice::from_ref(&cookie)).await.1
+    };
+    let looked = async {
+        while !page("/0/letters").await.contains("<h2>10,000 messages") {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    timeout(PATIENCE, looked).await.expect("all of them are seen");
+    assert!(page("/0/letters?q=turned&type=MESSAGE_EXPIRED").await.contains("<h2>333 messages"));
+    assert!(page("/0/letters?where=.body.data%3F.n%20%3D%3D%209999").await.contains("<h2>1 message,"));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", console.process.id().unwrap())).unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let kibibytes: u64 = most.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(kibibytes < 64 * 1024, "{kibibytes} KiB");
+}
+
 /// What the page of dead letters says is wrong.
 async fn alert(console: &Console) -> String {
     let visitor = Visitor::enter(console).await;

@@ -54,6 +54,31 @@ fn an_edit_changes_what_it_says_and_keeps_numbers_that_no_tool_can_hold() {
     );
 }
 
+#[test]
+fn a_body_that_was_written_anew_changes_what_differs_and_keeps_all_other_bytes() {
+    let with =
+        |body: &str| Plan { edit: Some(Edit::body(body).unwrap()), max_generation: 3, ..Plan::default() };
+    let anew = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
+    let content = sent(with(&anew).decide(&valid()).unwrap());
+    let body = format!(
+        r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":7,"big":1e400}}}}"#
+    );
+    assert_eq!(content.body, body);
+    let Verdict::Send(same) = with(&valid().message.body).decide(&valid()).unwrap() else {
+        panic!("it goes back")
+    };
+    assert!(!same.edited);
+    let why = |body: &str| Edit::body(body).unwrap_err();
+    assert_eq!(why("{"), "is not JSON: EOF while parsing an object at line 1 column 1");
+    let stays = |body: &str| with(body).decide(&valid()).unwrap();
+    for (body, why) in [
+        ("[]", "the body is not a JSON object, before or after"),
+        ("{}", "it changes /metadata/retry_attempt, which stays as it is"),
+    ] {
+        assert_eq!(stays(body), Verdict::Stays(Reason::EditRefused(why.to_owned())), "{body}");
+    }
+}
+
 /// What the plan sends back of a final record with these attributes.
 fn sent_back(attributes: Attributes) -> Attributes {
     let message = ReceivedMessage { attributes, ..valid().message };
