@@ -13,7 +13,7 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, looksAgain, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+const tasks = { looksAround, pausesAndResumes, looksAgain, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
@@ -81,7 +81,8 @@ async function looksAround() {
   for (const [look, options] of looks) {
     const page = await open(options);
     await page.getByRole('heading', { level: 1, name: 'Now' }).waitFor();
-    await page.locator('.flow li').first().waitFor();
+    await page.locator('.flow .spark').first().waitFor();
+    await page.getByText(/^Alarm: .*-dead-letters$/).waitFor();
     await isAccessible(page, `now ${look}`);
     await isNarrowEnough(page, `now ${look}`);
     await picture(page, `now-${look}`);
@@ -267,6 +268,18 @@ async function looksAgain() {
   await row.waitFor();
   await isAccessible(page, 'new cause');
   return { new: await page.locator('tr:has(.new) a').allTextContents(), row: await row.innerText() };
+}
+
+/** Stops a deployment and starts it again. */
+async function pausesAndResumes() {
+  const page = await open();
+  const switched = {};
+  for (const [what, words] of [['paused', /^Pause /], ['resumed', /^Resume /]]) {
+    await page.goto(`${base}/0/pause`);
+    await page.getByRole('button', { name: words }).click();
+    switched[what] = await page.locator('pre[role=status]').textContent({ timeout: 200_000 });
+  }
+  return switched;
 }
 
 /** Moves a slider and sees another picture. */

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::settings::{root, target_dir};
+use redeliver_tests::settings::{root, target_dir, venv_file};
+use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -52,6 +53,14 @@ impl Console {
     }
 }
 
+/// What a deployment has beside its queues.
+async fn deploy(name: &str) {
+    let mut command = Command::new(venv_file("bin/python"));
+    command.arg(root().join("tests/console/deployment.py")).args([&EMULATOR.endpoint_url(), REGION, name]);
+    let output = command.stdin(Stdio::null()).output().await.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[tokio::test]
 async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages_say() {
     let topology = topology().await;
@@ -60,6 +69,7 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     // Found by the names of its queues, as a deployment is.
     let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
     let [prefix, stage, ..] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
+    deploy(&format!("{prefix}-{stage}")).await;
     let more = ["--prefix", prefix, "--stage", stage, "--read-only", "--fleet"];
     let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more).await;
 
@@ -81,13 +91,21 @@ async fn a_person_finds_their_way_in_any_light_by_keyboard_and_whatever_messages
     let fleet = console
         .done("looksAtTheFleet", json!({"fleet": true, "dlq": topology.final_dlq.arn.rsplit(':').next()}))
         .await;
-    let [retention, alarm] = &fleet["findings"].as_array().unwrap()[..] else { panic!("{fleet}") };
+    let [retention] = &fleet["findings"].as_array().unwrap()[..] else { panic!("{fleet}") };
     assert!(retention.as_str().unwrap().starts_with("it keeps messages for 4d, and "), "{fleet}");
-    assert_eq!(alarm, "41 messages wait in it, and no CloudWatch alarm watches it");
+    assert!(fleet["row"].as_str().unwrap().contains("-dead-letters (alarm)"), "{fleet}");
     assert_eq!(console.done("plansAPolicy", json!({})).await, json!({"changed": true}));
     let buttons = console.done("onlyReads", json!({})).await;
     assert_eq!(buttons, json!({"buttons": ["Look again", "Filter"]}));
     assert_eq!(topology.final_dlq.depth(&topology.client).await, [41, 0, 0], "all of it was given back");
+
+    let console = Console::start_on(&EMULATOR.endpoint_url(), &folder(), &more[..4]).await;
+    let switched = console.done("pausesAndResumes", json!({})).await;
+    let line = format!("{prefix}-{stage}-message-processor at {prefix}-{stage}-source");
+    assert_eq!(
+        switched,
+        json!({"paused": format!("{line}: Disabled\n"), "resumed": format!("{line}: Enabled\n")})
+    );
 }
 
 #[tokio::test]
