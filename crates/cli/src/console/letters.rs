@@ -33,6 +33,8 @@ pub(super) struct Letters {
     pub(super) retention: Option<TimeDelta>,
     /// Fingerprints of groups that no earlier look has seen.
     pub(super) new_causes: BTreeSet<String>,
+    /// What is not known, in a sentence.
+    pub(super) remark: Option<String>,
     spool: Spool,
 }
 
@@ -95,7 +97,16 @@ impl Collecting {
             other.sent_at.cmp(&one.sent_at).then_with(|| one.sqs_message_id.cmp(&other.sqs_message_id))
         });
         let groups = groups.into_groups();
-        Letters { letters, groups, coverage, taken_at, retention, new_causes: BTreeSet::new(), spool }
+        Letters {
+            letters,
+            groups,
+            coverage,
+            taken_at,
+            retention,
+            new_causes: BTreeSet::new(),
+            remark: None,
+            spool,
+        }
     }
 }
 

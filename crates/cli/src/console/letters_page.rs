@@ -99,6 +99,7 @@ fn found(
             (look_again(number, selection, "Look again"))
         }
         @if !letters.coverage.complete { p class="warning" { (incompleteness(&letters.coverage)) "." } }
+        @if let Some(remark) = &letters.remark { p class="warning" { (remark) } }
         (filters(number, selection))
         @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
         @if selection.is_everything() || !selection.group.is_empty() { (groups(number, letters, selection)) }

@@ -117,7 +117,10 @@ impl Looks {
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
         let mut letters = collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds));
-        letters.new_causes = self.new_causes(queue.arn(), &letters)?;
+        match self.new_causes(queue.arn(), &letters) {
+            Ok(new) => letters.new_causes = new,
+            Err(error) => letters.remark = Some(format!("which causes are new is not known: {error}")),
+        }
         Ok(letters)
     }
 

@@ -107,7 +107,7 @@ async fn guarded(State(site): Shared, request: Request, next: Next) -> Response 
         // The token leaves the address, so that it stands in no history and on no screenshot.
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie())];
-            (cookie, Redirect::to(uri.path())).into_response()
+            (cookie, Redirect::to("/")).into_response()
         }
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.words()) } };
