@@ -32,6 +32,7 @@ pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
 pub(crate) use html::told;
 use report::{Context, Tally};
+pub(crate) use since::remark as not_known_to_be_new;
 pub(crate) use table::groups_for_people;
 use view::View;
 
@@ -138,6 +139,7 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     if let (Some(path), Some(mut known)) = (&arguments.since, known) {
         let lines = since::lines(&known, &audited.report.groups);
         audited.has_new_causes = !lines.is_empty();
+        since::remark(&audited.report.groups).iter().for_each(tell::warning);
         // Whoever closed the output has not read them.
         if !audited.output_closed {
             if !prints_new_causes_alone(arguments) {

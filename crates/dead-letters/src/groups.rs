@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::DeadLetterRecord;
 
 /// Groups that are counted apart.
-const GROUPS_MAX: usize = 10_000;
+pub const GROUPS_MAX: usize = 10_000;
 /// The fingerprint of all that found no place in the table.
 pub const OTHER: &str = "other";
 /// Bytes of an example's text, which others may have written.

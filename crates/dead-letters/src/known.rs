@@ -12,7 +12,7 @@ use redeliver_core::message::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::files::{FileError, create_new, sync_directory_of};
+use crate::files::{FileError, check_new, create_new, sync_directory_of};
 use crate::groups::{Group, OTHER, written};
 
 /// Causes that are remembered; of more, those that were seen last.
@@ -53,11 +53,13 @@ impl Known {
     /// Reads a file; one that is not there knows nothing yet.
     ///
     /// # Errors
-    /// If it cannot be read, is damaged, or is another queue's. Nothing was changed.
+    /// If it cannot be read, is damaged, or is another queue's, or its directory is not there. Nothing was changed.
     pub fn read(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::nothing(queue_arn)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return check_new(path).map(|()| Self::nothing(queue_arn));
+            }
             Err(error) => return Err(FileError::new(path, format_args!("cannot be read: {error}"))),
         };
         let mut lines = text.lines();
@@ -86,6 +88,12 @@ impl Known {
         let is_new =
             |group: &&Group| group.fingerprint != OTHER && !self.causes.contains_key(&group.fingerprint);
         groups.iter().filter(is_new).collect()
+    }
+
+    /// How many dead letters found no place in the table of groups: whether their causes are new is not known.
+    #[must_use]
+    pub fn unknown_among(groups: &[Group]) -> u64 {
+        groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
     /// These were told, and seen now.

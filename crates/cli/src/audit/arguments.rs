@@ -41,7 +41,7 @@ Exit codes:
   2  bad usage, or a filter, a file or a queue that cannot be used
   3  dead letters were found
   4  not all of the queue was seen, unless --max ended it
-  6  with --since: there is a cause that was never told; also if 3 or 4 is true")]
+  6  with --since: there is a cause that was never told; also if 1, 3 or 4 is true")]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use redeliver_dead_letters::groups::{Group, written};
+use redeliver_dead_letters::groups::{GROUPS_MAX, Group, written};
 use redeliver_dead_letters::{DeadLetterRecord, Known};
 
 use super::report::Report;
 use super::view::View;
-use crate::people::counted;
+use crate::people::{counted, grouped};
 use crate::text::{escaped, shortened};
 
 /// Letters of an error.
@@ -33,6 +33,15 @@ pub(super) fn lines(known: &Known, groups: &[Group]) -> Vec<String> {
     known.new_among(groups).into_iter().map(line).collect()
 }
 
+/// Of those that found no place in the table of groups, in a sentence.
+pub(crate) fn remark(groups: &[Group]) -> Option<String> {
+    let (messages, causes) = match Known::unknown_among(groups) {
+        0 => return None,
+        messages => (counted(messages, "message"), grouped(GROUPS_MAX as u64)),
+    };
+    Some(format!("{messages} died of causes beyond the first {causes}: whether those are new is not known"))
+}
+
 fn line(group: &Group) -> String {
     let Group { fingerprint, error_type, count, first, error_details, .. } = group;
     let details = match error_details.as_str() {
@@ -49,8 +58,23 @@ fn line(group: &Group) -> String {
 
 #[cfg(test)]
 mod tests {
+    use redeliver_dead_letters::groups::OTHER;
+
     use super::*;
     use crate::audit::examples::{record, report};
+
+    #[test]
+    fn causes_that_find_no_place_are_told_as_not_known() {
+        let mut report = report(&[record("NON_RETRYABLE_ERROR", "x", 1)]);
+        assert_eq!(remark(&report.groups), None);
+        let other = Group { fingerprint: OTHER.to_owned(), count: 1_234, ..report.groups[0].clone() };
+        report.groups.push(other);
+        assert_eq!(
+            remark(&report.groups).unwrap(),
+            "1,234 messages died of causes beyond the first 10,000: whether those are new is not known"
+        );
+        assert_eq!(lines(&Known::nothing("arn"), &report.groups).len(), 1);
+    }
 
     #[test]
     fn each_new_cause_is_a_line_and_what_is_known_is_none() {

@@ -14,6 +14,7 @@ use redeliver_dead_letters::{Coverage, DeadLetterRecord, Known, Reader};
 use super::letters::{Collecting, Letters};
 use super::spool::Spool;
 use crate::Failure;
+use crate::audit::not_known_to_be_new;
 use crate::connection::{DeadLetterQueue, KnownQueue, name_in};
 
 /// The last look, and the one that is under way.
@@ -118,7 +119,10 @@ impl Looks {
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
         let mut letters = collecting.into_letters(coverage, taken_at, retention.map(TimeDelta::seconds));
         match self.new_causes(queue.arn(), &letters) {
-            Ok(new) => letters.new_causes = new,
+            Ok(new) => {
+                letters.new_causes = new;
+                letters.remark = not_known_to_be_new(&letters.groups);
+            }
             Err(error) => letters.remark = Some(format!("which causes are new is not known: {error}")),
         }
         Ok(letters)

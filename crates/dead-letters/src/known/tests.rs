@@ -37,6 +37,7 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
     let mut known = Known::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
+    assert_eq!((Known::unknown_among(&groups), Known::unknown_among(&groups[2..])), (1, 0));
     known.remember(&groups, at(100));
     known.write(&path).unwrap();
     let known = Known::read(&path, QUEUE).unwrap();
@@ -72,6 +73,15 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
         format!("knows the causes of arn:other, not of {QUEUE}; name another file")
     );
     fs::remove_dir_all(path.parent().unwrap()).unwrap();
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
+    let path = file("nowhere").with_file_name("nowhere").join("causes.jsonl");
+    let error = Known::read(&path, QUEUE).unwrap_err().to_string();
+    let expected = "its directory is not there; make that first, or name another file";
+    assert_eq!(error, format!("{}: {expected}", path.display()));
+    fs::remove_dir_all(path.ancestors().nth(2).unwrap()).unwrap();
 }
 
 #[test]
