@@ -38,6 +38,7 @@ use crate::{Failure, tell};
 use desk::Desk;
 use guard::{Guard, Token};
 use site::Site;
+use spool::Spool;
 
 /// Open a local web page to operate a deployment: what flows, what died and why, send back, edit, delete, pause.
 ///
@@ -140,6 +141,15 @@ async fn open(arguments: &Arguments) -> Result<Site, Failure> {
             format!("--folder {}: is no folder; make it first, or name another", folder.display()).into()
         );
     }
+    if !arguments.read_only {
+        // What cannot be kept is not begun.
+        Spool::new(&folder).map_err(|error| {
+            format!(
+                "--folder {}: {error}; name one that you can write to, or add --read-only",
+                folder.display()
+            )
+        })?;
+    }
     let mut desks = Vec::new();
     for which in deployments(arguments)? {
         desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
@@ -169,12 +179,65 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
 }
 
 /// Work on a thread of its own: a redrive takes hours, and a look at a large queue keeps a processor busy. The page
-/// answers meanwhile.
-fn thread<F: Future<Output = ()>>(work: impl FnOnce() -> F + Send + 'static) {
-    std::thread::spawn(move || {
+/// answers meanwhile. It has ended when `at_end` is called: also after a panic, and if there is no thread to be had.
+fn thread<F: Future<Output = ()>>(
+    work: impl FnOnce() -> F + Send + 'static,
+    at_end: impl Fn() + Send + 'static,
+) {
+    let at_end = AtEnd(at_end);
+    let run = move || {
+        let _at_end = at_end;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(runtime) = runtime {
             runtime.block_on(work());
         }
-    });
+    };
+    let _dropped_if_there_is_no_thread = std::thread::Builder::new().spawn(run);
+}
+
+struct AtEnd<F: Fn()>(F);
+
+impl<F: Fn()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Program {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    #[tokio::test]
+    #[cfg(target_os = "linux")]
+    async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
+        let refused = async |more: &[&str]| {
+            let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
+            open(&Program::parse_from(words).arguments).await.err().map(|error| error.to_string())
+        };
+        let why = refused(&[]).await.unwrap();
+        assert!(why.starts_with("--folder /proc: "), "{why}");
+        assert!(why.ends_with("; name one that you can write to, or add --read-only"), "{why}");
+        assert_eq!(refused(&["--read-only"]).await, None);
+    }
+
+    #[test]
+    fn work_that_panics_has_ended_too() {
+        for panics in [false, true] {
+            let (ended, end) = mpsc::channel();
+            let work = move || async move { assert!(!panics, "as planned") };
+            thread(work, move || ended.send(()).unwrap());
+            assert_eq!(end.recv(), Ok(()));
+            assert_eq!(end.recv(), Err(mpsc::RecvError), "once");
+        }
+    }
 }

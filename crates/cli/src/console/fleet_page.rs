@@ -26,12 +26,12 @@ impl Fleets {
         if std::mem::replace(&mut self.state().running, true) {
             return;
         }
-        let (fleets, connection) = (Arc::clone(self), connection.clone());
-        super::thread(move || async move {
-            let _no_longer = NoLonger(&fleets);
+        let (fleets, ended, connection) = (Arc::clone(self), Arc::clone(self), connection.clone());
+        let look = move || async move {
             let fleet = look(&connection).await;
             fleets.state().last = Some(Arc::new(fleet));
-        });
+        };
+        super::thread(look, move || ended.state().running = false);
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -63,13 +63,4 @@ impl Fleets {
 
 pub(super) fn waiting() -> Markup {
     html! { p role="status" { "Asking for every queue of the account…" } }
-}
-
-/// The look has ended when this is dropped, also by a panic.
-struct NoLonger<'a>(&'a Fleets);
-
-impl Drop for NoLonger<'_> {
-    fn drop(&mut self) {
-        self.0.state().running = false;
-    }
 }

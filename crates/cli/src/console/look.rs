@@ -79,9 +79,8 @@ impl Looks {
         }
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
-        let (looks, queue) = (Arc::clone(self), queue.clone());
-        super::thread(move || async move {
-            let _no_longer = NoLonger(&looks);
+        let (looks, ended, queue) = (Arc::clone(self), Arc::clone(self), queue.clone());
+        let look = move || async move {
             let looked = looks.look(&queue).await;
             let mut state = looks.state();
             match looked {
@@ -91,7 +90,8 @@ impl Looks {
                 }
                 Err(error) => state.failed = Some(error.to_string()),
             }
-        });
+        };
+        super::thread(look, move || ended.state().running = false);
     }
 
     async fn look(&self, queue: &DeadLetterQueue) -> Result<Letters, Failure> {
@@ -142,14 +142,5 @@ impl Looks {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The look has ended when this is dropped, also by a panic.
-struct NoLonger<'a>(&'a Looks);
-
-impl Drop for NoLonger<'_> {
-    fn drop(&mut self) {
-        self.0.state().running = false;
     }
 }

@@ -61,9 +61,9 @@ impl Now {
             return;
         }
         drop(state);
-        let (now, queues, connection) = (Arc::clone(self), desk.queues.clone(), desk.connection.clone());
-        super::thread(move || async move {
-            let _no_longer = NoLonger(&now);
+        let (now, ended) = (Arc::clone(self), Arc::clone(self));
+        let (queues, connection) = (desk.queues.clone(), desk.connection.clone());
+        let look = move || async move {
             while !now.is_forgotten() {
                 let round = async {
                     let open = queues.open(&connection).await?;
@@ -78,7 +78,8 @@ impl Now {
                     SystemClock.sleep(COUNTS_EVERY).await;
                 }
             }
-        });
+        };
+        super::thread(look, move || ended.state().running = false);
     }
 
     /// Counts, until it is time to look at the rest again.
@@ -140,13 +141,4 @@ async fn from_cloudwatch(
         status.problems.push(error.to_string());
         Default::default()
     })
-}
-
-/// Nobody asks any more when this is dropped, also by a panic.
-struct NoLonger<'a>(&'a Now);
-
-impl Drop for NoLonger<'_> {
-    fn drop(&mut self) {
-        self.0.state().running = false;
-    }
 }

@@ -157,9 +157,9 @@ impl Works {
         state.running = Some(Running { begun: begun.clone(), stop: stop.clone(), progress: Live::default() });
         state.shown.remove(id);
         drop(state);
-        let (works, queue, schema) = (Arc::clone(self), queue.clone(), schema.clone());
-        super::thread(move || async move {
-            let _no_longer = NoLonger(&works);
+        let (works, ended, queue, schema) =
+            (Arc::clone(self), Arc::clone(self), queue.clone(), schema.clone());
+        let run = move || async move {
             let outcome = works.run(&begun, &queue, schema, &stop).await;
             let outcome = outcome.unwrap_or_else(|error| Outcome {
                 ending: "failed".to_owned(),
@@ -168,10 +168,11 @@ impl Works {
                 in_both_queues: begun.plan.journal(&works.folder).exists(),
                 ..Outcome::default()
             });
-            let ended = Begun { outcome: Some(Outcome { ended_at: now(), ..outcome }), ..begun };
+            let done = Begun { outcome: Some(Outcome { ended_at: now(), ..outcome }), ..begun };
             // If the disk refuses, the plan is as after a kill, and can go on.
-            let _as_after_a_kill = ended.write(&works.folder);
-        });
+            let _as_after_a_kill = done.write(&works.folder);
+        };
+        super::thread(run, move || ended.state().running = None);
         Ok(())
     }
 
@@ -261,15 +262,6 @@ impl Works {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The run has ended when this is dropped, also by a panic.
-struct NoLonger<'a>(&'a Works);
-
-impl Drop for NoLonger<'_> {
-    fn drop(&mut self) {
-        self.0.state().running = None;
     }
 }
 
