@@ -23,7 +23,7 @@ const APP: &str = "test/smoke-app.ts";
 /// Deploy redeliver to your AWS account under a name of its own, send messages every way, and take it all down again.
 ///
 /// It shows what it will do and asks, unless --yes is given. The stack is destroyed at the end, also after a failure and at
-/// Ctrl-C. The report is in target/smoke. It takes about ten minutes and costs a few cents.
+/// Ctrl-C. The report is in target/smoke. It takes ten to thirty minutes and costs a few cents.
 #[derive(Parser)]
 #[command(name = "cargo xtask smoke", bin_name = "cargo xtask smoke")]
 struct Arguments {
@@ -138,7 +138,7 @@ fn plan(prefix: &str, Identity { account, user, region }: &Identity) -> String {
         "account {account}, region {region}, as {user}\n\
          creates the stack {prefix}: 7 queues, 4 functions with roles and log groups, alarms, a dashboard; sends some 20 messages; \
          destroys it all\n\
-         costs about ${:.2}, and takes about ten minutes",
+         costs about ${:.2}, and takes ten to thirty minutes",
         cost::expected_dollars()
     )
 }
