@@ -1,7 +1,9 @@
 //! Where the harness finds things: its one door to the environment and to the time.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An environment variable; `None` where it is unset, empty or not UTF-8.
@@ -76,14 +78,24 @@ pub fn release_program(name: &str) -> PathBuf {
     existing(target_dir().join("release").join(name))
 }
 
-/// An address of loopback that was free a moment ago.
+/// Ports that Linux and macOS give to nobody who asks for any port, as each connection does: one that is free stays free.
+const PORTS: RangeInclusive<u16> = 20_000..=32_000;
+
+/// An address of loopback that was free a moment ago, and was given to nobody else in this process.
 ///
 /// # Panics
 /// If there is none.
 #[must_use]
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
-    listener.local_addr().expect("a bound socket has an address")
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let (first, count) = (u32::from(*PORTS.start()), u32::try_from(PORTS.len()).expect("few ports"));
+    // Processes that run at once begin apart.
+    let begin = std::process::id().wrapping_mul(97);
+    let mut candidates = (0..count).map(|_| {
+        let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % count;
+        SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(first + next).expect("one of the ports")))
+    });
+    candidates.find(|address| TcpListener::bind(address).is_ok()).expect("loopback has a free port")
 }
 
 /// A file that must be there.

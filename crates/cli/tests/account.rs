@@ -172,10 +172,10 @@ fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permiss
                requires following cargo feature(s) enabled: sso)";
     assert_eq!(stderr(&sso), expected.replace("no AWS credentials found", why));
 
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port is free").local_addr().expect("it is bound");
-    let url = format!("http://{closed}");
+    // No other test is given this port.
+    let url = "http://127.0.0.1:1";
     for which in [["--stack", "redeliver-prod"], ["--queue", "orders"], ["--prefix", "orders"]] {
-        let said = without_credentials(&["status", which[0], which[1], "--endpoint-url", &url]);
+        let said = without_credentials(&["status", which[0], which[1], "--endpoint-url", url]);
         let start = format!("error: no connection to {url} (");
         let is_it = said.starts_with(&start) && said.ends_with("): is it running? check --endpoint-url\n");
         assert!(is_it, "{said}");

@@ -47,9 +47,12 @@ impl Emulator {
         Self { process, url: format!("http://{address}/2015-03-31/functions/function/invocations") }
     }
 
-    async fn invoke(&self, event: &Value) -> Value {
+    async fn invoke(&mut self, event: &Value) -> Value {
         let client = reqwest::Client::new();
-        for _ in 0..100 {
+        for _ in 0..600 {
+            if let Some(status) = self.process.try_wait().unwrap() {
+                panic!("the emulator has ended: {status}");
+            }
             if let Ok(answer) = client.post(&self.url).body(event.to_string()).send().await {
                 return serde_json::from_str(&answer.text().await.unwrap()).unwrap();
             }
@@ -108,7 +111,7 @@ fn all_done() -> Value {
 #[tokio::test]
 async fn the_message_processor_calls_its_target() {
     let (topology, target) = (topology().await, HttpTarget::start().await);
-    let emulator = Emulator::start(
+    let mut emulator = Emulator::start(
         "message-processor",
         &[
             ("TARGET", target.url()),
@@ -124,7 +127,7 @@ async fn the_message_processor_calls_its_target() {
 #[tokio::test]
 async fn the_failed_message_processor_sends_to_the_source_queue() {
     let topology = topology().await;
-    let emulator = Emulator::start(
+    let mut emulator = Emulator::start(
         "failed-message-processor",
         &[
             ("SOURCE_QUEUE_URL", &topology.source.url),
@@ -142,7 +145,7 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
 async fn the_async_retry_handler_lets_a_record_wait() {
     let topology = topology().await;
     let orders = format!("arn:aws:lambda:{REGION}:000000000000:function:orders");
-    let emulator = Emulator::start(
+    let mut emulator = Emulator::start(
         "async-retry-handler",
         &[
             ("RETRY_QUEUE_URL", &topology.intermediate.url),
@@ -167,7 +170,7 @@ async fn the_async_retry_handler_lets_a_record_wait() {
 #[tokio::test]
 async fn the_annotator_writes_a_final_record() {
     let topology = topology().await;
-    let emulator = Emulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
+    let mut emulator = Emulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
     assert_eq!(emulator.invoke(&event(&topology.annotation.arn, &message())).await, all_done());
     let records = topology.final_records().await;
     assert_eq!(records.len(), 1);

@@ -10,7 +10,7 @@ use redeliver_core::ports::{Fault, QueueService as _, QueueSettings, Redrive};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::tests::loopback::{Answer, Loopback, refused_url};
+use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
 
 const LONG: Duration = Duration::from_secs(60);
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";

@@ -253,11 +253,8 @@ impl Drop for Loopback {
     }
 }
 
-/// An address of this machine where nobody listens.
-pub(crate) async fn refused_url() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
-}
+/// Where nobody listens: no other test is given this port.
+pub(crate) const REFUSED_URL: &str = "http://127.0.0.1:1";
 
 async fn serve(listener: TcpListener, script: Script, seen: Arc<Seen>) {
     let mut connections = JoinSet::new();

@@ -178,7 +178,7 @@ async fn a_late_answer_is_better_than_none() {
 }
 
 /// What a request to this address fails with.
-async fn sent_to(url: String) -> Vec<EntryOutcome<String>> {
+async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
     let messages = messages(1);
@@ -188,10 +188,10 @@ async fn sent_to(url: String) -> Vec<EntryOutcome<String>> {
 #[tokio::test]
 async fn a_request_to_whom_nobody_can_connect_was_not_sent() {
     let not_sent = [Err(error(Fault::NotSent, "Connect"))];
-    assert_eq!(sent_to(refused_url().await).await, not_sent, "refused");
-    assert_eq!(sent_to("http://queues.invalid".to_owned()).await, not_sent, "no such name");
+    assert_eq!(sent_to(REFUSED_URL).await, not_sent, "refused");
+    assert_eq!(sent_to("http://queues.invalid").await, not_sent, "no such name");
     let plain = Loopback::start([]).await;
-    assert_eq!(sent_to(plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
+    assert_eq!(sent_to(&plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::CONNECT_TIMEOUT;
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, refused_url, sdk_config};
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, sdk_config};
 
 const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LATEST";
 
@@ -67,7 +67,7 @@ async fn without_a_queued_event_nothing_is_done() {
     }
     assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
     let server = Loopback::start([]).await;
-    let nowhere = server.sdk_config().into_builder().endpoint_url(refused_url().await).build();
+    let nowhere = server.sdk_config().into_builder().endpoint_url(REFUSED_URL).build();
     assert_eq!(LambdaInvoker::new(&nowhere).invoke(ARN, "{}").await, not_now("Connection"));
 }
 

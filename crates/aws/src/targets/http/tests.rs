@@ -3,7 +3,7 @@ use redeliver_core::handler::FailureKind;
 use super::*;
 use crate::clock::manual::ManualClock;
 use crate::targets::drain;
-use crate::tests::loopback::{Answer, ClosingServer, Loopback, refused_url, timeouts};
+use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
 
 /// Long enough never to be reached.
 const LONG: Duration = Duration::from_secs(60);
@@ -161,7 +161,7 @@ async fn a_target_that_does_not_answer_in_time_is_transient_and_asked_once() {
 
 #[tokio::test]
 async fn a_target_that_nobody_can_connect_to_is_transient() {
-    let error = target(&refused_url().await, LONG).handle(&message("{}")).await.unwrap_err();
+    let error = target(REFUSED_URL, LONG).handle(&message("{}")).await.unwrap_err();
     assert_eq!((&error.error_type, error.kind), (&"Http.Connect".into(), FailureKind::Transient));
     assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
 }
