@@ -53,13 +53,14 @@ fn mdbook() -> Result<PathBuf, Failure> {
     {
         return Ok(program);
     }
-    let mut install = cargo(&["install", "--locked", "--quiet", "--force", "--root"]);
+    // Not optimised: it has less to do than the compiler would have.
+    let mut install = cargo(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
     install
         .arg(&tools)
         .args(["--no-default-features", "--features", "search"])
         .arg(format!("mdbook@{MDBOOK}"));
     // A folder of its own, which goes at the end: Cargo builds one thing at a time in one folder.
-    run(install.env_remove("CARGO_TARGET_DIR"))?;
+    run(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
     Ok(program)
 }
 

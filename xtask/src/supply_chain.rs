@@ -8,6 +8,7 @@ use crate::tools::{Failure, cargo, root, run};
 use crate::venv::Python;
 
 mod count;
+mod features;
 mod manifests;
 mod page;
 
@@ -19,6 +20,7 @@ pub(crate) fn check(report: &mut Report, python: &Python) -> Result<(), Failure>
         run(cargo(&["metadata", "--locked", "--format-version", "1"]).stdout(std::process::Stdio::null()))
     })?;
     report.step("dependencies", || dependencies(false))?;
+    report.step("features of dependencies", features::check)?;
     report.skip("known vulnerabilities", "run `cargo deny check advisories`, with access to the network")?;
     match python {
         Python::Unavailable(remedy) => report.skip("cargo deny", remedy),

@@ -94,6 +94,10 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     check_links(report, &python)?;
     stack_tests(report, &python, &node)?;
     library_tests(report, &python, &node)?;
+    report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
+    report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
+    report.step("README commands", readme_commands)?;
+    let search = Search::start(report, &this_program)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
     if let Some(runtimes) = runtimes {
         report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
@@ -105,10 +109,12 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
             report.step("what others install", dist::for_tests)?;
         }
     }
-    proof(report, &has, &this_program)?;
-    report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
-    report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
-    report.step("README commands", readme_commands)
+    system_tests(report, &has)?;
+    // The soak waits for queues most of the time.
+    let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
+    soak_step(report, has.python)?;
+    report.finish("bugs planted for the simulator (beside the step before)", planted)?;
+    search.finish(report)
 }
 
 /// What GitHub runs at each push and each release.
@@ -290,24 +296,31 @@ struct Has<'a> {
     runtime_of_node: bool,
 }
 
-/// What shows that nothing is lost: the real programs, and beside them what looks for what nobody thought of. The programs
-/// wait for queues most of the time, so the search has the processors meanwhile.
-fn proof(report: &mut Report, has: &Has<'_>, this_program: &Path) -> Result<(), Failure> {
-    let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
-    let fuzzing = match fuzz::compiler() {
-        Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
-        Err(Failure(remedy)) => {
-            report.skip("fuzzing", &remedy)?;
-            None
-        }
-    };
-    system_tests(report, has)?;
-    soak_step(report, has.python)?;
-    report.step("bugs planted for the simulator", faults::planted)?;
-    if let Some(fuzzing) = fuzzing {
-        report.finish("fuzzing (beside the steps before)", fuzzing)?;
+/// What looks for what nobody thought of, beside the steps that link, pack, and wait for queues on one processor.
+struct Search {
+    fuzzing: Option<Beside>,
+    fresh_seeds: Beside,
+}
+
+impl Search {
+    fn start(report: &mut Report, this_program: &Path) -> Result<Self, Failure> {
+        let fuzzing = match fuzz::compiler() {
+            Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
+            Err(Failure(remedy)) => {
+                report.skip("fuzzing", &remedy)?;
+                None
+            }
+        };
+        let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
+        Ok(Self { fuzzing, fresh_seeds })
     }
-    report.finish("simulation of fresh seeds (beside the steps before)", fresh_seeds)
+
+    fn finish(self, report: &mut Report) -> Result<(), Failure> {
+        if let Some(fuzzing) = self.fuzzing {
+            report.finish("fuzzing (beside the steps before)", fuzzing)?;
+        }
+        report.finish("simulation of fresh seeds (beside the steps before)", self.fresh_seeds)
+    }
 }
 
 /// Conformance, end to end, schemas. What needs an emulator has its name in the test's path, so that it can be left out.
