@@ -97,23 +97,20 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)?;
-    let search = Search::start(report, &this_program)?;
-    let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
-    if let Some(runtimes) = runtimes {
-        report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
-    }
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
-        if matches!(node, Node::Ready) {
-            report.step("what others install", dist::for_tests)?;
-        }
+    }
+    let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
+    let search = Search::start(report, &this_program)?;
+    soak_step(report, has.python)?;
+    if let (Python::Ready(_), Node::Ready) = (&python, &node) {
+        report.step("what others install", dist::for_tests)?;
+    }
+    if let Some(runtimes) = runtimes {
+        report.finish("AWS's runtime for Node.js (beside the steps before)", runtimes)?;
     }
     system_tests(report, &has)?;
-    // The soak waits for queues most of the time.
-    let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
-    soak_step(report, has.python)?;
-    report.finish("bugs planted for the simulator (beside the step before)", planted)?;
     search.finish(report)
 }
 
@@ -296,30 +293,30 @@ struct Has<'a> {
     runtime_of_node: bool,
 }
 
-/// What looks for what nobody thought of, beside the steps that link, pack, and wait for queues on one processor.
-struct Search {
-    fuzzing: Option<Beside>,
-    fresh_seeds: Beside,
-}
+/// What looks for what nobody thought of. The steps beside it wait for queues most of the time, so it has the processors
+/// meanwhile.
+struct Search(Vec<(&'static str, Beside)>);
 
 impl Search {
     fn start(report: &mut Report, this_program: &Path) -> Result<Self, Failure> {
-        let fuzzing = match fuzz::compiler() {
-            Ok(()) => Some(Beside::start("fuzzing", &task(this_program, &["fuzz"]))?),
-            Err(Failure(remedy)) => {
-                report.skip("fuzzing", &remedy)?;
-                None
-            }
-        };
+        let planted = Beside::start("planted", &task(this_program, &["faults", "--planted"]))?;
         let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
-        Ok(Self { fuzzing, fresh_seeds })
+        let mut all = vec![
+            ("bugs planted for the simulator (beside the steps before)", planted),
+            ("simulation of fresh seeds (beside the steps before)", fresh_seeds),
+        ];
+        match fuzz::compiler() {
+            Ok(()) => {
+                let fuzzing = Beside::start("fuzzing", &task(this_program, &["fuzz"]))?;
+                all.push(("fuzzing (beside the steps before)", fuzzing));
+            }
+            Err(Failure(remedy)) => report.skip("fuzzing", &remedy)?,
+        }
+        Ok(Self(all))
     }
 
     fn finish(self, report: &mut Report) -> Result<(), Failure> {
-        if let Some(fuzzing) = self.fuzzing {
-            report.finish("fuzzing (beside the steps before)", fuzzing)?;
-        }
-        report.finish("simulation of fresh seeds (beside the steps before)", self.fresh_seeds)
+        self.0.into_iter().try_for_each(|(name, step)| report.finish(name, step))
     }
 }
 
