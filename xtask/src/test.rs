@@ -97,12 +97,12 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)?;
+    let search = Search::start(report, &this_program)?;
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
     }
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
-    let search = Search::start(report, &this_program)?;
     soak_step(report, has.python)?;
     if let (Python::Ready(_), Node::Ready) = (&python, &node) {
         report.step("what others install", dist::for_tests)?;
@@ -293,8 +293,8 @@ struct Has<'a> {
     runtime_of_node: bool,
 }
 
-/// What looks for what nobody thought of. The steps beside it wait for queues most of the time, so it has the processors
-/// meanwhile.
+/// What looks for what nobody thought of. The steps beside it link on one processor, or wait for queues most of the time, so
+/// it has the processors meanwhile.
 struct Search(Vec<(&'static str, Beside)>);
 
 impl Search {
