@@ -366,6 +366,9 @@ fn patient(command: &mut Command) -> &mut Command {
     command.env("RUST_TEST_THREADS", variable("RUST_TEST_THREADS").unwrap_or_else(|| "8".into()))
 }
 
+/// What the README's command makes; `.gitignore` has it, too.
+const DEAD_LETTERS: &str = "dead.jsonl";
+
 /// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
 fn readme_commands() -> Result<(), Failure> {
     let readme = fs::read_to_string(root().join("README.md"))
@@ -374,13 +377,15 @@ fn readme_commands() -> Result<(), Failure> {
     if commands.is_empty() {
         return Err(Failure("README.md has no `cargo run` line in an `sh` block".to_owned()));
     }
+    // Of an earlier run: the command line overwrites nothing.
+    let _was_not_there = fs::remove_file(root().join(DEAD_LETTERS));
     for command in commands {
         run(Command::new("sh")
             .args(["-c", command])
             .current_dir(root())
             .env("CARGO_TARGET_DIR", target_dir()))?;
     }
-    Ok(())
+    fs::remove_file(root().join(DEAD_LETTERS)).map_err(|error| Failure(format!("{DEAD_LETTERS}: {error}")))
 }
 
 /// The lines of a Markdown text's `sh` blocks that start with `prefix`.
