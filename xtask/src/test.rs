@@ -97,11 +97,13 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
     report.step("README commands", readme_commands)?;
-    let search = Search::start(report, &this_program)?;
+    // The bundle is linked on one processor meanwhile: it has the other one.
+    let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
     if let Some(bundle) = bundle {
         report.finish("bundle (beside the steps before)", bundle)?;
         report.step("size of the bundle", sizes::check)?;
     }
+    let search = Search::start(report, &this_program, planted)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
     soak_step(report, has.python)?;
     if let (Python::Ready(_), Node::Ready) = (&python, &node) {
@@ -293,13 +295,12 @@ struct Has<'a> {
     runtime_of_node: bool,
 }
 
-/// What looks for what nobody thought of. The steps beside it link on one processor, or wait for queues most of the time, so
-/// it has the processors meanwhile.
+/// What looks for what nobody thought of. The steps beside it wait for queues most of the time, so it has the processors
+/// meanwhile.
 struct Search(Vec<(&'static str, Beside)>);
 
 impl Search {
-    fn start(report: &mut Report, this_program: &Path) -> Result<Self, Failure> {
-        let planted = Beside::start("planted", &task(this_program, &["faults", "--planted"]))?;
+    fn start(report: &mut Report, this_program: &Path, planted: Beside) -> Result<Self, Failure> {
         let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_SECONDS))?;
         let mut all = vec![
             ("bugs planted for the simulator (beside the steps before)", planted),

@@ -1,6 +1,6 @@
 //! What we read and write of a message's `metadata`.
 
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, SubsecRound as _, TimeDelta};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -242,14 +242,23 @@ pub fn rfc3339(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Reads RFC 3339 with any offset.
+/// Reads RFC 3339 with any offset, as exactly as [`rfc3339`] writes it: what is read, written and read again is the same.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
-    chrono::DateTime::parse_from_rfc3339(text).ok().map(|moment| moment.to_utc())
+    let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
+    // An offset leads out of the years that have a form: midnight of year 0 an hour east of Greenwich.
+    Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
+
+const MICROSECOND: TimeDelta = TimeDelta::microseconds(1);
+const YEAR_0: Timestamp = DateTime::from_timestamp_secs(-62_167_219_200).expect("RFC 3339's first year");
+const YEAR_10_000: Timestamp =
+    DateTime::from_timestamp_secs(253_402_300_800).expect("after RFC 3339's last year");
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -263,6 +272,30 @@ mod tests {
         }
         assert_eq!(parse_rfc3339("2026-07-25"), None);
         assert_eq!(parse_rfc3339(""), None);
+    }
+
+    #[test]
+    fn a_time_beyond_what_can_be_written_is_the_nearest_that_can() {
+        for (read, written) in [
+            ("0000-01-01T00:00:00+01:00", "0000-01-01T00:00:00.000000Z"),
+            ("9999-12-31T23:59:59-01:00", "9999-12-31T23:59:59.999999Z"),
+            ("2026-07-25T17:20:00.0000005Z", "2026-07-25T17:20:00.000000Z"),
+        ] {
+            let moment = parse_rfc3339(read).unwrap();
+            assert_eq!(rfc3339(moment), written);
+            assert_eq!(parse_rfc3339(written), Some(moment));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_time_that_was_read_stays_the_same_when_it_is_written_and_read_again(
+            text in "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)([.][0-9]{1,12})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+        ) {
+            if let Some(moment) = parse_rfc3339(&text) {
+                prop_assert_eq!(parse_rfc3339(&rfc3339(moment)), Some(moment));
+            }
+        }
     }
 
     /// A leap second is the 60th, and years beyond four digits have a sign.
