@@ -3,29 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use tempfile::TempDir;
+
 use crate::settings::target_dir;
-use crate::sqs::unique;
 
-/// A folder outside of the repository, gone at the end.
-pub struct Folder(pub PathBuf);
-
-impl Folder {
-    /// An empty one, with this in its name.
-    ///
-    /// # Panics
-    /// If it cannot be made.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(unique(&format!("redeliver-{name}")));
-        fs::create_dir_all(&folder).expect("the temporary folder is writable");
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _left_for_the_system = fs::remove_dir_all(&self.0);
-    }
+/// A new, empty folder outside of the repository, with this in its name; gone at the end.
+///
+/// # Panics
+/// If it cannot be made.
+#[must_use]
+pub fn folder(name: &str) -> TempDir {
+    let folder = tempfile::Builder::new().prefix(&format!("redeliver-{name}-")).tempdir();
+    folder.expect("the temporary folder is writable")
 }
 
 /// Where the files are.

@@ -231,8 +231,8 @@ mod tests {
 
     #[test]
     fn only_what_has_changed_is_new() {
-        let folder = target_dir().join("tmp").join(format!("keep-times-{}", std::process::id()));
-        let (before, now) = (folder.join("before"), folder.join("now"));
+        let folder = tempfile::tempdir().unwrap();
+        let [before, now] = ["before", "now"].map(|name| folder.path().join(name));
         let old = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         for (place, name, text) in [
             (&before, "same", "1"),
@@ -251,6 +251,5 @@ mod tests {
         keep_times(&before, &now).unwrap();
         let is_old = |name| fs::metadata(now.join("crates").join(name)).unwrap().modified().unwrap() == old;
         assert_eq!(["same", "changed", "added"].map(is_old), [true, false, false]);
-        removed(&folder).unwrap();
     }
 }

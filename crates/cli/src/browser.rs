@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
 
 /// What of a page keeps it from being read.
 #[derive(Debug)]
@@ -32,20 +33,15 @@ const MEASURE: &str = "<script>onload = () => {
 };</script>";
 
 /// A directory of a test's own, removed at its end.
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
     pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("redeliver-chromium-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// Opens a page in a window of this width; what the browser prints.
@@ -81,11 +77,5 @@ impl Scratch {
             panic!("{}", &dom[..dom.len().min(500)])
         };
         Measured { window, page, tallest_row, smallest_letters }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -57,10 +57,10 @@ mod tests {
 
     #[test]
     fn a_policy_that_the_strategy_cannot_follow_is_refused_with_the_files_name() {
-        let path = std::env::temp_dir().join(format!("redeliver-policy-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.json");
         std::fs::write(&path, r#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
         let read = Strategy::ALL.map(|strategy| read_policy(Some(&path), strategy));
-        std::fs::remove_file(&path).unwrap();
         let [delayed, direct, visibility, invocations] = read;
         assert!(delayed.is_ok() && direct.is_ok() && visibility.is_ok());
         assert_eq!(
@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_there_is_not_overwritten_and_a_device_is_written_to() {
-        let path = std::env::temp_dir().join(format!("redeliver-new-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new");
         create_output(&path).unwrap().write_all(b"precious").unwrap();
         for error in [create_new(&path), create_output(&path)].map(|created| created.unwrap_err().to_string())
         {
@@ -89,7 +90,6 @@ mod tests {
             create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
             assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
         }
-        std::fs::remove_file(&path).unwrap();
-        assert!(create_output(&std::env::temp_dir()).is_err());
+        assert!(create_output(folder.path()).is_err());
     }
 }

@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_there_is_neither_written_to_nor_found_out_after_the_work() {
-        let path = std::env::temp_dir().join(format!("redeliver-output-{}", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
         std::fs::write(&path, "precious").unwrap();
         let output = Output { output: Some(path.clone()) };
         let expected = format!("{}: {IS_THERE}", path.display());
@@ -136,16 +137,17 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(output.check().is_ok() && output.write("report").is_ok());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "report");
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn a_report_that_could_not_be_written_is_found_out_before_the_work() {
-        let directory = std::env::temp_dir();
+        let folder = tempfile::tempdir().unwrap();
         let refused = |path: PathBuf| Output { output: Some(path) }.check().unwrap_err().to_string();
-        assert!(refused(directory.clone()).ends_with("it is a directory; name a file in it"));
-        let nowhere = directory.join(format!("redeliver-nowhere-{}", std::process::id())).join("report.json");
-        assert!(refused(nowhere).ends_with("make that first, or name another file"));
+        assert!(refused(folder.path().to_owned()).ends_with("it is a directory; name a file in it"));
+        assert!(
+            refused(folder.path().join("nowhere/report.json"))
+                .ends_with("make that first, or name another file")
+        );
         assert!(Output { output: Some("report-that-is-not-there.json".into()) }.check().is_ok());
     }
 }

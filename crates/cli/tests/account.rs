@@ -3,9 +3,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::mpsc::{Receiver, channel};
+
+use tempfile::TempDir;
 
 const QUEUE: &str = r#"{"Attributes":{"QueueArn":"arn:aws:sqs:eu-central-1:123456789012:orders"}}"#;
 const SENT: &str = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody":"x"}],"Failed":[]}"#;
@@ -61,22 +62,26 @@ fn read(stream: &TcpStream) -> (String, String) {
 }
 
 /// The program with credentials in its environment and a profile `prod` in a file.
-fn redeliver(arguments: &[&str], name: &str) -> Output {
-    let config = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+fn redeliver(arguments: &[&str]) -> Output {
+    let folder = folder();
+    let config = folder.path().join("config");
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n\
                    [profile sso]\nregion = eu-central-1\nsso_account_id = 123456789012\n\
                    sso_role_name = r\nsso_region = eu-central-1\nsso_start_url = https://example.com\n";
     std::fs::write(&config, profile).expect("it is ours");
-    let output = Command::new(env!("CARGO_BIN_EXE_redeliver"))
+    Command::new(env!("CARGO_BIN_EXE_redeliver"))
         .args(arguments)
         .env_clear()
         .env("AWS_CONFIG_FILE", &config)
         .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
         .env("AWS_ACCESS_KEY_ID", "KEYOFENVIRONMENT")
         .env("AWS_SECRET_ACCESS_KEY", "s")
-        .output();
-    std::fs::remove_file(config).expect("it is ours");
-    output.expect("the program starts")
+        .output()
+        .expect("the program starts")
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().expect("the temporary folder is writable")
 }
 
 fn stderr(output: &Output) -> String {
@@ -90,7 +95,7 @@ const SEND: [&str; 4] =
 fn a_profile_that_is_named_counts_more_than_credentials_in_the_environment() {
     for (profile, key) in [(&["--profile", "prod"][..], "KEYOFPROFILE"), (&[], "KEYOFENVIRONMENT")] {
         let (url, authorizations) = endpoint(true);
-        let output = redeliver(&[&SEND[..], &["--endpoint-url", &url], profile].concat(), key);
+        let output = redeliver(&[&SEND[..], &["--endpoint-url", &url], profile].concat());
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let signed = authorizations.try_iter().collect::<Vec<_>>();
         assert!(
@@ -103,7 +108,7 @@ fn a_profile_that_is_named_counts_more_than_credentials_in_the_environment() {
 #[test]
 fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
     let (url, authorizations) = endpoint(true);
-    let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat(), "nope");
+    let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat());
     assert_eq!(output.status.code(), Some(2));
     let expected = "error: --profile nope: there is no such profile in the AWS configuration files; they have prod, sso\n";
     assert_eq!(stderr(&output), expected);
@@ -114,8 +119,7 @@ fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
 fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without_sts_stops_nothing() {
     let of = |has_sts, more: &[&str]| {
         let (url, _authorizations) = endpoint(has_sts);
-        let name = format!("sts-{has_sts}-{}", more.len());
-        stderr(&redeliver(&[&SEND[..], &["--endpoint-url", &url], more].concat(), &name))
+        stderr(&redeliver(&[&SEND[..], &["--endpoint-url", &url], more].concat()))
     };
     let queue = "sending tests/one-message.jsonl to arn:aws:sqs:eu-central-1:123456789012:orders";
     let known = of(true, &["--apply", "--journal", "target/none/none"]);
@@ -124,8 +128,8 @@ fn what_changes_something_says_first_whose_account_it_is_and_an_endpoint_without
     let plan = queue.replace("sending", "would send");
     let account = "account 123456789012 (arn:aws:iam::123456789012:user/ana)";
     assert!(planned.starts_with(&format!("{account}: {plan}\n")), "{planned}");
-    let journal =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("account-{}.sent", std::process::id()));
+    let folder = folder();
+    let journal = folder.path().join("input.sent");
     let apply = ["--apply", "--journal", journal.to_str().expect("UTF-8")];
     let of = |has_sts, more: &[&str]| {
         let told = of(has_sts, more);
@@ -167,7 +171,7 @@ fn without_credentials_or_a_connection_it_says_what_to_do_and_nothing_of_permiss
     assert_eq!(without_credentials(&["status", "--stack", "redeliver-prod"]), expected);
     assert_eq!(without_credentials(&["status", "--queue", "orders"]), expected);
 
-    let sso = redeliver(&["status", "--queue", "orders", "--profile", "sso"], "sso");
+    let sso = redeliver(&["status", "--queue", "orders", "--profile", "sso"]);
     let why = "the AWS credentials cannot be loaded (ProfileFile provider could not be built: This behavior \
                requires following cargo feature(s) enabled: sso)";
     assert_eq!(stderr(&sso), expected.replace("no AWS credentials found", why));

@@ -1,6 +1,5 @@
 //! Every command of the program as it is started: its help, its completions, its manual page, and wrong usage.
 
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Those that have examples and exit codes in their help.
@@ -102,16 +101,16 @@ fn each_shell_has_completions_of_every_command() {
 
 #[test]
 fn each_command_has_a_manual_page_with_its_examples() {
-    let directory: PathBuf = std::env::temp_dir().join(format!("redeliver-man-{}", std::process::id()));
-    let written = redeliver(&["man", directory.join("man1").to_str().expect("UTF-8")]);
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let directory = folder.path().join("man1");
+    let written = redeliver(&["man", directory.to_str().expect("UTF-8")]);
     assert_eq!(stdout(&written), "");
     for command in COMMANDS {
-        let page = directory.join("man1").join(format!("redeliver-{command}.1"));
+        let page = directory.join(format!("redeliver-{command}.1"));
         let page = std::fs::read_to_string(page).expect("it was written");
         assert!(page.contains(".SH EXAMPLES") && page.contains(".SH \"EXIT STATUS\""), "{page}");
     }
-    assert!(directory.join("man1/redeliver.1").exists());
-    std::fs::remove_dir_all(directory).expect("it is ours");
+    assert!(directory.join("redeliver.1").exists());
 }
 
 #[test]

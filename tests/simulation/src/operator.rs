@@ -1,6 +1,6 @@
 //! Somebody who sends final records back, and whose program dies, too.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use redeliver_core::message::{Content, OutgoingMessage};
@@ -26,7 +26,8 @@ pub async fn operate(
     let plan = Plan { max_generation: 3, schema: schema.clone(), ..Plan::default() };
     let probe = |queue, actor| Probe { world, queue, actor };
     let pause = world.knobs.fault_seconds / 4 + 1;
-    let journal = Scratch::new();
+    let folder = tempfile::tempdir().expect("the temporary folder is writable");
+    let journal = folder.path().join("redrive.jsonl");
     loop {
         world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
         if world.is_tired() || world.is_over() {
@@ -41,7 +42,7 @@ pub async fn operate(
             }
             Operator::Redrive => {
                 let (from, to) = (probe(final_dlq, Actor::Redrive), probe(source, Actor::Redrive));
-                dying(redrive(&from, &to, &plan, journal.path()), death).await;
+                dying(redrive(&from, &to, &plan, &journal), death).await;
             }
         }
     }
@@ -93,27 +94,4 @@ async fn redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &Plan, journal: &Path) 
         progress: &|_| {},
     };
     let _a_later_one_goes_on = redrive.apply(&mut journal).await;
-}
-
-/// A file that is gone at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> Self {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let name =
-            format!("simulation-{}-{}.journal", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        Self(std::env::temp_dir().join(name))
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _was_not_written = std::fs::remove_file(&self.0);
-    }
 }

@@ -13,9 +13,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use redeliver_tests::settings::{root, target_dir, tested_program};
+use redeliver_tests::settings::{root, tested_program};
 use redeliver_tests::sqs::REGION;
 use serde_json::Value;
+use tempfile::TempDir;
 
 const EXAMPLE: &str = "examples/messages.jsonl";
 
@@ -43,34 +44,31 @@ fn with_input(arguments: &[&str], input: &[u8]) -> Output {
 }
 
 /// A file of this test's own, removed at its end.
-struct Scratch(PathBuf);
+struct Scratch {
+    _folder: TempDir,
+    path: PathBuf,
+}
 
 impl Scratch {
     fn new(name: &str, content: &[u8]) -> Self {
         let file = Self::absent(name);
-        std::fs::write(&file.0, content).expect("the target directory is writable");
+        std::fs::write(&file.path, content).expect("the temporary folder is writable");
         file
     }
 
     /// The name of a file that is not there yet.
     fn absent(name: &str) -> Self {
-        let path = target_dir().join(format!("command-line-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path); // of a process that had the same number
-        Self(path)
+        let folder = tempfile::tempdir().expect("the temporary folder is writable");
+        let path = folder.path().join(name);
+        Self { _folder: folder, path }
     }
 
     fn name(&self) -> &str {
-        self.0.to_str().expect("UTF-8")
+        self.path.to_str().expect("UTF-8")
     }
 
     fn text(&self) -> String {
-        std::fs::read_to_string(Path::new(&self.0)).expect("the file is there")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        std::fs::read_to_string(&self.path).expect("the file is there")
     }
 }
 

@@ -12,16 +12,14 @@ const INSTALL: &str = "cargo install --locked --path crates/cli";
 #[test]
 fn each_command_of_the_tutorial_runs_as_written_and_prints_what_the_page_shows() {
     let page = fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
-    let folder = target_dir().join(format!("tutorial-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&folder); // of a process that had the same number
-    fs::create_dir_all(&folder).unwrap();
+    let folder = tempfile::tempdir().unwrap();
 
     let (mut installed, mut run, mut compared, mut printed) = (0, 0, 0, String::new());
     for (language, text) in code_blocks(&page) {
         match language {
             "sh" if text.trim() == INSTALL => installed += 1,
             "sh" => {
-                printed = shell(text, &folder);
+                printed = shell(text, folder.path());
                 run += 1;
             }
             "text" => {
@@ -35,7 +33,6 @@ fn each_command_of_the_tutorial_runs_as_written_and_prints_what_the_page_shows()
         }
     }
     assert_eq!((installed, run, compared), (1, 6, 4));
-    fs::remove_dir_all(&folder).unwrap();
 }
 
 /// Runs it as a reader would, in the folder, with `redeliver` installed.

@@ -5,22 +5,22 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use redeliver_tests::settings::{root, venv_file};
-use redeliver_tests::strangers::{Folder, code_blocks, packed, release};
+use redeliver_tests::strangers::{code_blocks, folder, packed, release};
 use serde_json::Value;
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 
 #[test]
 fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
-    let folder = Folder::new("install");
+    let folder = folder("install");
     for file in std::fs::read_dir(release()).unwrap().map(Result::unwrap) {
-        symlink(file.path(), folder.0.join(file.file_name())).unwrap();
+        symlink(file.path(), folder.path().join(file.file_name())).unwrap();
     }
     let page = std::fs::read_to_string(root().join("docs/install.md")).unwrap();
     let printed: Vec<String> = code_blocks(&page)
         .map(|(language, script)| {
             assert_eq!(language, "sh", "{script}");
-            shell(&folder.0, &script.replace("x86-64", ARCHITECTURE))
+            shell(folder.path(), &script.replace("x86-64", ARCHITECTURE))
         })
         .collect();
     let [sums, wheel, local, tarball, zip] = &printed[..] else { panic!("other blocks: {printed:?}") };
@@ -34,7 +34,7 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
     let packed: Vec<_> = zip.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(packed, ["bootstrap"], "{zip}");
 
-    let inside = listed(&folder.0.join("redeliver"));
+    let inside = listed(&folder.path().join("redeliver"));
     for file in [
         "LICENSE-APACHE",
         "LICENSE-MIT",
@@ -52,11 +52,11 @@ fn each_command_of_the_install_page_runs_with_a_releases_files_alone() {
 
 #[test]
 fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text() {
-    let folder = Folder::new("bills");
+    let folder = folder("bills");
     let mut wheel = Command::new("python3");
-    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cli-", ".whl")).arg(&folder.0);
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cli-", ".whl")).arg(folder.path());
     succeeds(&mut wheel);
-    let information = folder.0.join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
+    let information = folder.path().join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
     let functions = format!("redeliver-functions-{ARCHITECTURE}");
     for (bill, licences, least) in [
         (
@@ -88,14 +88,14 @@ fn each_bill_of_materials_is_cyclonedx_and_each_of_its_crates_has_a_licence_text
 /// Who passes the construct on passes on what is inside.
 #[test]
 fn the_constructs_packages_have_the_licence_texts_of_the_functions_inside() {
-    let folder = Folder::new("construct-licences");
+    let folder = folder("construct-licences");
     let mut wheel = Command::new("python3");
-    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(&folder.0);
+    wheel.args(["-m", "zipfile", "--extract"]).arg(packed("redeliver_cdk-", ".whl")).arg(folder.path());
     succeeds(&mut wheel);
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
     let functions = release().join(format!("redeliver-functions-{ARCHITECTURE}.THIRD-PARTY-LICENSES"));
     let functions = std::fs::read_to_string(functions).unwrap();
-    for package in [packed("redeliver-cdk-", ".tgz"), folder.0.join(in_the_wheel)] {
+    for package in [packed("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
         let mut licences = Command::new("tar");
         licences.args(["--extract", "--gzip", "--to-stdout", "--file"]).arg(&package);
         assert!(succeeds(licences.arg("package/THIRD-PARTY-LICENSES")) == functions, "{}", package.display());

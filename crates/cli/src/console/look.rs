@@ -98,6 +98,7 @@ impl Looks {
         let KnownQueue { queue, attributes } = queue.open().await?;
         let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
         let taken_at = SystemClock.now();
+        #[expect(clippy::disallowed_methods, reason = "the file has a random name, and is new")]
         let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir())?);
         let mut reader = Reader::new(&queue, &SystemClock).await?;
         self.approximate.store(reader.approximate(), Ordering::Relaxed);

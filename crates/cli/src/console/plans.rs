@@ -190,12 +190,6 @@ mod tests {
         }
     }
 
-    fn scratch(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("redeliver-plans-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     #[test]
     fn the_same_work_on_the_same_set_is_the_same_plan() {
         let one = plan(send_back(None), &["a", "b"]);
@@ -212,32 +206,32 @@ mod tests {
 
     #[test]
     fn what_was_begun_is_found_again_and_what_is_damaged_is_told() {
-        let folder = scratch("found");
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
         let mut begun = Begun { plan: plan(Work::Delete, &["a"]), pace: Pace::default(), outcome: None };
-        begun.write(&folder).unwrap();
+        begun.write(folder).unwrap();
         begun.outcome = Some(Outcome { finished: true, ..Outcome::default() });
-        begun.write(&folder).unwrap();
+        begun.write(folder).unwrap();
         fs::write(folder.join("redeliver-plan-0.json"), "{").unwrap();
         fs::write(folder.join("other.json"), "{").unwrap();
-        let (plans, damaged) = read(&folder, FROM);
+        let (plans, damaged) = read(folder, FROM);
         assert_eq!(plans, [begun]);
         assert!(plans[0].is_finished());
         assert!(
             damaged.len() == 1 && damaged[0].contains("redeliver-plan-0.json cannot be read as a plan"),
             "{damaged:?}"
         );
-        assert_eq!(read(&folder, "arn:of-another-queue").0, []);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 3, "nothing half written is left");
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(read(folder, "arn:of-another-queue").0, []);
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
     }
 
     #[test]
     fn each_run_has_a_backup_of_its_own() {
-        let folder = scratch("backup");
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
         let plan = plan(Work::Delete, &["a"]);
-        let first = plan.backup(&folder);
+        let first = plan.backup(folder);
         fs::write(&first, "").unwrap();
-        assert_ne!(plan.backup(&folder), first);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_ne!(plan.backup(folder), first);
     }
 }

@@ -78,9 +78,8 @@ mod tests {
 
     #[test]
     fn each_message_comes_back_as_it_was_and_nothing_is_left_behind() {
-        let folder = std::env::temp_dir().join(format!("redeliver-spool-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let mut spool = Spool::new(&folder).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut spool = Spool::new(folder.path()).unwrap();
         let messages: Vec<_> =
             (1..=3).map(|number| record("NON_RETRYABLE_ERROR", "x\u{0}\u{202e}", number)).collect();
         let places: Vec<_> = messages.iter().map(|message| spool.add(message).unwrap()).collect();
@@ -89,9 +88,9 @@ mod tests {
             assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
         }
         if cfg!(unix) {
-            assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "not even while it is in use");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");
         }
         drop(spool);
-        std::fs::remove_dir(&folder).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -37,27 +37,6 @@ fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
     (clock, sqs, queue)
 }
 
-/// A file of a test's own, removed at its end.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _was_not_written = std::fs::remove_file(&self.0);
-    }
-}
-
-impl std::ops::Deref for Scratch {
-    type Target = Path;
-
-    fn deref(&self) -> &Path {
-        &self.0
-    }
-}
-
-fn file(name: &str) -> Scratch {
-    Scratch(std::env::temp_dir().join(format!("purge-{}-{name}", std::process::id())))
-}
-
 fn lines(path: &Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -74,7 +53,8 @@ fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path:
 
 #[test]
 fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
-    let (world, path) = (world(), file("picked"));
+    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let purged = apply(&world, ".body.n < 15", &path);
     assert_eq!((purged.picked, purged.deleted, purged.coverage.unwrap().complete), (15, 15, true));
     let depth = world.0.block_on(world.2.depth()).unwrap();
@@ -98,7 +78,8 @@ fn without_a_backup_nothing_is_deleted() {
 
 #[test]
 fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
-    let ((clock, _, queue), path) = (world(), file("max"));
+    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::create(&path).unwrap();
     let pick = picked("true");
     let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false);
@@ -110,7 +91,8 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
 
 #[test]
 fn what_cannot_be_deleted_stays_and_is_told() {
-    let (world, path) = (world(), file("stays"));
+    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
         action: Action::DeleteMessageBatch,
         queue: None,
@@ -132,14 +114,15 @@ fn what_cannot_be_deleted_stays_and_is_told() {
 
 #[test]
 fn a_backup_is_never_overwritten() {
-    let path = file("there");
-    std::fs::write(&*path, "precious").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("backup.jsonl");
+    std::fs::write(&path, "precious").unwrap();
     let error = Archive::create(&path).unwrap_err().to_string();
     assert!(
         error.ends_with("is there already; name another file, so that nothing is overwritten"),
         "{error}"
     );
-    assert_eq!(std::fs::read_to_string(&*path).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
 }
 
 #[test]
@@ -159,7 +142,8 @@ fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
 
 #[test]
 fn an_assignment_instead_of_a_comparison_deletes_nothing() {
-    let (world, path) = (world(), file("assignment"));
+    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::create(&path).unwrap();
     let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
     let refused = world
@@ -176,7 +160,8 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
 
 #[test]
 fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
-    let (world, path) = (world(), file("refused"));
+    let (world, folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
         action: Action::DeleteMessageBatch,
         queue: None,
@@ -192,7 +177,8 @@ fn a_purge_that_may_not_delete_ends_soon_and_says_why() {
 
 #[test]
 fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_the_next() {
-    let ((clock, _, queue), path) = (world(), file("again"));
+    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let try_it = |filter: &str| {
         let mut backup = Archive::on_demand(&path)?;
         let pick = picked(filter);
@@ -207,12 +193,13 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
 
 #[test]
 fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_deleted() {
-    let ((clock, _, queue), path) = (world(), file("meanwhile"));
+    let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::on_demand(&path).unwrap();
-    std::fs::write(&*path, "precious").unwrap();
+    std::fs::write(&path, "precious").unwrap();
     let pick = picked("true");
     let refused = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false));
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
-    assert_eq!(std::fs::read_to_string(&*path).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
 }

@@ -47,8 +47,8 @@ fn a_message_is_restored_from_its_line_as_it_was() {
 
 #[test]
 fn an_archive_is_a_new_file_that_others_cannot_read() {
-    let path = std::env::temp_dir().join(format!("redeliver-archive-{}.jsonl", std::process::id()));
-    let _absent = std::fs::remove_file(&path);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive.jsonl");
     let mut archive = Archive::create(&path).unwrap();
     archive.append(&received("a", Attributes::new())).unwrap();
     archive.append(&received("b", Attributes::new())).unwrap();
@@ -60,5 +60,4 @@ fn an_archive_is_a_new_file_that_others_cannot_read() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
-    std::fs::remove_file(&path).unwrap();
 }

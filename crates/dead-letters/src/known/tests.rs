@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use proptest::prelude::*;
 use redeliver_testing::dead_letters::at;
@@ -20,20 +19,14 @@ fn group(fingerprint: &str, seconds: i64) -> Group {
     }
 }
 
-fn file(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("redeliver-known-{name}-{}", std::process::id()));
-    let _of_an_earlier_run = fs::remove_dir_all(&folder);
-    fs::create_dir_all(&folder).unwrap();
-    folder.join("causes.jsonl")
-}
-
 fn fingerprints(groups: &[&Group]) -> Vec<String> {
     groups.iter().map(|group| group.fingerprint.clone()).collect()
 }
 
 #[test]
 fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
-    let path = file("once");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
     let mut known = Known::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
@@ -51,12 +44,12 @@ fn a_cause_is_new_once_and_what_has_none_of_its_own_is_never_new() {
                \"seen_at\":\"1970-01-01T00:01:40.000Z\"}\n"
     );
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing half written is left");
-    fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
 #[test]
 fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
-    let path = file("damaged");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
     let why = |text: &str| {
         fs::write(&path, text).unwrap();
         let read = Known::read(&path, QUEUE).unwrap_err().to_string();
@@ -72,21 +65,21 @@ fn a_file_that_is_not_ours_or_damaged_is_told_and_stays_as_it_is() {
         why("{\"known_causes_of\":\"arn:other\"}\n"),
         format!("knows the causes of arn:other, not of {QUEUE}; name another file")
     );
-    fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
 #[test]
 fn a_directory_that_is_not_there_is_told_before_anything_is_read() {
-    let path = file("nowhere").with_file_name("nowhere").join("causes.jsonl");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nowhere/causes.jsonl");
     let error = Known::read(&path, QUEUE).unwrap_err().to_string();
     let expected = "its directory is not there; make that first, or name another file";
     assert_eq!(error, format!("{}: {expected}", path.display()));
-    fs::remove_dir_all(path.ancestors().nth(2).unwrap()).unwrap();
 }
 
 #[test]
 fn what_two_runs_at_once_have_seen_is_all_there() {
-    let path = file("both");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("causes.jsonl");
     let [mut one, mut two] = [(); 2].map(|()| Known::read(&path, QUEUE).unwrap());
     one.remember(&[group("a", 1)], at(1));
     two.remember(&[group("b", 1)], at(1));
@@ -94,7 +87,6 @@ fn what_two_runs_at_once_have_seen_is_all_there() {
     two.write(&path).unwrap();
     let known = Known::read(&path, QUEUE).unwrap();
     assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1)])), [""; 0]);
-    fs::remove_dir_all(path.parent().unwrap()).unwrap();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use aws_sdk_sqs::primitives::Blob;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{target_dir, tested_program};
+use redeliver_tests::settings::tested_program;
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -152,7 +152,8 @@ async fn two_thousand_dead_letters_of_all_kinds_are_told_apart_and_none_is_consu
 #[tokio::test]
 async fn a_file_that_is_there_already_is_not_overwritten() {
     let topology = topology().await;
-    let path = target_dir().join(format!("audit-{}.html", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.html");
     std::fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
     for option in ["--output", "--archive"] {
@@ -164,7 +165,6 @@ async fn a_file_that_is_there_already_is_not_overwritten() {
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
-    std::fs::remove_file(&path).unwrap();
 }
 
 #[tokio::test]

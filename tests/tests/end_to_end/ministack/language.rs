@@ -73,8 +73,8 @@ async fn what_was_named_and_is_not_there_is_told_and_nothing_is_done() {
 async fn an_emulator_without_sts_stops_nothing_and_the_queues_are_told_before_they_are_changed() {
     let topology = topology().await;
     let (dlq, source) = (&topology.final_dlq, &topology.source);
-    let journal =
-        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(redeliver_tests::sqs::unique("language"));
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("redrive.jsonl");
     let redrive = ["redrive", "--queue", &dlq.url, "--to", &source.arn, "--apply", "--journal"];
     let (code, _, stderr) = redeliver(&[&redrive[..], &[journal.to_str().unwrap()]].concat()).await;
     assert_eq!(code, Some(0), "{stderr}");

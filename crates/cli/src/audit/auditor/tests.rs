@@ -149,12 +149,11 @@ fn when_nobody_reads_the_output_any_more_the_audit_ends_without_an_error() {
 #[test]
 fn an_archive_holds_each_message_that_was_asked_for() {
     let world = world(25);
-    let path = std::env::temp_dir().join(format!("redeliver-auditor-{}.jsonl", std::process::id()));
-    let _absent = std::fs::remove_file(&path);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive.jsonl");
     let (audited, _) = world.audit_until(Pick::default(), Box::new(Json), Some(&path), pending());
     assert_eq!(audited.unwrap().report.total, 25);
     let text = std::fs::read_to_string(&path).unwrap();
-    std::fs::remove_file(&path).unwrap();
     let mut bodies: Vec<_> = text
         .lines()
         .map(|line| serde_json::from_str::<redeliver_dead_letters::ArchivedMessage>(line).unwrap().body)

@@ -6,7 +6,8 @@ const DAY: i64 = 86_400;
 
 /// Looked at a day after 1970 began.
 fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Letters {
-    let mut collecting = Collecting::new(Spool::new(&std::env::temp_dir()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let mut collecting = Collecting::new(Spool::new(folder.path()).unwrap());
     for message in messages {
         collecting.add(&DeadLetterRecord::new(message)).unwrap();
     }

@@ -15,13 +15,6 @@ fn send_back(message: &str) -> Plan {
     plan(Work::SendBack { to, edit: None, new_id: false, max_generation: 3 }, message)
 }
 
-fn scratch(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("redeliver-works-{name}-{}", std::process::id()));
-    let _of_an_earlier_run = std::fs::remove_dir_all(&folder);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
 fn begun(plan: &Plan, outcome: Option<Outcome>) -> Begun {
     Begun { plan: plan.clone(), pace: Pace::default(), outcome }
 }
@@ -40,37 +33,35 @@ fn finished() -> Outcome {
 
 #[test]
 fn what_is_finished_is_not_done_again_and_what_nobody_knows_is_not_done() {
-    let folder = scratch("finished");
-    let works = Arc::new(Works::new(folder.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    let works = Arc::new(Works::new(folder.path().to_owned()));
     let done = send_back("a");
-    begun(&done, Some(finished())).write(&folder).unwrap();
+    begun(&done, Some(finished())).write(folder.path()).unwrap();
     assert_eq!((start(&works, &done.id), works.running()), (Ok(()), None));
     assert_eq!(start(&works, "nobody").unwrap_err(), "this plan is not known any more: make it again");
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]
 fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
-    let folder = scratch("both");
-    let works = Arc::new(Works::new(folder.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    let works = Arc::new(Works::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
     works.show(second.clone());
     let in_both = Outcome { in_both_queues: true, ..Outcome::default() };
     for outcome in [None, Some(in_both)] {
-        begun(&first, outcome).write(&folder).unwrap();
+        begun(&first, outcome).write(folder.path()).unwrap();
         let why = start(&works, &second.id).unwrap_err();
         assert!(why.starts_with(&format!("the plan {} has messages in both queues", first.id)), "{why}");
         assert!(matches!(works.find(FROM, &second.id), Some(Standing::Shown(_))), "nothing was begun");
     }
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
 async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_there_after_it() {
-    let folder = scratch("disk");
-    let works = Arc::new(Works::new(folder.clone()));
+    let folder = tempfile::tempdir().unwrap();
+    let works = Arc::new(Works::new(folder.path().to_owned()));
     // A deletion that was killed has nothing in both queues.
-    begun(&plan(Work::Delete, "z"), None).write(&folder).unwrap();
+    begun(&plan(Work::Delete, "z"), None).write(folder.path()).unwrap();
     let (plan, other) = (send_back("a"), send_back("b"));
     works.show(plan.clone());
     works.show(other.clone());
@@ -86,7 +77,6 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.ending.as_str(), outcome.finished), ("failed", false));
     assert!(outcome.remarks[0].contains("no connection to http://127.0.0.1:9"), "{outcome:?}");
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
 use redeliver_core::failure::Stage;
@@ -18,6 +17,7 @@ use redeliver_dead_letters::redrive::{self, Limits, Plan, Redrive};
 use redeliver_dead_letters::{Archive, ArchivedMessage, Backup, Pick};
 use redeliver_embedded::EmbeddedQueue;
 use redeliver_testing::dead_letters::received;
+use tempfile::TempDir;
 
 use super::*;
 
@@ -25,16 +25,11 @@ use super::*;
 struct Purging {
     world: World,
     dlq: EmbeddedQueue,
-    directory: PathBuf,
+    directory: TempDir,
 }
 
 impl Purging {
     fn new(dead_letters: Vec<Content>) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("redeliver-backup-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let directory = std::env::temp_dir().join(name);
-        fs::create_dir(&directory).unwrap();
         let world = World::new();
         let dlq = world.clock.block_on(async {
             let dlq = world.sqs.create_queue("dlq", &QueueSettings::default()).await.unwrap();
@@ -45,12 +40,12 @@ impl Purging {
             }
             dlq
         });
-        Self { world, dlq, directory }
+        Self { world, dlq, directory: tempfile::tempdir().unwrap() }
     }
 
     /// All of the DLQ is in the returned file, and nowhere else.
     fn purge(&self) -> PathBuf {
-        let path = self.directory.join("backup.jsonl");
+        let path = self.directory.path().join("backup.jsonl");
         let mut backup = Archive::create(&path).unwrap();
         let all = Pick::default();
         let purging = purge(&self.dlq, &self.world.clock, &all, u64::MAX, Some(&mut backup), &|| false);
@@ -62,7 +57,7 @@ impl Purging {
     /// `redeliver send --backup`, with its journal.
     fn send(&self, backup: &Path) -> Summary {
         let form = || Form::Backup(Box::new(Backup::new(MessageSchema::default(), "arn:source")));
-        let path = self.directory.join("backup.jsonl.sent");
+        let path = self.directory.path().join("backup.jsonl.sent");
         let (mut journal, confirmed) = journal::open(&path, backup, "arn:source", &form(), false).unwrap();
         let rules = Rules { form: form(), confirmed, ..Rules::default() };
         let input = fs::read_to_string(backup).unwrap();
@@ -85,7 +80,7 @@ impl Purging {
             interrupted: &|| false,
             progress: &|_| {},
         };
-        let path = self.directory.join("redrive.jsonl");
+        let path = self.directory.path().join("redrive.jsonl");
         let mut journal = redrive::Journal::open(&path, "plan", "dlq", "source").unwrap();
         self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
     }
@@ -109,12 +104,6 @@ impl Purging {
         });
         all.sort_by(|one, other| one.0.cmp(&other.0));
         all
-    }
-}
-
-impl Drop for Purging {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.directory);
     }
 }
 

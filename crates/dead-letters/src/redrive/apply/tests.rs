@@ -11,7 +11,7 @@ mod watched;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
@@ -30,6 +30,7 @@ use redeliver_embedded::{
 use redeliver_testing::Killed;
 use redeliver_testing::altered::{Altered, Slow};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::*;
 use crate::redrive::{Edit, Ending, Limits, Plan, Progress};
@@ -40,6 +41,8 @@ struct World {
     sqs: EmbeddedSqs,
     dlq: EmbeddedQueue,
     source: EmbeddedQueue,
+    /// Where the journal is; gone at the end.
+    _folder: TempDir,
     journal: PathBuf,
     limits: Limits,
 }
@@ -50,8 +53,8 @@ const NO_LIMITS: Limits = Limits { rate: None, max: u64::MAX, stop_after_failure
 impl World {
     /// A DLQ with these messages, an empty source queue, no journal.
     fn new(messages: Vec<Content>) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("redrive-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = tempfile::tempdir().unwrap();
+        let journal = folder.path().join("redrive.jsonl");
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
         let sqs = EmbeddedSqs::new(clock.clone(), 7);
         let (dlq, source) = clock.block_on(async {
@@ -59,8 +62,7 @@ impl World {
             let source = sqs.create_queue("source", &QueueSettings::default()).await.unwrap();
             (dlq, source)
         });
-        let world =
-            Self { clock, sqs, dlq, source, journal: std::env::temp_dir().join(name), limits: NO_LIMITS };
+        let world = Self { clock, sqs, dlq, source, _folder: folder, journal, limits: NO_LIMITS };
         world.put(&world.dlq, messages);
         world
     }
@@ -135,12 +137,6 @@ impl World {
     fn fail(&self, action: Action, scope: Scope, when: When, injection: Injection) {
         let rule = FaultRule { action, queue: None, scope, when, injection };
         self.sqs.set_faults(FaultPlan::new(3).with(rule));
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _was_not_written = std::fs::remove_file(&self.journal);
     }
 }
 

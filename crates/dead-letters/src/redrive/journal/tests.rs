@@ -1,28 +1,28 @@
+use tempfile::TempDir;
+
 use super::*;
 
 /// A file of this test's own, removed at its end.
-struct Scratch(PathBuf);
+struct Scratch(TempDir);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("redeliver-redrive-{name}-{}", std::process::id())))
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("redrive.jsonl")
     }
 
     fn open(&self) -> Result<Journal, JournalError> {
-        Journal::open(&self.0, "plan", "dlq", "source")
+        Journal::open(&self.path(), "plan", "dlq", "source")
     }
 
     /// What a run on a file with this content makes of it.
     fn after(&self, content: &[u8]) -> (Result<Journal, JournalError>, Vec<u8>) {
-        std::fs::write(&self.0, content).unwrap();
+        std::fs::write(self.path(), content).unwrap();
         let opened = self.open();
-        (opened, std::fs::read(&self.0).unwrap())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _was_not_there = std::fs::remove_file(&self.0);
+        (opened, std::fs::read(self.path()).unwrap())
     }
 }
 
@@ -43,11 +43,11 @@ fn copies_once_a_run_begins(mut journal: Journal) -> u64 {
 
 #[test]
 fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
-    let scratch = Scratch::new("cut");
+    let scratch = Scratch::new();
     let begun = {
         let mut journal = scratch.open().unwrap();
         journal.write(&[intent()]).unwrap();
-        std::fs::read(&scratch.0).unwrap()
+        std::fs::read(scratch.path()).unwrap()
     };
     let header = begun.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for cut in 0..begun.len() {
@@ -64,7 +64,7 @@ fn what_a_crash_leaves_half_written_is_cut_off_wherever_it_was_cut() {
 
 #[test]
 fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
-    let scratch = Scratch::new("foreign");
+    let scratch = Scratch::new();
     for foreign in [
         &b"notes of somebody"[..],
         b"{\"metadata\":{}}",
@@ -83,7 +83,7 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
 #[test]
 fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
     use std::os::unix::fs::PermissionsExt as _;
-    let scratch = Scratch::new("mode");
+    let scratch = Scratch::new();
     scratch.open().unwrap();
-    assert_eq!(scratch.0.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(scratch.path().metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use redeliver_tests::deployment::Cloud;
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::settings::{root, target_dir, tested_program};
-use redeliver_tests::strangers::{Folder, packed};
+use redeliver_tests::strangers::{folder, packed};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::process::Command;
 
 use super::super::{id, message};
@@ -23,7 +24,7 @@ const OTHER: &str = if cfg!(target_arch = "aarch64") { "x86-64" } else { "arm64"
 
 /// An app in a folder of its own.
 struct App {
-    folder: Folder,
+    folder: TempDir,
     program: PathBuf,
     arguments: Vec<String>,
 }
@@ -38,22 +39,22 @@ struct Synthesized {
 impl App {
     /// With the package from npm; what it has for peers is linked, as it is pinned here.
     async fn in_typescript() -> Self {
-        let folder = Folder::new("app-in-typescript");
-        fs::write(folder.0.join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
+        let folder = folder("app-in-typescript");
+        fs::write(folder.path().join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
         let package = packed("redeliver-cdk-", ".tgz").display().to_string();
         let install =
             ["install", "--offline", "--legacy-peer-deps", "--ignore-scripts", "--no-audit", "--no-fund"];
         run(Command::new("npm")
             .args(install)
             .arg(package)
-            .current_dir(&folder.0)
-            .env("npm_config_cache", folder.0.join("cache")))
+            .current_dir(folder.path())
+            .env("npm_config_cache", folder.path().join("cache")))
         .await;
         let pinned = root().join("infra/node_modules");
         for peer in ["aws-cdk-lib", "constructs", "cdk-nag", "@types"] {
-            symlink(pinned.join(peer), folder.0.join("node_modules").join(peer)).unwrap();
+            symlink(pinned.join(peer), folder.path().join("node_modules").join(peer)).unwrap();
         }
-        fs::copy(root().join("tests/strangers/app.ts"), folder.0.join("app.ts")).unwrap();
+        fs::copy(root().join("tests/strangers/app.ts"), folder.path().join("app.ts")).unwrap();
         let tsc = pinned.join("typescript/bin/tsc");
         let options = [
             "--module",
@@ -66,32 +67,32 @@ impl App {
             "node",
             "app.ts",
         ];
-        run(Command::new("node").arg(tsc).args(options).current_dir(&folder.0)).await;
+        run(Command::new("node").arg(tsc).args(options).current_dir(folder.path())).await;
         Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
     }
 
     /// With the wheel; what it asks for is in an environment, as it is pinned here.
     async fn in_python() -> Self {
-        let folder = Folder::new("app-in-python");
+        let folder = folder("app-in-python");
         let python = target_dir().join("construct-venv/bin/python");
         let install =
             ["-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"];
         run(Command::new(&python)
             .args(install)
             .arg("--target")
-            .arg(&folder.0)
+            .arg(folder.path())
             .arg(packed("redeliver_cdk-", ".whl")))
         .await;
-        fs::copy(root().join("tests/strangers/app.py"), folder.0.join("app.py")).unwrap();
+        fs::copy(root().join("tests/strangers/app.py"), folder.path().join("app.py")).unwrap();
         Self { folder, program: python, arguments: vec!["-B".to_owned(), "app.py".to_owned()] }
     }
 
     async fn synthesize(&self, context: &Value) -> Synthesized {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).current_dir(&self.folder.0);
+        command.args(&self.arguments).current_dir(self.folder.path());
         // The bridge to Node.js keeps what it has unpacked: the CDK has 200 MB. It knows packages by their hashes.
         command.env("JSII_RUNTIME_PACKAGE_CACHE_ROOT", target_dir().join("jsii-cache"));
-        synthesize(&mut command, context, self.folder.0.join("cdk.out")).await
+        synthesize(&mut command, context, self.folder.path().join("cdk.out")).await
     }
 }
 
@@ -153,7 +154,7 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
         template(&made.assembly),
-        of_this_repository(&Folder::new(&format!("own-{prefix}")).0, context).await
+        of_this_repository(folder(&format!("own-{prefix}")).path(), context).await
     );
     assert_eq!(modes_of_bootstraps(&made.assembly), [0o755]);
 
@@ -184,7 +185,7 @@ async fn has_what_sets_up_an_existing_queue(app: &App) {
     context["existingSourceQueueArn"] = json!("arn:aws:sqs:eu-west-1:111122223333:orders");
     let made = app.synthesize(&context).await;
     assert!(made.succeeded, "{}", made.errors);
-    assert_eq!(template(&made.assembly), of_this_repository(&Folder::new("own-existing").0, context).await);
+    assert_eq!(template(&made.assembly), of_this_repository(folder("own-existing").path(), context).await);
 }
 
 async fn tells_what_to_do(app: &App) {
@@ -209,7 +210,7 @@ async fn tells_what_to_do(app: &App) {
 async fn an_app_in_typescript_has_the_construct_from_npm_and_works_when_it_is_deployed() {
     let app = App::in_typescript().await;
     // A umask took rights away when the package was installed.
-    let functions = app.folder.0.join("node_modules/@redeliver/cdk/functions");
+    let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
     let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("redeliver-functions/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
     tells_what_to_do(&app).await;

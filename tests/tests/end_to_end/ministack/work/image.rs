@@ -5,7 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use redeliver_tests::settings::{existing, target_dir};
-use redeliver_tests::sqs::unique;
+use redeliver_tests::strangers::folder;
+use tempfile::TempDir;
 use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -15,9 +16,9 @@ use crate::tls_target::{Authority, Certificate, TlsTarget};
 
 const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-/// An unpacked image; dropping it removes it.
+/// An unpacked image.
 pub(super) struct Image {
-    folder: PathBuf,
+    folder: TempDir,
     /// OCI's runtime configuration, as it follows from the image's.
     config: Value,
 }
@@ -29,22 +30,22 @@ impl Image {
         let version = env!("CARGO_PKG_VERSION");
         let archive =
             existing(target_dir().join(format!("dist-for-tests/redeliver-{version}-{architecture}.oci.tar")));
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique("image"));
-        let layout = folder.join("layout");
+        let folder = folder("image");
+        let layout = folder.path().join("layout");
         fs::create_dir_all(&layout).unwrap();
         let mut image = Self { folder, config: Value::Null };
         run(Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&layout))
             .await;
         let name = format!("{}:redeliver:{version}", layout.display());
-        let bundle = image.folder.join("bundle");
+        let bundle = image.folder.path().join("bundle");
         run(Command::new("umoci").args(["unpack", "--rootless", "--image", &name]).arg(bundle)).await;
-        let config = fs::read_to_string(image.folder.join("bundle/config.json")).unwrap();
+        let config = fs::read_to_string(image.folder.path().join("bundle/config.json")).unwrap();
         image.config = serde_json::from_str(&config).unwrap();
         image
     }
 
     fn path(&self, inside: &str) -> PathBuf {
-        self.folder.join("bundle/rootfs").join(inside)
+        self.folder.path().join("bundle/rootfs").join(inside)
     }
 
     fn text(&self, inside: &str) -> String {
@@ -81,12 +82,6 @@ impl Image {
         command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
         set_up(&mut command, topology, target);
         command
-    }
-}
-
-impl Drop for Image {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 

@@ -1,22 +1,22 @@
 use std::path::PathBuf;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
 
 use super::*;
 use crate::send::confirmed::Digest;
 
 /// A directory of this test's own, removed at its end.
-struct Directory(PathBuf);
+struct Directory(TempDir);
 
 impl Directory {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name =
-            format!("redeliver-journal-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        std::fs::write(path.join("input"), "a\nb\nc\n").unwrap();
-        Self(path)
+        let directory = Self(tempfile::tempdir().unwrap());
+        std::fs::write(directory.file("input"), "a\nb\nc\n").unwrap();
+        directory
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn refusal(&self, queue: &str, must_exist: bool) -> String {
@@ -25,7 +25,7 @@ impl Directory {
 
     fn open(&self, queue: &str, must_exist: bool) -> Result<(Journal<File>, Confirmed), Failure> {
         let form = Form::Body(Box::default());
-        open(&self.0.join("input.sent"), &self.0.join("input"), queue, &form, must_exist)
+        open(&self.file("input.sent"), &self.file("input"), queue, &form, must_exist)
     }
 
     /// The first two lines are sent.
@@ -35,17 +35,11 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[test]
 fn a_journal_is_gone_on_with_after_what_a_crash_left_of_its_last_record() {
     let directory = Directory::new();
     directory.begun();
-    let path = directory.0.join("input.sent");
+    let path = directory.file("input.sent");
     let whole = std::fs::read(&path).unwrap();
     std::fs::write(&path, [&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
     let (mut journal, confirmed) = directory.open("arn:one", true).unwrap();
@@ -61,9 +55,9 @@ fn a_journal_of_something_else_is_refused() {
     assert!(directory.refusal("arn:one", true).contains("there is no journal"));
     directory.begun();
     assert!(directory.refusal("arn:two", false).contains("is of a send to arn:one"));
-    std::fs::write(directory.0.join("input"), "a\nb\nanother\nmore\n").unwrap();
+    std::fs::write(directory.file("input"), "a\nb\nanother\nmore\n").unwrap();
     assert!(directory.open("arn:one", false).is_ok(), "what was not sent may change");
-    std::fs::write(directory.0.join("input"), "x\na\nb\nc\n").unwrap();
+    std::fs::write(directory.file("input"), "x\na\nb\nc\n").unwrap();
     assert!(directory.refusal("arn:one", false).contains("has changed: lines that"));
 }
 
@@ -71,9 +65,9 @@ fn a_journal_of_something_else_is_refused() {
 fn somebody_elses_file_is_refused_and_stays_as_it_is() {
     let directory = Directory::new();
     for content in ["notes\n", "notes"] {
-        std::fs::write(directory.0.join("input.sent"), content).unwrap();
+        std::fs::write(directory.file("input.sent"), content).unwrap();
         assert!(directory.refusal("arn:one", false).contains("mend it, or name another file"));
-        assert_eq!(std::fs::read_to_string(directory.0.join("input.sent")).unwrap(), content);
+        assert_eq!(std::fs::read_to_string(directory.file("input.sent")).unwrap(), content);
     }
 }
 
