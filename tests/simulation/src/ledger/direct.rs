@@ -2,6 +2,7 @@
 //! would.
 
 use super::copies::{Copy, Failure};
+use super::invocations::Reason;
 use super::oracle::Case;
 use super::sends::{Send, no_delay};
 use super::{Ledger, Place, Violation};
@@ -11,16 +12,6 @@ use crate::messages::Expected;
 struct Failed {
     case: Case,
     reason: Reason,
-}
-
-/// Why it failed.
-enum Reason {
-    /// The target said so.
-    Told,
-    /// The call of this delivery was cut off.
-    CutOff(String),
-    /// This delivery was not called: its turn did not come, or the target is down.
-    NotCalled(String),
 }
 
 impl Ledger {
@@ -61,8 +52,6 @@ impl Ledger {
             add("not_started", "NotStarted", None, Reason::NotCalled(delivery.clone()));
             add("held", "CircuitOpen", None, Reason::NotCalled(delivery.clone()));
         }
-        // What the target said first: the others must be accounted for.
-        all.sort_by_key(|failed| !matches!(failed.reason, Reason::Told));
         all
     }
 
@@ -71,28 +60,19 @@ impl Ledger {
         let failed = self.failed(send);
         let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
         self.resent(send, &follows)?;
-        // A hold says nothing of its reason: any that the invocation has.
-        let mut wrong = Ok(());
-        for case in follows.cases {
-            wrong = self.account_for(&failed[case], send);
-            if wrong.is_ok() {
-                break;
+        let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
+        for number in follows.cases {
+            let Failed { case, reason } = &failed[number];
+            let held = if case.is_held() { self.check_held(case.held_seconds(), send.at) } else { Ok(()) };
+            match held {
+                Ok(()) => reasons.push(reason.clone()),
+                Err(_) => wrong = held,
             }
         }
-        wrong
-    }
-
-    /// The invocation has such a failure, and each only once.
-    fn account_for(&mut self, failed: &Failed, send: Send<'_>) -> Result<(), Violation> {
-        if failed.case.is_held() {
-            self.check_held(failed.case.held_seconds(), send.at)?;
+        if reasons.is_empty() {
+            return wrong;
         }
-        let work = self.work(send.n).ok_or("outside of an invocation")?;
-        match &failed.reason {
-            Reason::Told => Ok(()),
-            Reason::CutOff(delivery) => work.cut_off(delivery),
-            Reason::NotCalled(delivery) => work.not_called(delivery),
-        }
+        self.work(send.n).ok_or("outside of an invocation")?.handed_off(&reasons)
     }
 
     /// The message as it is, to wait for its first hop.

@@ -33,9 +33,26 @@ pub(crate) struct Work {
     accepted: usize,
     /// Events that Lambda has accepted.
     invoked: usize,
-    /// Deliveries, by SQS's id, that were handed off as cut off.
+    /// Each way to read its hand-offs so far; none before the first.
+    readings: Vec<Reading>,
+}
+
+/// Why a delivery was handed off.
+#[derive(Clone, Debug)]
+pub(super) enum Reason {
+    /// The target said so.
+    Told,
+    /// The call of this delivery, by SQS's id, was cut off.
+    CutOff(String),
+    /// This delivery was not called: its turn did not come, or the target is down.
+    NotCalled(String),
+}
+
+/// Deliveries that hand-offs account for. A re-send does not say which of several copies it is of, so there may be more
+/// than one reading: a copy whose call was cut off counts on to the attempt that another one has.
+#[derive(Clone, Debug, Default)]
+struct Reading {
     cut_off: BTreeSet<String>,
-    /// Deliveries, by SQS's id, that were handed off as not called: not started, or held.
     not_called: BTreeSet<String>,
 }
 
@@ -65,6 +82,12 @@ impl Ledger {
     /// What the invocation whose turn it is has done for a message; `None` for a producer or an operator.
     pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
+    }
+}
+
+impl Reading {
+    fn is_within(&self, other: &Self) -> bool {
+        self.cut_off.is_subset(&other.cut_off) && self.not_called.is_subset(&other.not_called)
     }
 }
 
@@ -133,24 +156,101 @@ impl Work {
         Ok(())
     }
 
-    /// A hand-off because of the deadline: only of a call that has not come back.
-    pub(super) fn cut_off(&mut self, delivery: &str) -> Result<(), Violation> {
-        let is_new = !self.cut_off.contains(delivery);
-        if self.cut_off.len() + usize::from(is_new) > self.called.saturating_sub(self.returned) {
-            return Err("it says that the call was cut off, but all calls have come back".to_owned());
+    /// A hand-off, by one of these reasons, so that all of them together fit the calls.
+    pub(super) fn handed_off(&mut self, reasons: &[Reason]) -> Result<(), Violation> {
+        let first = [Reading::default()];
+        let so_far = if self.readings.is_empty() { &first[..] } else { &self.readings };
+        let (mut readings, mut refusals) = (Vec::new(), Vec::new());
+        for reading in so_far {
+            for reason in reasons {
+                match self.read_on(reading, reason) {
+                    Ok(next) => keep_least(&mut readings, next),
+                    Err(refusal) => refusals.push(refusal),
+                }
+            }
         }
-        self.cut_off.insert(delivery.to_owned());
+        if readings.is_empty() {
+            return Err(refusals.swap_remove(0));
+        }
+        self.readings = readings;
         Ok(())
     }
 
-    /// A hand-off of what was not called at all.
-    pub(super) fn not_called(&mut self, delivery: &str) -> Result<(), Violation> {
-        let is_new = !self.not_called.contains(delivery);
+    fn read_on(&self, reading: &Reading, reason: &Reason) -> Result<Reading, Violation> {
+        let mut next = reading.clone();
+        match reason {
+            Reason::Told => {}
+            Reason::CutOff(delivery) => {
+                next.cut_off.insert(delivery.clone());
+            }
+            Reason::NotCalled(delivery) => {
+                next.not_called.insert(delivery.clone());
+            }
+        }
+        // Only of a call that has not come back.
+        if next.cut_off.len() > self.called.saturating_sub(self.returned) {
+            return Err("it says that the call was cut off, but all calls have come back".to_owned());
+        }
         let started = self.called.div_ceil(self.calls_max.max(1));
-        if self.not_called.len() + usize::from(is_new) + started > self.given.len() {
+        if next.not_called.len() + started > self.given.len() {
             return Err("it says that the message was not called, but it was".to_owned());
         }
-        self.not_called.insert(delivery.to_owned());
-        Ok(())
+        Ok(next)
+    }
+}
+
+/// A reading that accounts for all that another one does, and more, allows nothing that the other does not.
+fn keep_least(readings: &mut Vec<Reading>, next: Reading) {
+    if readings.iter().any(|reading| reading.is_within(&next)) {
+        return;
+    }
+    readings.retain(|reading| !next.is_within(reading));
+    readings.push(next);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(given: [&str; 2], called: usize, returned: usize) -> Work {
+        let given = given.map(str::to_owned).to_vec();
+        Work { given, called, returned, calls_max: 1, ..Work::default() }
+    }
+
+    fn cut_off(delivery: &str) -> Reason {
+        Reason::CutOff(delivery.to_owned())
+    }
+
+    fn not_called(delivery: &str) -> Reason {
+        Reason::NotCalled(delivery.to_owned())
+    }
+
+    #[test]
+    fn a_send_that_may_be_of_either_copy_takes_nothing_from_one_that_is_of_the_other() {
+        let mut work = work(["a", "b"], 1, 0);
+        assert_eq!(work.handed_off(&[cut_off("a"), not_called("b")]), Ok(()));
+        assert_eq!(work.handed_off(&[cut_off("a")]), Ok(()));
+        assert_eq!(work.handed_off(&[cut_off("a"), not_called("b")]), Ok(()), "sent once more");
+    }
+
+    #[test]
+    fn what_was_read_in_one_way_only_is_not_read_in_another() {
+        let refusal = "it says that the call was cut off, but all calls have come back";
+        let mut both = work(["a", "b"], 1, 0);
+        assert_eq!(both.handed_off(&[cut_off("a"), cut_off("b")]), Ok(()));
+        assert_eq!(both.handed_off(&[not_called("b")]), Ok(()));
+        assert_eq!(both.handed_off(&[cut_off("a")]), Ok(()));
+        assert_eq!(both.handed_off(&[cut_off("b")]), Err(refusal.to_owned()));
+        assert_eq!(work(["a", "b"], 1, 1).handed_off(&[cut_off("a")]), Err(refusal.to_owned()));
+    }
+
+    #[test]
+    fn what_was_called_is_not_handed_off_as_not_called() {
+        let mut work = work(["a", "b"], 1, 1);
+        assert_eq!(work.handed_off(&[not_called("a"), Reason::Told]), Ok(()));
+        assert_eq!(work.handed_off(&[not_called("a"), not_called("b")]), Ok(()));
+        let refusal = "it says that the message was not called, but it was";
+        assert_eq!(work.handed_off(&[not_called("a")]), Ok(()));
+        assert_eq!(work.handed_off(&[not_called("b")]), Err(refusal.to_owned()));
     }
 }

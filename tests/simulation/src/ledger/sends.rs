@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::arrivals::dead_letter;
 use super::body::{Body, Retries};
 use super::copies::{Copy, Failure, bytes_before_folding, unfolded};
+use super::invocations::Reason;
 use super::oracle::{Case, Retry};
 use super::{Actor, Ledger, Place, Violation};
 use crate::messages::Expected;
@@ -137,19 +138,20 @@ impl Ledger {
             self.check_held(held_seconds, send.at)?;
         }
         let work = self.work(send.n).ok_or("outside of an invocation")?;
-        match (kind, error_type) {
-            _ if told => Ok(()),
-            ("held", "Timeout") if is_cut_off_probe => work.cut_off(delivery),
-            ("transient", "Timeout") => work.cut_off(delivery),
-            ("not_started", "NotStarted") | ("held", "CircuitOpen") => work.not_called(delivery),
+        let reason = match (kind, error_type) {
+            _ if told => Reason::Told,
+            ("held", "Timeout") if is_cut_off_probe => Reason::CutOff(delivery.to_owned()),
+            ("transient", "Timeout") => Reason::CutOff(delivery.to_owned()),
+            ("not_started", "NotStarted") | ("held", "CircuitOpen") => Reason::NotCalled(delivery.to_owned()),
             _ => {
                 let after = failure.retry_after();
                 let said = &self.subjects[send.n].answers;
-                Err(format!(
+                return Err(format!(
                     "the target never said {kind} {error_type} after {after:?} to {which:?}: {said:?}"
-                ))
+                ));
             }
-        }
+        };
+        work.handed_off(&[reason])
     }
 
     /// An invalid message, as it was received.
