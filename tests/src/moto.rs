@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
-use std::thread::{self, sleep};
+use std::sync::{LazyLock, Mutex};
+use std::thread::sleep;
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
@@ -27,7 +27,15 @@ const PORT_TRIES: u32 = 5;
 pub struct Moto {
     process: Child,
     address: SocketAddr,
-    told: Arc<Mutex<HashMap<String, Vec<Told>>>>,
+    output: Mutex<Output>,
+}
+
+/// What moto has told. It is in the file before moto answers the request that it is about: what was answered is known.
+struct Output {
+    file: BufReader<File>,
+    /// Of a line that is not yet there to its end.
+    begun: Vec<u8>,
+    told: HashMap<String, Vec<Told>>,
 }
 
 /// What moto tells of an account.
@@ -97,21 +105,23 @@ impl Moto {
     fn start_on(address: SocketAddr) -> Option<Self> {
         let directory = settings::target_dir().join("moto");
         std::fs::create_dir_all(&directory).expect("the target directory is writable");
-        let log = File::create(directory.join(format!("{}.log", address.port())));
-        let mut process = Command::new(settings::venv_file("bin/python"))
+        let file = |end: &str| directory.join(format!("{}.{end}", address.port()));
+        let created = |end: &str| File::create(file(end)).expect("the target directory is writable");
+        let output = created("jsonl");
+        let process = Command::new(settings::venv_file("bin/python"))
             .arg(settings::root().join("tests/support/moto_iam.py"))
             .args([address.ip().to_string(), address.port().to_string()])
             .env_clear()
             .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
             .process_group(0) // an interrupt from the keyboard is for us
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(log.expect("the target directory is writable"))
+            .stdout(output)
+            .stderr(created("log"))
             .spawn()
             .expect("the Python of the tests' environment runs");
-        let told = Arc::default();
-        read_lines(process.stdout.take().expect("it is piped"), Arc::clone(&told));
-        let mut moto = Self { process, address, told };
+        let file = BufReader::new(File::open(file("jsonl")).expect("it was created"));
+        let output = Mutex::new(Output { file, begun: Vec::new(), told: HashMap::new() });
+        let mut moto = Self { process, address, output };
         moto.wait_until_ready().then_some(moto)
     }
 
@@ -142,15 +152,18 @@ impl Drop for Moto {
     }
 }
 
-fn read_lines(output: ChildStdout, told: Arc<Mutex<HashMap<String, Vec<Told>>>>) {
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
+impl Output {
+    fn read_on(&mut self) {
+        while self.file.read_until(b'\n', &mut self.begun).expect("the output is a file") > 0
+            && self.begun.ends_with(b"\n")
+        {
             // What Flask greets with is none.
-            if let Ok(Line { account, told: one }) = serde_json::from_str(&line) {
-                told.lock().expect("no holder panics").entry(account).or_default().push(one);
+            if let Ok(Line { account, told }) = serde_json::from_slice(&self.begun) {
+                self.told.entry(account).or_default().push(told);
             }
+            self.begun.clear();
         }
-    });
+    }
 }
 
 impl Account {
@@ -257,7 +270,9 @@ impl Account {
     }
 
     fn told(&self) -> Vec<Told> {
-        self.moto.told.lock().expect("no holder panics").get(&self.id).cloned().unwrap_or_default()
+        let mut output = self.moto.output.lock().expect("no holder panics");
+        output.read_on();
+        output.told.get(&self.id).cloned().unwrap_or_default()
     }
 
     async fn json(&self, service: &str, target: &str, request: &Value) -> Value {

@@ -15,9 +15,9 @@ whether that is allowed, is decided here, since moto's own decision (each tried 
 Left out here, too: key policies, grants, permission boundaries, session and service control policies.
 
 A request with the header x-moto-account-id is the test's own: it may do all. Each decision on another one is a line of
-JSON on standard output, and so is each invocation of a function. A user is named after its role, so that it is that
-role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn. Lambda itself at work with
-the role is ROLE@lambda, and has no path: its requests do not have that key.
+JSON on standard output, written before the answer, and so is each invocation of a function. A user is named after its
+role, so that it is that role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn.
+Lambda itself at work with the role is ROLE@lambda, and has no path: its requests do not have that key.
 """
 
 import functools

@@ -12,6 +12,8 @@ use redeliver_tests::moto::Account;
 use redeliver_tests::runtime_api::Function;
 use serde_json::json;
 
+use super::rights::unless_denied;
+
 /// A refusal ends a send at once, so no function comes near it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -29,7 +31,8 @@ pub(super) struct Mapping {
 impl Mapping {
     /// Whether a batch came. "Using Lambda with Amazon SQS" lists the three rights.
     pub(super) async fn poll(&self, account: &Account) -> bool {
-        if self.lambda.get_queue_attributes().queue_url(&self.queue_url).send().await.is_err() {
+        let attributes = self.lambda.get_queue_attributes().queue_url(&self.queue_url);
+        if unless_denied(attributes.send().await).is_none() {
             return false;
         }
         let messages = self.receive().await;
@@ -52,7 +55,7 @@ impl Mapping {
         let request = self.lambda.receive_message().queue_url(&self.queue_url).max_number_of_messages(10);
         let request = request.message_attribute_names("All");
         let request = request.message_system_attribute_names(MessageSystemAttributeName::All);
-        request.send().await.ok().and_then(|answer| answer.messages).unwrap_or_default()
+        unless_denied(request.send().await).and_then(|answer| answer.messages).unwrap_or_default()
     }
 
     /// The ids of those that are still there.
@@ -65,12 +68,12 @@ impl Mapping {
             entry.receipt_handle(handle(message)).build().unwrap()
         });
         let request = self.lambda.delete_message_batch().queue_url(&self.queue_url);
-        match request.set_entries(Some(entries.collect())).send().await {
-            Ok(deleted) => {
+        match unless_denied(request.set_entries(Some(entries.collect())).send().await) {
+            Some(deleted) => {
                 assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
                 BTreeSet::new()
             }
-            Err(_refused) => messages.iter().map(|message| id(message).to_owned()).collect(),
+            None => messages.iter().map(|message| id(message).to_owned()).collect(),
         }
     }
 

@@ -7,7 +7,7 @@ use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
-use super::rights::of_lambda;
+use super::rights::{of_lambda, unless_denied};
 use super::stack::Stack;
 
 /// What of the messages is where the target of the variant is.
@@ -268,7 +268,7 @@ async fn send_record(stack: &Stack, function_arn: &str, payload: &str) {
     let function = function_arn.split(':').nth(6).unwrap();
     let role = stack.role_of(function).or_else(|| stack.role_of(&users_functions(stack)[0])).unwrap();
     let send = stack.client(&of_lambda(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
-    let _dropped = send.message_body(body).send().await;
+    let _dropped = unless_denied(send.message_body(body).send().await);
 }
 
 fn failures(payload: &Value) -> usize {

@@ -1,7 +1,9 @@
 //! What the roles of a template may do, one right at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use redeliver_tests::template::Template;
 use serde_json::Value;
 
@@ -93,4 +95,17 @@ pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
         }
     }
     roles
+}
+
+/// The answer; `None` if IAM refuses. All else that goes wrong is no answer to what a right is for.
+pub(super) fn unless_denied<T, E, R>(answer: Result<T, SdkError<E, R>>) -> Option<T>
+where
+    E: ProvideErrorMetadata + Debug,
+    R: Debug,
+{
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(error) if matches!(error.code(), Some("AccessDeniedException" | "KmsAccessDenied")) => None,
+        Err(error) => panic!("neither an answer nor a refusal: {error:?}"),
+    }
 }
