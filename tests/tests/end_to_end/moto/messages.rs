@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use redeliver_tests::async_lambda::failed_now;
 use redeliver_tests::http_target::{HttpTarget, Reply};
+use redeliver_tests::settings::epoch_millis;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
@@ -40,13 +41,13 @@ struct Sent {
 enum End {
     Processed,
     Final(&'static str),
-    /// For its next hop, on the intermediate DLQ.
+    /// For its next hop, on the intermediate DLQ; a failed invocation on the retry queue.
     Waiting,
 }
 
 const FOR_EVER: usize = 1000;
-/// More than one hop.
-const LONG: u32 = 7200;
+/// More than one hop, and longer than any test.
+pub(super) const LONG: u32 = 7200;
 
 impl<'a> Messages<'a> {
     pub(super) fn of(stack: &Stack, target: &'a HttpTarget) -> Self {
@@ -105,16 +106,19 @@ impl<'a> Messages<'a> {
         self.sent.push(Sent { id, body, failures, is_moved, end });
     }
 
-    /// Of each function, by both names that a record may have for it; and of one that is not in the list.
+    /// Of each function, by both names that a record may have for it; and of one that is not in the list. All have been
+    /// retried once already, except the one that waits for its first retry.
     fn write_invocations(&mut self, stack: &Stack) {
         let prefix = format!("arn:aws:lambda:{REGION}:{}:function:", stack.account.id);
         let functions = users_functions(stack).into_iter();
         let named = functions.flat_map(|name| [format!("{prefix}{name}"), format!("{prefix}{name}:$LATEST")]);
-        let mut invocations: Vec<_> = named.map(|arn| (arn, 2, End::Processed)).collect();
-        invocations.push((invocations[0].0.clone(), FOR_EVER, End::Final("RETRY_ATTEMPT_EXCEEDED")));
+        let mut invocations: Vec<_> = named.map(|arn| (arn, 3, End::Processed)).collect();
+        let first = invocations[0].0.clone();
+        invocations.push((first.clone(), FOR_EVER, End::Final("RETRY_ATTEMPT_EXCEEDED")));
+        invocations.push((first, FOR_EVER, End::Waiting));
         invocations.push((format!("{prefix}payments"), 1, End::Final("NON_RETRYABLE_ERROR")));
-        for (arn, failures, end) in invocations {
-            let id = format!("{arn} {failures}");
+        for (number, (arn, failures, end)) in invocations.into_iter().enumerate() {
+            let id = format!("{arn} {number}");
             let body = json!({ "id": id, "fails": failures }).to_string();
             self.sent.push(Sent { id, body, failures, is_moved: false, end });
         }
@@ -144,7 +148,8 @@ impl<'a> Messages<'a> {
         let (moved, others): (Vec<_>, Vec<_>) = self.sent.iter().partition(|sent| sent.is_moved);
         for sent in moved.into_iter().chain(others) {
             if matches!(self.target, Target::Invocations) {
-                send_record(stack, sent.id.split(' ').next().unwrap(), &sent.body).await;
+                let payload = if sent.end == End::Waiting { sent.body.clone() } else { retried_once(&sent.body) };
+                send_record(stack, sent.id.split(' ').next().unwrap(), &payload).await;
                 continue;
             }
             let url = &stack.source().queue_url;
@@ -200,7 +205,8 @@ impl<'a> Messages<'a> {
             let there = count("ApproximateNumberOfMessages");
             let hidden = count("ApproximateNumberOfMessagesNotVisible");
             let delayed = count("ApproximateNumberOfMessagesDelayed");
-            let expected = if mapping.queue_url.ends_with("intermediate-dlq") { expected } else { 0 };
+            let hops = ["-intermediate-dlq", "-retry"].iter().any(|end| mapping.queue_url.ends_with(end));
+            let expected = if hops { expected } else { 0 };
             let is_right = delayed == expected || (!exactly && expected > 0 && delayed > expected);
             assert!(
                 (there, hidden) == (0, 0) && is_right,
@@ -240,6 +246,12 @@ impl Stack {
 
 fn calls_lambda((_, function): (&str, Value)) -> bool {
     function["Environment"]["Variables"]["TARGET"].as_str().is_some_and(|target| target.starts_with("arn:"))
+}
+
+/// What the function was invoked with by its first retry.
+fn retried_once(payload: &str) -> String {
+    let now = epoch_millis() / 1000;
+    format!(r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":{now}}},"_original_payload":{payload}}}"#)
 }
 
 fn attempt(payload: &Value) -> usize {
