@@ -13,7 +13,7 @@ const RETENTION_SECONDS_MAX = 1_209_600;
 
 /** What is wrong with a policy: what the functions would refuse when they start. */
 export function policyProblems(policy: PolicyDocument): string[] {
-  const validate = compiled(readJson(POLICY_SCHEMA));
+  const validate = (policySchema ??= compiled(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
     ...bySchema.map((violation) => `policy${sentence(violation)}`),
@@ -45,6 +45,9 @@ export function schemaProblems(prop: string, path: string): string[] {
     return [`${prop} ${path} cannot be used: ${(error as Error).message}; give a JSON Schema 2020-12 without remote references.`];
   }
 }
+
+/** Compiled by the first construct of an app: it takes longer than all else that a construct checks. */
+let policySchema: ValidateFunction | undefined;
 
 function compiled(schema: object | boolean): ValidateFunction {
   return new Ajv2020({ strict: false, validateFormats: false, allErrors: true, logger: false }).compile(schema);
