@@ -8,14 +8,14 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, output, root, side_by_side};
+use crate::tools::{Failure, cargo, output, root, run, side_by_side, target_dir};
 
 /// The figures, by case.
-const FIGURES: &str = "crates/core/benches/core/instructions.toml";
+const FIGURES: &str = "tests/costs/instructions.toml";
 /// Runs of a case that are counted, after one that is not.
 const TIMES: u64 = 20;
-/// What is counted: the function of the benchmark with this in its name, and all that it calls.
-const COUNTED: &str = "--toggle-collect=core::counted*";
+/// What is counted: the function of the program with this in its name, and all that it calls.
+const COUNTED: &str = "--toggle-collect=costs::counted*";
 
 #[derive(Deserialize)]
 pub(crate) struct Figures {
@@ -98,20 +98,13 @@ pub(crate) fn figures() -> Result<Figures, Failure> {
     toml::from_str(&text).map_err(|error| failure(&error))
 }
 
-/// Builds the benchmark; where it is.
+/// Builds the program; where it is.
 pub(crate) fn program() -> Result<PathBuf, Failure> {
-    #[derive(Deserialize)]
-    struct Message {
-        executable: Option<PathBuf>,
-    }
-    let mut build = cargo(&["bench", "--package", "redeliver-core", "--bench", "core", "--no-run"]);
-    let messages = output(build.args(["--message-format", "json"]))?;
-    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    let built = messages.filter_map(|message| message.executable).next_back();
-    built.ok_or_else(|| Failure("cargo bench has built no program".to_owned()))
+    run(&mut cargo(&["build", "--profile", "bench", "--package", "redeliver-costs", "--bin", "costs"]))?;
+    Ok(target_dir().join("release/costs"))
 }
 
-/// The instructions of what is counted in one run of the benchmark with these arguments.
+/// The instructions of what is counted in one run of the program with these arguments.
 pub(crate) fn count(program: &Path, arguments: &[&str]) -> Result<u64, Failure> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);

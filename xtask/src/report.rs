@@ -7,13 +7,21 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use crate::beside::Beside;
-use crate::tools::{Failure, is_ci, now, root, target_dir};
+use crate::tools::{Failure, is_ci, now, processor_time, root, target_dir};
 
 /// What a run has done so far.
 pub(crate) struct Report {
     started: Instant,
-    steps: Vec<(&'static str, Duration, bool)>,
+    steps: Vec<Step>,
     skipped: Vec<(String, String)>,
+}
+
+struct Step {
+    name: &'static str,
+    time: Duration,
+    /// Of all processes that it has run to their end: the same on a loaded machine.
+    processor_time: Duration,
+    succeeded: bool,
 }
 
 #[derive(Deserialize)]
@@ -39,19 +47,21 @@ impl Report {
         work: impl FnOnce() -> Result<T, Failure>,
     ) -> Result<T, Failure> {
         println!("\n=== {name}");
-        let start = now();
+        let (start, processor_start) = (now(), processor_time());
         let done = work();
-        self.steps.push((name, start.elapsed(), done.is_ok()));
+        let processor_time = processor_time().saturating_sub(processor_start);
+        self.steps.push(Step { name, time: start.elapsed(), processor_time, succeeded: done.is_ok() });
         done.map_err(|Failure(message)| Failure(format!("{name}: {message}")))
     }
 
     /// Waits for a step that ran beside others.
     pub(crate) fn finish(&mut self, name: &'static str, beside: Beside) -> Result<(), Failure> {
         println!("\n=== {name}");
-        let start = now();
+        let (start, processor_start) = (now(), processor_time());
         let done = beside.finish();
         let time = done.as_ref().map_or_else(|_| start.elapsed(), |time| *time);
-        self.steps.push((name, time, done.is_ok()));
+        let processor_time = processor_time().saturating_sub(processor_start);
+        self.steps.push(Step { name, time, processor_time, succeeded: done.is_ok() });
         done.map(drop).map_err(|Failure(message)| Failure(format!("{name}: {message}")))
     }
 
@@ -68,15 +78,14 @@ impl Report {
     /// The steps with their times, and what was left out: here, and by the tests themselves (which fail if that is not
     /// listed in `tests/known-skips.toml`).
     pub(crate) fn print(&self) {
-        println!("\n=== steps");
-        for (name, time, succeeded) in &self.steps {
-            println!(
-                "{:>7.1} s  {} {name}",
-                time.as_secs_f64(),
-                if *succeeded { "ok    " } else { "FAILED" }
-            );
+        println!("\n=== steps, and the time that they have had of the processors");
+        for Step { name, time, processor_time, succeeded } in &self.steps {
+            let verdict = if *succeeded { "ok    " } else { "FAILED" };
+            let (time, processor_time) = (time.as_secs_f64(), processor_time.as_secs_f64());
+            println!("{time:>7.1} s {processor_time:>7.1} s  {verdict} {name}");
         }
-        println!("{:>7.1} s  in all", self.started.elapsed().as_secs_f64());
+        let (time, processor_time) = (self.started.elapsed().as_secs_f64(), processor_time().as_secs_f64());
+        println!("{time:>7.1} s {processor_time:>7.1} s  in all");
 
         let by_tests = fs::read_to_string(tests_record()).unwrap_or_default();
         let by_tests: BTreeSet<&str> = by_tests.lines().collect();

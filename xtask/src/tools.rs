@@ -1,11 +1,12 @@
 //! Running other programs; the one door to the environment.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why a task did not succeed, for people.
 #[derive(Debug)]
@@ -21,6 +22,16 @@ pub(crate) fn variable(name: &str) -> Option<OsString> {
 #[expect(clippy::disallowed_methods, reason = "how long a step takes in real time is what is asked")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// What all processes that this one has started and waited for have had of the processors, with theirs; zero where Linux's
+/// `/proc` is not there. A clock tick there is a hundredth of a second ("proc_pid_stat(5)", Linux manual).
+pub(crate) fn processor_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The program's name, in parentheses, may have spaces: the fields after it are counted.
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    let ticks = fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>();
+    Duration::from_millis(ticks * 10)
 }
 
 /// The workspace's root.
@@ -95,7 +106,20 @@ pub(crate) fn shown(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::side_by_side;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::{processor_time, run, side_by_side};
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_others_do_for_us_is_counted_when_they_have_ended() {
+        let before = processor_time();
+        // Its child works, and it waits for that.
+        run(Command::new("sh").args(["-c", "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; :"]))
+            .unwrap();
+        assert!(processor_time() - before >= Duration::from_millis(10));
+    }
 
     #[test]
     fn each_item_is_worked_on_once_and_the_results_are_in_order() {

@@ -54,7 +54,7 @@ pub(super) fn core() -> Result<(), Failure> {
     let mut cases: BTreeMap<String, Measured> = BTreeMap::new();
     for round in 1..=ROUNDS {
         println!("round {round} of {ROUNDS}");
-        let mut bench = cargo(&["bench", "--package", "redeliver-core", "--bench", "core", "--"]);
+        let mut bench = cargo(&["bench", "--package", "redeliver-costs", "--bench", "core", "--"]);
         // What Criterion prints is of one round.
         output(bench.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
         read_round(&home.join("core"), &mut cases)?;

@@ -148,7 +148,8 @@ impl<'a> Messages<'a> {
         let (moved, others): (Vec<_>, Vec<_>) = self.sent.iter().partition(|sent| sent.is_moved);
         for sent in moved.into_iter().chain(others) {
             if matches!(self.target, Target::Invocations) {
-                let payload = if sent.end == End::Waiting { sent.body.clone() } else { retried_once(&sent.body) };
+                let payload =
+                    if sent.end == End::Waiting { sent.body.clone() } else { retried_once(&sent.body) };
                 send_record(stack, sent.id.split(' ').next().unwrap(), &payload).await;
                 continue;
             }
@@ -251,7 +252,9 @@ fn calls_lambda((_, function): (&str, Value)) -> bool {
 /// What the function was invoked with by its first retry.
 fn retried_once(payload: &str) -> String {
     let now = epoch_millis() / 1000;
-    format!(r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":{now}}},"_original_payload":{payload}}}"#)
+    format!(
+        r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":{now}}},"_original_payload":{payload}}}"#
+    )
 }
 
 fn attempt(payload: &Value) -> usize {

@@ -17,13 +17,13 @@ const MESSAGE_BYTES: usize = 1 << 20;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{"v":"#;
 
 /// A hostile message, and what reads it.
-pub(crate) struct Case {
-    pub(crate) name: &'static str,
+pub struct Case {
+    pub name: &'static str,
     make: Box<dyn Fn() -> Message>,
 }
 
 /// What a reader gets.
-pub(crate) enum Message {
+pub enum Message {
     /// With a schema for `data`.
     Body(Box<MessageSchema>, String),
     /// Our own attribute, as anybody may have written it.
@@ -47,7 +47,7 @@ impl Case {
         })
     }
 
-    pub(crate) fn message(&self) -> Message {
+    pub fn message(&self) -> Message {
         (self.make)()
     }
 }
@@ -65,7 +65,7 @@ impl Message {
     }
 
     /// Reads it once, as a function does.
-    pub(crate) fn read(&self) {
+    pub fn read(&self) {
         match self {
             Self::Body(schema, body) => drop(black_box(schema.parse(black_box(body)))),
             Self::Attributes(attributes) => {
@@ -77,7 +77,7 @@ impl Message {
     }
 }
 
-pub(crate) fn cases() -> Vec<Case> {
+pub fn cases() -> Vec<Case> {
     let mut cases = by_data_schema();
     cases.extend(of_our_readers());
     cases

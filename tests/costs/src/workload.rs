@@ -22,7 +22,7 @@ const DATA_SCHEMA: &str = r#"{"type":"object","required":["order","lines"],"prop
 
 /// What is done with a message.
 #[derive(Clone, Copy)]
-pub(crate) enum Operation {
+pub enum Operation {
     /// By `serde_json`, for comparison.
     Skim,
     /// Parse, validate, decide, splice: from the received body to the body that is sent again.
@@ -46,16 +46,16 @@ impl Operation {
 }
 
 /// One message, and what is done with it.
-pub(crate) struct Case {
+pub struct Case {
     /// The operation, the message's state, and its size after a slash.
-    pub(crate) name: String,
-    pub(crate) operation: Operation,
-    pub(crate) record: ReceivedMessage,
-    pub(crate) hand_off: HandOff,
+    pub name: String,
+    pub operation: Operation,
+    pub record: ReceivedMessage,
+    pub hand_off: HandOff,
 }
 
 /// What one run of the program has been set up with.
-pub(crate) struct Workload {
+pub struct Workload {
     policy: Policy,
     schema: MessageSchema,
     schema_with_data: MessageSchema,
@@ -64,7 +64,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// The default policy, with and without a schema for `data`.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is one");
         Self {
             policy: Policy::default(),
@@ -75,7 +75,7 @@ impl Workload {
     }
 
     /// Everything that is measured. A body of 1 MiB leaves room for what a re-send adds.
-    pub(crate) fn cases(&self) -> Vec<Case> {
+    pub fn cases(&self) -> Vec<Case> {
         let records = [
             ("first failure/1 KiB", self.record(body(1 << 10))),
             ("third failure/1 KiB", self.record(self.retried_twice(1 << 10))),
@@ -155,17 +155,17 @@ impl Workload {
     }
 
     /// [`Operation::Resend`].
-    pub(crate) fn resend(&self, body: &str, hand_off: &HandOff) -> Resend {
+    pub fn resend(&self, body: &str, hand_off: &HandOff) -> Resend {
         self.resend_by(&self.schema, body, hand_off, 0)
     }
 
     /// [`Operation::ResendByDataSchema`].
-    pub(crate) fn resend_by_data_schema(&self, body: &str, hand_off: &HandOff) -> Resend {
+    pub fn resend_by_data_schema(&self, body: &str, hand_off: &HandOff) -> Resend {
         self.resend_by(&self.schema_with_data, body, hand_off, 0)
     }
 
     /// [`Operation::Record`].
-    pub(crate) fn resend_record(&self, record: ReceivedMessage) -> OutgoingMessage {
+    pub fn resend_record(&self, record: ReceivedMessage) -> OutgoingMessage {
         let mut arrival = Arrival::open(record, self.now);
         let (hand_off, _) = arrival.take_hand_off(self.now);
         let attributes_bytes = attributes_size(&arrival.record.attributes);
@@ -191,7 +191,7 @@ impl Workload {
 }
 
 /// What the ratios are to: `serde_json` looks for the end of the same body and looks at nothing in it.
-pub(crate) fn skim(body: &str) -> &RawValue {
+pub fn skim(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }
 

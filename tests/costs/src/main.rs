@@ -1,22 +1,19 @@
-//! What one message costs in the core, from its received body to the body that is sent again.
+//! `costs`: what one message costs in the core, from its received body to the body that is sent again, in instructions.
 //!
-//! - `core --bench …` measures time with Criterion, beside `serde_json` that only skims the same body. `cargo xtask
-//!   bench core` runs it in rounds and prints the ratios.
-//! - `core count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that
+//! - `costs count CASE TIMES` does one thing so many times, for whoever counts the instructions within [`counted`]: that
 //!   is callgrind, in `cargo xtask test`.
-//! - `core hostile` reads each hostile message and prints the milliseconds it takes; `core hostile CASE` reads one, to
+//! - `costs hostile` reads each hostile message and prints the milliseconds it takes; `costs hostile CASE` reads one, to
 //!   be counted.
-
-mod hostile;
-mod workload;
+//!
+//! It is built for release, so it depends on nothing but the core: Criterion is for the benchmark alone.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
 use redeliver_core::message::ReceivedMessage;
-use workload::{Case, Operation, Workload};
+use redeliver_costs::hostile;
+use redeliver_costs::workload::{self, Case, Operation, Workload};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -25,31 +22,9 @@ fn main() -> ExitCode {
         [_, "hostile"] => time_hostile(),
         [_, "hostile", case] => count_hostile(case),
         _ => {
-            let mut criterion = Criterion::default().configure_from_args();
-            measure(&mut criterion);
-            ExitCode::SUCCESS
+            eprintln!("usage: costs count CASE TIMES | costs hostile [CASE]");
+            ExitCode::from(2)
         }
-    }
-}
-
-fn measure(criterion: &mut Criterion) {
-    let workload = Workload::new();
-    let mut group = criterion.benchmark_group("core");
-    group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
-    for Case { name, operation, record, hand_off } in workload.cases() {
-        let body = record.body.as_str();
-        group.throughput(Throughput::Bytes(body.len() as u64));
-        group.bench_function(name, |bencher| match operation {
-            Operation::Skim => bencher.iter(|| workload::skim(body)),
-            Operation::Resend => bencher.iter(|| workload.resend(body, &hand_off)),
-            Operation::ResendByDataSchema => {
-                bencher.iter(|| workload.resend_by_data_schema(body, &hand_off));
-            }
-            Operation::Record => {
-                let record = || record.clone();
-                bencher.iter_batched(record, |record| workload.resend_record(record), BatchSize::SmallInput);
-            }
-        });
     }
 }
 
@@ -58,7 +33,7 @@ fn count(case: &str, times: &str) -> ExitCode {
     let cases = workload.cases();
     let (Some(case), Ok(times)) = (cases.iter().find(|known| known.name == case), times.parse::<u32>())
     else {
-        eprintln!("usage: core count CASE TIMES; the cases are");
+        eprintln!("usage: costs count CASE TIMES; the cases are");
         cases.iter().for_each(|case| eprintln!("  {}", case.name));
         return ExitCode::from(2);
     };

@@ -1,0 +1,31 @@
+//! What one message costs in the core, from its received body to the body that is sent again: time, by Criterion, beside
+//! `serde_json` that only skims the same body. `cargo xtask bench core` runs it in rounds and prints the ratios.
+
+use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
+use redeliver_costs::workload::{self, Case, Operation, Workload};
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    measure(&mut criterion);
+}
+
+fn measure(criterion: &mut Criterion) {
+    let workload = Workload::new();
+    let mut group = criterion.benchmark_group("core");
+    group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
+    for Case { name, operation, record, hand_off } in workload.cases() {
+        let body = record.body.as_str();
+        group.throughput(Throughput::Bytes(body.len() as u64));
+        group.bench_function(name, |bencher| match operation {
+            Operation::Skim => bencher.iter(|| workload::skim(body)),
+            Operation::Resend => bencher.iter(|| workload.resend(body, &hand_off)),
+            Operation::ResendByDataSchema => {
+                bencher.iter(|| workload.resend_by_data_schema(body, &hand_off));
+            }
+            Operation::Record => {
+                let record = || record.clone();
+                bencher.iter_batched(record, |record| workload.resend_record(record), BatchSize::SmallInput);
+            }
+        });
+    }
+}
