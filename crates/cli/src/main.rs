@@ -17,6 +17,7 @@ mod files;
 mod fleet;
 mod lines;
 mod local;
+mod locked;
 #[cfg(test)]
 mod loopback;
 mod man;
