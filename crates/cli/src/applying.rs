@@ -21,11 +21,17 @@ impl Applying {
         self.apply
     }
 
-    /// After a plan was shown.
-    pub(crate) fn remark_that_nothing_was_done(self) {
-        match self.dry_run {
-            true => tell::remark("dry run: nothing was done"),
-            false => tell::remark("nothing was done: add --apply"),
+    /// What is done, or would be.
+    pub(crate) const fn verb(self, does: &'static str, would: &'static str) -> &'static str {
+        if self.apply { does } else { would }
+    }
+
+    /// After a plan was shown, if there is anything in it.
+    pub(crate) fn remark_that_nothing_was_done(self, is_something_planned: bool) {
+        match self {
+            _ if self.apply || !is_something_planned => {}
+            Self { dry_run: true, .. } => tell::remark("dry run: nothing was done"),
+            Self { .. } => tell::remark("nothing was done: add --apply"),
         }
     }
 }

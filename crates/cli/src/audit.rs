@@ -20,13 +20,14 @@ mod timeline;
 mod view;
 
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
-use redeliver_core::ports::Clock as _;
+use redeliver_core::ports::{Clock as _, Queue as _};
 
 pub use arguments::{Arguments, Format};
 use auditor::{Audited, Auditor, Progress};
@@ -36,7 +37,7 @@ pub(crate) use since::remark as not_known_to_be_new;
 pub(crate) use table::groups_for_people;
 use view::View;
 
-use crate::connection::KnownQueue;
+use crate::connection::{KnownQueue, name_in};
 use crate::people::counted;
 use crate::{Failure, signals, tell};
 use redeliver_dead_letters::{Archive, Known, Pick};
@@ -48,7 +49,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(remark) = remark {
         tell::warning(remark);
     }
-    let is_known = says_it_itself(arguments) || *output_closed;
+    // The table on standard output has the sentence already.
+    let says_it_itself =
+        arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.since.is_none();
+    let is_known = says_it_itself || *output_closed;
     if let Some(sentence) = report.incompleteness().filter(|_| !is_known) {
         tell::warning(sentence);
     }
@@ -78,12 +82,6 @@ fn exit_code(audited: &Audited) -> ExitCode {
     })
 }
 
-/// The table on standard output has the sentence already.
-fn says_it_itself(arguments: &Arguments) -> bool {
-    let is_table = arguments.format == Format::Table && arguments.output.file().is_none();
-    is_table && arguments.show.is_none() && arguments.since.is_none()
-}
-
 async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
     arguments.output.check()?;
     let can_mask = arguments.show.is_some() || matches!(arguments.format, Format::Html | Format::Csv);
@@ -102,14 +100,13 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         Either::Right((queue, _)) => queue?,
     };
     let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
-    let arn = attributes.get("QueueArn").map(String::as_str).unwrap_or_default();
     let context = Context {
-        queue: arn.rsplit(':').next().unwrap_or_default().to_owned(),
+        queue: name_in(queue.arn()).to_owned(),
         retention: retention.map(Duration::from_secs),
         now: SystemClock.now(),
         filter: arguments.picking.filter.clone(),
     };
-    let known = arguments.since.as_deref().map(|path| Known::read(path, arn)).transpose()?;
+    let known = arguments.since.as_deref().map(|path| Known::read(path, queue.arn())).transpose()?;
     let archive = arguments.archive.as_deref().map(Archive::create).transpose()?;
     let mut output = output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}";
@@ -136,28 +133,36 @@ async fn run(arguments: &Arguments) -> Result<Audited, Failure> {
         let _nothing_is_in_it = std::fs::remove_file(ours);
     }
     let mut audited = audited?;
-    if let (Some(path), Some(mut known)) = (&arguments.since, known) {
-        let lines = since::lines(&known, &audited.report.groups);
-        audited.has_new_causes = !lines.is_empty();
-        since::remark(&audited.report.groups).iter().for_each(tell::warning);
-        // Whoever closed the output has not read them.
-        if !audited.output_closed {
-            if !prints_new_causes_alone(arguments) {
-                lines.iter().for_each(tell::warning);
-            }
-            known.remember(&audited.report.groups, SystemClock.now());
-            known.write(path)?;
-        }
+    if let (Some(path), Some(known)) = (&arguments.since, known) {
+        audited.has_new_causes = remember(arguments, known, path, &audited)?;
     }
     Ok(audited)
 }
 
-fn prints_new_causes_alone(arguments: &Arguments) -> bool {
-    arguments.since.is_some() && arguments.format == Format::Table && arguments.output.file().is_none()
+/// Tells the causes that were never told, if they are not the output itself, and keeps them; whether there are any.
+fn remember(
+    arguments: &Arguments,
+    mut known: Known,
+    path: &Path,
+    audited: &Audited,
+) -> Result<bool, Failure> {
+    let groups = &audited.report.groups;
+    let lines = since::lines(&known, groups);
+    since::remark(groups).iter().for_each(tell::warning);
+    // Whoever closed the output has not read them.
+    if !audited.output_closed {
+        if !arguments.is_table_on_stdout() {
+            lines.iter().for_each(tell::warning);
+        }
+        known.remember(groups, SystemClock.now());
+        known.write(path)?;
+    }
+    Ok(!lines.is_empty())
 }
 
 fn view(arguments: &Arguments, known: Option<&Known>) -> Box<dyn View> {
-    if let Some(known) = known.filter(|_| prints_new_causes_alone(arguments)) {
+    // Nothing else is printed then: a cron job is silent as long as there is nothing new.
+    if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(since::NewCauses { known: known.clone() });
     }
     let colours = arguments.output.file().is_none() && console::colors_enabled();

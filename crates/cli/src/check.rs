@@ -164,44 +164,43 @@ fn check_messages(path: &Path, schema: &MessageSchema) -> Result<Checked, FileEr
     let mut bytes = Vec::new();
     lines::open(path)?.read_to_end(&mut bytes).map_err(|error| lines::unreadable(path, &error))?;
     let name = lines::named(path);
-    if let Some(document) = one_document(&bytes) {
-        let mut counts = Counts::default();
-        let findings = check_message(&name, 1, body_of(document), schema, &mut counts);
-        return Ok(Checked { name, messages: Some(counts), findings });
-    }
     let (mut findings, mut counts) = (Vec::new(), Counts::default());
-    for line in Lines::new(&*bytes) {
-        let line = line.map_err(|error| lines::unreadable(path, &error))?;
-        // What `send` would refuse is no message, however valid its JSON is.
-        findings.extend(check_message(&name, line.number, line.message(), schema, &mut counts));
+    let mut check = |line: usize, message| {
+        let found = check_message(message, schema, &mut counts);
+        findings.extend(found.into_iter().map(|finding| format!("{}:{line}: {finding}", name.display())));
+    };
+    if let Some(document) = one_document(&bytes) {
+        check(1, body_of(document));
+    } else {
+        for line in Lines::new(&*bytes) {
+            let line = line.map_err(|error| lines::unreadable(path, &error))?;
+            // What `send` would refuse is no message, however valid its JSON is.
+            check(line.number, line.message());
+        }
     }
     Ok(Checked { name, messages: Some(counts), findings })
 }
 
 fn check_message(
-    path: &Path,
-    line: usize,
     message: Result<OutgoingMessage, String>,
     schema: &MessageSchema,
     counts: &mut Counts,
 ) -> Vec<String> {
     counts.all += 1;
-    let read = message.map(|message| {
-        let Content { body, attributes, .. } = message.content();
-        schema.read(body, attributes, NO_ID).map(|parsed| match parsed {
-            Parsed::Envelope(_) => {}
-            Parsed::Plain(plain) => {
-                counts.plain += 1;
-                counts.without_id += u64::from(plain.metadata().message_id_text == NO_ID);
-            }
-        })
-    });
-    let findings = match read {
-        Ok(Ok(())) => Vec::new(),
-        Ok(Err(invalid)) => described(&invalid),
-        Err(refused) => vec![refused],
+    let message = match message {
+        Ok(message) => message,
+        Err(refused) => return vec![refused],
     };
-    findings.into_iter().map(|finding| format!("{}:{line}: {finding}", path.display())).collect()
+    let Content { body, attributes, .. } = message.content();
+    match schema.read(body, attributes, NO_ID) {
+        Ok(Parsed::Envelope(_)) => Vec::new(),
+        Ok(Parsed::Plain(plain)) => {
+            counts.plain += 1;
+            counts.without_id += u64::from(plain.metadata().message_id_text == NO_ID);
+            Vec::new()
+        }
+        Err(invalid) => described(&invalid),
+    }
 }
 
 /// Each violation with its code.

@@ -1,12 +1,12 @@
 //! `redeliver completions`: what the shell needs to complete this program's commands, options and file names.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
 use crate::Failure;
+use crate::output::Output;
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
@@ -29,19 +29,10 @@ pub struct Arguments {
 }
 
 /// Prints the script for `command`, which is the whole program's.
-pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, Failure> {
-    match io::stdout().write_all(&script(arguments.shell, command)) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output: {error}").into())
-        }
-        // Whoever has read enough, as `head` does, has got what they wanted.
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-fn script(shell: Shell, mut command: Command) -> Vec<u8> {
+pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, Failure> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
-    generate(shell, &mut command, name, &mut script);
-    script
+    generate(arguments.shell, &mut command, name, &mut script);
+    Output::default().write(&String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
 }

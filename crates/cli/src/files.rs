@@ -15,8 +15,15 @@ use crate::plain::PlainArguments;
 pub(crate) use redeliver_dead_letters::files::FileError;
 
 pub(crate) fn read_text(path: &Path) -> Result<String, FileError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| FileError::new(path, format_args!("cannot be read: {error}")))
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+pub(crate) fn unreadable(path: &Path, error: &io::Error) -> FileError {
+    FileError::new(path, format_args!("cannot be read: {error}"))
+}
+
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> FileError {
+    FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
 /// A new file, or what is no file and can be written to, such as `/dev/stdout` or a pipe.

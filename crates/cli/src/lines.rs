@@ -8,7 +8,7 @@ use std::path::Path;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::{Content, NotSendable, OutgoingMessage};
 
-use crate::files::FileError;
+use crate::files::{self, FileError};
 use crate::tell;
 
 /// What is kept of a line at most: a whole message, and the end of its line.
@@ -110,7 +110,7 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
 
 /// An input that cannot be read, or not on.
 pub(crate) fn unreadable(path: &Path, error: &io::Error) -> FileError {
-    FileError::new(&named(path), format_args!("cannot be read: {error}"))
+    files::unreadable(&named(path), error)
 }
 
 /// The input's name for people.

@@ -4,8 +4,6 @@
 mod account;
 mod applying;
 mod audit;
-#[cfg(test)]
-mod browser;
 mod check;
 mod completions;
 mod connection;
@@ -17,8 +15,7 @@ mod files;
 mod fleet;
 mod lines;
 mod local;
-#[cfg(test)]
-mod loopback;
+mod locked;
 mod man;
 mod markup;
 mod output;
@@ -33,6 +30,8 @@ mod signals;
 mod simulate;
 mod status;
 mod tell;
+#[cfg(test)]
+mod tests;
 mod text;
 mod version;
 mod work;
@@ -41,6 +40,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tell::{Voice, colors_of};
+#[cfg(test)]
+use tests::{browser, loopback};
 
 /// Delayed, jittered retries for SQS and Lambda, with nothing lost and every dead letter explained.
 #[derive(Debug, Parser)]

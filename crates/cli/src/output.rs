@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use redeliver_dead_letters::files::check_new;
 use serde::Serialize;
 
-use crate::files::{FileError, create_output};
+use crate::files::{FileError, create_output, unwritable};
 
 /// Where a report goes.
 #[derive(Clone, Debug, Default, Args)]
@@ -80,7 +80,7 @@ impl Output {
         };
         match written {
             Err(error) if self.output.is_some() || error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(FileError::new(name, format_args!("cannot be written: {error}")))
+                Err(unwritable(name, &error))
             }
             _ => Ok(()),
         }
@@ -91,7 +91,7 @@ impl Output {
 pub(crate) fn create(path: &Path) -> Result<File, FileError> {
     create_output(path).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => FileError::new(path, error),
-        _ => FileError::new(path, format_args!("cannot be written: {error}")),
+        _ => unwritable(path, &error),
     })
 }
 

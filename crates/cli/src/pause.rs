@@ -222,9 +222,9 @@ fn print(which: &Which, report: &Report, wanted: Wanted) -> Result<ExitCode, Fai
             error.as_deref().unwrap_or_default()
         ));
     }
-    if !report.applied && report.mappings.iter().any(|changed| changed.from != changed.to) {
-        which.applying.remark_that_nothing_was_done();
-    }
+    which
+        .applying
+        .remark_that_nothing_was_done(report.mappings.iter().any(|changed| changed.from != changed.to));
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
 }
 

@@ -1,7 +1,7 @@
 //! Numbers and spans as people read and write them.
 
 use std::fmt::Display;
-use std::ops::{Bound, RangeBounds};
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use indicatif::HumanCount;
 
-const MINUTE: u64 = 60;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
+pub(crate) const MINUTE: u64 = 60;
+pub(crate) const HOUR: u64 = 60 * MINUTE;
+pub(crate) const DAY: u64 = 24 * HOUR;
 
 /// 1234567 as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
@@ -50,6 +50,11 @@ pub(crate) fn about(seconds: i64) -> String {
     span(seconds - seconds % precision)
 }
 
+/// A bar as long as its share of the longest one, of `width_max` characters. What is not 0 is seen.
+pub(crate) fn bar(count: u64, most: u64, width_max: u64) -> String {
+    "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
+}
+
 /// A table of columns without lines; numbers stand at the right of the columns in `right`. The header may be empty.
 pub(crate) fn table<C: Into<String>>(
     header: &[&str],
@@ -76,15 +81,17 @@ pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// A span of whole seconds on the command line, within limits.
-pub(crate) fn parse_span(text: &str, least: Duration, most: Duration) -> Result<Duration, String> {
-    let given = humantime::parse_duration(text)
-        .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
-    if (least..=most).contains(&given) && given.subsec_nanos() == 0 {
-        return Ok(given);
+/// A span on the command line: so many whole seconds.
+pub(crate) fn seconds(limits: RangeInclusive<u64>) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let given = humantime::parse_duration(text)
+            .map_err(|_| "a span is a number with its unit, such as 90s, 10m, 1h 30m or 7d".to_owned())?;
+        if limits.contains(&given.as_secs()) && given.subsec_nanos() == 0 {
+            return Ok(given);
+        }
+        let [least, most] = [limits.start(), limits.end()].map(|limit| span(*limit));
+        Err(format!("whole seconds from {least} to {most}"))
     }
-    let [least, most] = [least, most].map(|limit| span(limit.as_secs()));
-    Err(format!("whole seconds from {least} to {most}"))
 }
 
 /// A whole number on the command line, within limits.
@@ -133,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_span_has_a_unit_and_limits() {
-        let parse = |text| parse_span(text, Duration::from_secs(1), Duration::from_secs(30 * DAY));
+        let parse = seconds(1..=30 * DAY);
         assert_eq!(parse("10m"), Ok(Duration::from_secs(600)));
         assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));
         for wrong in ["", "10", "m", "-1s", "ten minutes"] {

@@ -71,10 +71,10 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     let mut backup = Archive::on_demand(&arguments.backup)?;
     let queue = arguments.queue.open().await?.queue;
     let stop = interrupted("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
-    let is_wanted = arguments.applying.is_wanted();
-    let what = format!("{} from {}", if is_wanted { "deleting" } else { "would delete" }, queue.arn());
+    let verb = arguments.applying.verb("deleting", "would delete");
+    let what = format_args!("{verb} from {}", queue.arn());
     account::announce(&arguments.queue.connection, queue.arn(), what).await;
-    let backup = is_wanted.then_some(&mut backup);
+    let backup = arguments.applying.is_wanted().then_some(&mut backup);
     let max = arguments.picking.max();
     let purged = purge(&queue, &SystemClock, &pick, max, backup, &|| stop.is_requested()).await?;
     if let Some(remark) = remark(&pick) {
@@ -91,9 +91,7 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
         true => format!("{deleted} of {picked} deleted; all of them are in {}\n", arguments.backup.display()),
         false => preview(purged, console::colors_enabled()),
     })?;
-    if !applied && purged.picked > 0 {
-        arguments.applying.remark_that_nothing_was_done();
-    }
+    arguments.applying.remark_that_nothing_was_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
         tell::error(format_args!("{error}; run it again for the rest, with another backup file"));
     }

@@ -66,10 +66,9 @@ async fn run(arguments: &Arguments) -> Result<(Report, Vec<String>), Failure> {
         progress: &|progress| show(&bar, progress),
     };
     let (from, to) = (from.queue.arn(), to.queue.arn());
-    let is_wanted = arguments.applying.is_wanted();
-    let verb = if is_wanted { "sending back" } else { "would send back" };
+    let verb = arguments.applying.verb("sending back", "would send back");
     account::announce(connection, from, format_args!("{verb} from {from} to {to}")).await;
-    let (report, is_first_run) = if is_wanted {
+    let (report, is_first_run) = if arguments.applying.is_wanted() {
         // The same options give the same name, so that the same command finds what it has begun.
         let id = id_of(arguments, from, to);
         let path = arguments
@@ -164,9 +163,7 @@ fn print(arguments: &Arguments, report: &Report, missing: &[String]) -> Result<E
     // Reasons name members that somebody else has named.
     let table = || escaped_lines(&words::table(report, applied, arguments.picking.max()));
     arguments.printing.print("redrive", &report.json(), table)?;
-    if !applied && report.planned > 0 {
-        arguments.applying.remark_that_nothing_was_done();
-    }
+    arguments.applying.remark_that_nothing_was_done(report.planned > 0);
     for sentence in missing {
         tell::error(sentence);
     }

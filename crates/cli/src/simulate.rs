@@ -10,6 +10,7 @@ mod page;
 mod plot;
 mod report;
 mod run;
+mod scenario;
 mod schedule;
 mod survival;
 mod tables;
@@ -21,8 +22,9 @@ pub use arguments::Arguments;
 use arguments::names_of;
 #[cfg(test)]
 pub(crate) use events::log_bytes;
-pub use report::Report;
-pub use run::{Concurrency, Measured, Scenario, Trouble, run};
+pub use report::{Outcome, Report};
+pub use run::{Measured, run};
+pub use scenario::{Concurrency, Scenario, Trouble};
 pub use schedule::{Attempt, Schedule};
 pub use survival::Survival;
 
@@ -46,7 +48,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn print(arguments: &Arguments, report: &Report) -> Result<ExitCode, Failure> {
     arguments.printing.print("simulate", report, || tables::text(report))?;
     let lost: u64 =
-        report.policies.iter().map(|policy| policy.measured.waiting + policy.measured.unaccounted).sum();
+        report.outcomes().map(|Outcome { measured, .. }| measured.waiting + measured.unaccounted).sum();
     if lost == 0 {
         return Ok(ExitCode::SUCCESS);
     }

@@ -16,11 +16,11 @@ mod queues;
 mod server;
 mod settings;
 
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
-use futures_util::pin_mut;
 use redeliver_aws::start::StartError;
 use redeliver_aws::{SystemClock, telemetry};
 use redeliver_core::ports::Clock as _;
@@ -73,13 +73,9 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
         Some(address) => Some(HealthServer::bind(address).await?),
         None => None,
     };
-    let prepared = {
-        let (preparing, signal) = (prepare(arguments, &stop), signals.next());
-        pin_mut!(preparing, signal);
-        match select(preparing, signal).await {
-            Either::Left((prepared, _)) => prepared?,
-            Either::Right(_) => return Ok(Ended::Finished),
-        }
+    let prepared = match select(pin!(prepare(arguments, &stop)), pin!(signals.next())).await {
+        Either::Left((prepared, _)) => prepared?,
+        Either::Right(_) => return Ok(Ended::Finished),
     };
     log::info(
         "started",
@@ -100,28 +96,21 @@ async fn start(arguments: &Arguments) -> Result<Ended, StartError> {
 
 /// Works until the first signal, then until all is handled, a second signal or the end of the patience.
 async fn work(workers: impl Future, signals: &mut Signals, stop: &Stop, patience: Duration) -> Ended {
-    pin_mut!(workers);
-    {
-        let signal = signals.next();
-        pin_mut!(signal);
-        match select(&mut workers, signal).await {
-            Either::Left(_) => return Ended::Finished,
-            Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
-        }
+    let mut workers = pin!(workers);
+    match select(workers.as_mut(), pin!(signals.next())).await {
+        Either::Left(_) => return Ended::Finished,
+        Either::Right((name, _)) => log::info("stopping", json!({ "signal": name })),
     }
     // From here on nobody receives. The workers end by themselves: each when its receive is answered and its batch is
     // handled and deleted.
     stop.request();
     let impatient = async {
-        let (signal, time_is_up) = (signals.next(), SystemClock.sleep(patience));
-        pin_mut!(signal, time_is_up);
-        match select(signal, time_is_up).await {
+        match select(pin!(signals.next()), pin!(SystemClock.sleep(patience))).await {
             Either::Left((name, _)) => name,
             Either::Right(_) => "--shutdown",
         }
     };
-    pin_mut!(impatient);
-    match select(workers, impatient).await {
+    match select(workers, pin!(impatient)).await {
         Either::Left(_) => {
             log::info("stopped", json!({}));
             Ended::Finished

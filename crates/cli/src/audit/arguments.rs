@@ -67,6 +67,13 @@ pub struct Arguments {
     pub(super) archive: Option<PathBuf>,
 }
 
+impl Arguments {
+    /// Whether people see the report itself, or with `--since` the new causes, on standard output.
+    pub(super) fn is_table_on_stdout(&self) -> bool {
+        self.format == Format::Table && self.output.file().is_none()
+    }
+}
+
 /// What is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

@@ -7,63 +7,57 @@ use crate::text::is_unsafe;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
 
-const COLUMNS: [&str; 13] = [
-    "message_id",
-    "sqs_message_id",
-    "sent_at",
-    "error_type",
-    "error_details",
-    "attempts",
-    "generation",
-    "fingerprint",
-    "first_sent_time",
-    "dead_lettered_at",
-    "cause_type",
-    "receive_count",
-    "body_bytes",
+/// What is in a column of a message.
+type Cell = fn(&DeadLetterRecord) -> String;
+
+const COLUMNS: [(&str, Cell); 13] = [
+    ("message_id", |record| record.message_id().to_owned()),
+    ("sqs_message_id", |record| record.message.sqs_message_id.clone()),
+    ("sent_at", |record| written(record.message.sent_at)),
+    ("error_type", |record| record.error_type.clone()),
+    ("error_details", |record| record.error_details.clone()),
+    ("attempts", |record| or_empty(record.attempts())),
+    ("generation", |record| or_empty(record.metadata.as_ref().map(|metadata| metadata.generation))),
+    ("fingerprint", |record| record.fingerprint.clone()),
+    ("first_sent_time", |record| written(record.first_sent())),
+    ("dead_lettered_at", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))),
+    ("cause_type", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.cause.error_type))),
+    ("receive_count", |record| record.message.receive_count.to_string()),
+    ("body_bytes", |record| record.message.body.len().to_string()),
 ];
+/// A last column, if it is asked for.
+const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
 /// One line a message.
 pub(super) struct Csv {
-    /// A last column with the bodies.
+    /// Whether the bodies are shown.
     pub(super) reveal: bool,
+}
+
+impl Csv {
+    fn write_row(&self, cell: impl Fn((&str, Cell)) -> String, output: &mut dyn Write) -> io::Result<()> {
+        let columns = COLUMNS.into_iter().chain(self.reveal.then_some(BODY));
+        let cells: Vec<_> = columns.map(|column| escaped(&cell(column))).collect();
+        write!(output, "{}\r\n", cells.join(","))
+    }
 }
 
 impl View for Csv {
     fn begin(&mut self, output: &mut dyn Write) -> io::Result<()> {
-        let body = self.reveal.then_some("body");
-        write_row(COLUMNS.into_iter().chain(body).map(str::to_owned), output)
+        self.write_row(|(name, _)| name.to_owned(), output)
     }
 
     fn add(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
-        let message = &record.message;
-        let dead_letter = record.dead_letter.as_ref();
-        let cells = [
-            record.message_id().to_owned(),
-            message.sqs_message_id.clone(),
-            written(message.sent_at),
-            record.error_type.clone(),
-            record.error_details.clone(),
-            record.attempts().map(|attempts| attempts.to_string()).unwrap_or_default(),
-            record.metadata.as_ref().map(|metadata| metadata.generation.to_string()).unwrap_or_default(),
-            record.fingerprint.clone(),
-            written(record.first_sent()),
-            dead_letter.map(|ours| ours.dead_lettered_at.clone()).unwrap_or_default(),
-            dead_letter.map(|ours| ours.cause.error_type.clone()).unwrap_or_default(),
-            message.receive_count.to_string(),
-            message.body.len().to_string(),
-        ];
-        write_row(cells.into_iter().chain(self.reveal.then(|| message.body.clone())), output)
+        self.write_row(|(_, of)| of(record), output)
     }
 }
 
-fn write_row(cells: impl Iterator<Item = String>, output: &mut dyn Write) -> io::Result<()> {
-    let cells: Vec<_> = cells.map(|text| cell(&text)).collect();
-    write!(output, "{}\r\n", cells.join(","))
+fn or_empty(value: Option<impl ToString>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
 }
 
 /// A cell that a spreadsheet takes for text ("CSV Injection", OWASP), without characters that move a terminal's cursor.
-fn cell(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut cell = String::with_capacity(text.len() + 2);
     if text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠']) {
         cell.push('\'');
@@ -97,15 +91,15 @@ mod tests {
             ("a=1", "a=1"),
             ("", ""),
         ] {
-            assert_eq!(cell(text), expected, "{text:?}");
+            assert_eq!(escaped(text), expected, "{text:?}");
         }
     }
 
     #[test]
     fn quotes_commas_line_breaks_and_control_characters_stay_within_their_cell() {
-        assert_eq!(cell("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
-        assert_eq!(cell("two\nlines"), "\"two\nlines\"");
-        assert_eq!(cell("\u{1b}[31m"), r"\u{1b}[31m");
+        assert_eq!(escaped("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
+        assert_eq!(escaped("two\nlines"), "\"two\nlines\"");
+        assert_eq!(escaped("\u{1b}[31m"), r"\u{1b}[31m");
     }
 
     #[test]
@@ -120,7 +114,7 @@ mod tests {
         };
         let masked = rows(false);
         let lines: Vec<_> = masked.split("\r\n").collect();
-        assert_eq!(lines[0], COLUMNS.join(","));
+        assert_eq!(lines[0], COLUMNS.map(|(name, _)| name).join(","));
         assert!(lines[1].starts_with(
             "00000000-0000-4000-8000-000000000001,sqs-1,1970-01-01T00:00:00.000Z,NON_RETRYABLE_ERROR,\"'=1\",2,0,"
         ));

@@ -50,26 +50,15 @@ pub(super) fn lay_out(text: &str, layout: Layout, mask: Mask, bytes_max: usize) 
     Some(LaidOut { text: printer.out, is_cut: false })
 }
 
+/// Of what `rest` begins with: a sign of the syntax, or a string, number or word, whose end the JSON parser finds.
 fn token_length(rest: &str, first: char) -> usize {
-    match first {
-        '"' => {
-            let mut escaped = false;
-            let end = rest.bytes().skip(1).position(|byte| match byte {
-                _ if escaped => {
-                    escaped = false;
-                    false
-                }
-                b'\\' => {
-                    escaped = true;
-                    false
-                }
-                byte => byte == b'"',
-            });
-            end.map_or(rest.len(), |end| end + 2)
-        }
-        '{' | '}' | '[' | ']' | ',' | ':' => 1,
-        _ => rest.find([',', ']', '}', ' ', '\t', '\n', '\r']).unwrap_or(rest.len()),
+    if matches!(first, '{' | '}' | '[' | ']' | ',' | ':') {
+        return 1;
     }
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+    let value = values.next().and_then(Result::ok);
+    // The whole text was found to be JSON before, so there is a value.
+    value.map_or(rest.len(), |value| value.get().len())
 }
 
 struct Printer {

@@ -1,6 +1,5 @@
 //! The report for people.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use console::Style;
@@ -8,7 +7,7 @@ use console::Style;
 use super::age::NAMES;
 use super::report::Report;
 use super::view::View;
-use crate::people::{about, counted, grouped};
+use crate::people::{about, bar, counted, grouped};
 use crate::text::{escaped, shortened};
 use redeliver_dead_letters::groups::{Group, written};
 
@@ -27,15 +26,34 @@ pub(super) struct Table {
 
 impl View for Table {
     fn end(&mut self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
-        output.write_all(self.report(report).as_bytes())
+        let (letters, queue) = (counted(report.total, "dead letter"), escaped(&report.context.queue));
+        let (letters, now) = (self.style().bold().apply_to(letters), written(report.context.now));
+        writeln!(output, "{letters} in {queue} ({now})")?;
+        if let Some(filter) = &report.context.filter {
+            let (seen, filter) = (grouped(report.coverage.seen), escaped(filter));
+            writeln!(output, "of {seen} seen, by the filter {filter}")?;
+        }
+        if let Some(sentence) = report.incompleteness() {
+            writeln!(output, "{}", self.style().red().apply_to(sentence))?;
+        }
+        if report.total == 0 {
+            return Ok(());
+        }
+        let by_type = report.by_error_type.iter().map(|(code, count)| (escaped(code), *count));
+        self.bars("By error type", by_type.collect(), output)?;
+        self.groups(&report.groups, output)?;
+        self.bars("By retries made", attempts(report), output)?;
+        let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
+        self.bars("By age", ages(report).into_iter().take(last + 1).collect(), output)?;
+        self.remarks(report, output)
     }
 }
 
 /// The groups alone, as the report has them.
 pub(crate) fn groups_for_people(groups: &[Group], colours: bool) -> String {
-    let mut text = String::new();
-    Table { colours }.groups(&mut text, groups);
-    text
+    let mut text = Vec::new();
+    Table { colours }.groups(groups, &mut text).expect("memory can always be written to");
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Table {
@@ -43,110 +61,73 @@ impl Table {
         Style::new().force_styling(self.colours)
     }
 
-    fn report(&self, report: &Report) -> String {
-        let mut text = format!(
-            "{} {} ({})\n",
-            self.style().bold().apply_to(counted(report.total, "dead letter")),
-            format_args!("in {}", escaped(&report.context.queue)),
-            written(report.context.now),
-        );
-        if let Some(filter) = &report.context.filter {
-            let _ = writeln!(
-                text,
-                "of {} seen, by the filter {}",
-                grouped(report.coverage.seen),
-                escaped(filter)
-            );
-        }
-        if let Some(sentence) = report.incompleteness() {
-            let _ = writeln!(text, "{}", self.style().red().apply_to(sentence));
-        }
-        if report.total == 0 {
-            return text;
-        }
-        let by_type = report.by_error_type.iter().map(|(code, count)| (escaped(code), *count));
-        self.bars(&mut text, "By error type", by_type.collect());
-        self.groups(&mut text, &report.groups);
-        self.bars(&mut text, "By retries made", attempts(report));
-        let last = report.age.classes.iter().rposition(|count| *count > 0).unwrap_or(0);
-        self.bars(&mut text, "By age", ages(report).into_iter().take(last + 1).collect());
-        self.remarks(&mut text, report);
-        text
-    }
-
-    fn bars(&self, text: &mut String, title: &str, rows: Vec<(String, u64)>) {
-        let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
+    fn bars(&self, title: &str, rows: Vec<(String, u64)>, output: &mut dyn Write) -> io::Result<()> {
+        let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0);
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        let _ = writeln!(text, "\n{}", self.style().bold().apply_to(title));
+        writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
         for (name, count) in rows {
-            let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
+            let bar = bar(count, most, BAR);
             let space = if bar.is_empty() { "" } else { " " };
-            let _ = writeln!(
-                text,
-                "  {name:<width$} {:>9}{space}{}",
-                grouped(count),
-                self.style().cyan().apply_to(bar)
-            );
+            let (count, bar) = (grouped(count), self.style().cyan().apply_to(bar));
+            writeln!(output, "  {name:<width$} {count:>9}{space}{bar}")?;
         }
+        Ok(())
     }
 
-    fn groups(&self, text: &mut String, groups: &[Group]) {
-        let _ = writeln!(
-            text,
-            "\n{}",
-            self.style().bold().apply_to(format!("Groups ({})", grouped(groups.len() as u64)))
-        );
+    fn groups(&self, groups: &[Group], output: &mut dyn Write) -> io::Result<()> {
+        let title = format!("Groups ({})", grouped(groups.len() as u64));
+        writeln!(output, "\n{}", self.style().bold().apply_to(title))?;
         for group in groups.iter().take(GROUPS_MAX) {
             let Group { fingerprint, error_type, count, first, last, error_details, example } = group;
-            let _ = writeln!(
-                text,
+            writeln!(
+                output,
                 "  {:>9}  {}  {}  {} – {}",
                 grouped(*count),
                 self.style().bold().apply_to(escaped(fingerprint)),
                 escaped(error_type),
                 minute(*first),
                 minute(*last)
-            );
+            )?;
             if !error_details.is_empty() {
-                let _ = writeln!(text, "{:13}{}", "", shortened(&escaped(error_details), DETAILS_MAX));
+                writeln!(output, "{:13}{}", "", shortened(&escaped(error_details), DETAILS_MAX))?;
             }
-            let _ = writeln!(text, "{:13}e.g. {}", "", escaped(example));
+            writeln!(output, "{:13}e.g. {}", "", escaped(example))?;
         }
         if let Some(more) = groups.len().checked_sub(GROUPS_MAX).filter(|more| *more > 0) {
-            let _ = writeln!(text, "  … and {} more: see --format json", grouped(more as u64));
+            writeln!(output, "  … and {} more: see --format json", grouped(more as u64))?;
         }
+        Ok(())
     }
 
-    fn remarks(&self, text: &mut String, report: &Report) {
+    fn remarks(&self, report: &Report, output: &mut dyn Write) -> io::Result<()> {
         let age = &report.age;
-        let _ = writeln!(text, "\nThe oldest has been here for {}.", about(age.oldest_seconds));
+        writeln!(output, "\nThe oldest has been here for {}.", about(age.oldest_seconds))?;
         if age.expires_within_a_day > 0 {
-            let warning = format!(
-                "SQS deletes {} of them within a day: keep them with --archive.",
-                grouped(age.expires_within_a_day)
-            );
-            let _ = writeln!(text, "{}", self.style().red().apply_to(warning));
+            let soon = grouped(age.expires_within_a_day);
+            let warning = format!("SQS deletes {soon} of them within a day: keep them with --archive.");
+            writeln!(output, "{}", self.style().red().apply_to(warning))?;
         }
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {
-            let _ = writeln!(
-                text,
+            writeln!(
+                output,
                 "Duplicates: {} too many of {}, e.g. {}.",
                 grouped(duplicates.extra),
                 counted(duplicates.messages, "message"),
-                duplicates.examples.first().map(|id| escaped(id)).unwrap_or_default()
-            );
+                first(&duplicates.examples)
+            )?;
         }
         let skipped = &report.skipped_attempts;
         if skipped.messages > 0 {
-            let _ = writeln!(
-                text,
+            writeln!(
+                output,
                 "Skipped attempts: {} in {} have no failure in the history, e.g. {}.",
                 counted(skipped.attempts, "attempt"),
                 counted(skipped.messages, "message"),
-                skipped.examples.first().map(|id| escaped(id)).unwrap_or_default()
-            );
+                first(&skipped.examples)
+            )?;
         }
+        Ok(())
     }
 }
 
@@ -165,6 +146,10 @@ pub(super) fn attempts(report: &Report) -> Vec<(String, u64)> {
         rows.push(("unknown".to_owned(), report.attempts.unknown));
     }
     rows
+}
+
+fn first(ids: &[String]) -> String {
+    ids.first().map(|id| escaped(id)).unwrap_or_default()
 }
 
 fn minute(moment: redeliver_core::message::Timestamp) -> String {

@@ -45,42 +45,26 @@ pub(super) enum Kind {
 impl Timeline {
     pub(super) fn of(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
-        let failures = history.map(|past| Event {
-            kind: Kind::Failed(past.attempt),
-            at: parse_rfc3339(&past.failed_at),
-            error_type: past.error_type.clone(),
-            error_details: past.error_details.clone(),
+        let failures = history.map(|past| {
+            let failed_at = parse_rfc3339(&past.failed_at);
+            Event::new(Kind::Failed(past.attempt), failed_at, &past.error_type, &past.error_details)
         });
-        let without_error = |kind, at| Event {
-            kind,
-            at,
-            error_type: String::new(),
-            error_details: record.error_details.clone(),
-        };
-        let message = &record.message;
-        let (start, end) = match (&record.dead_letter, &message.redriven_from) {
-            (Some(ours), _) => {
-                let given_up = Event {
-                    kind: Kind::GivenUp,
-                    at: parse_rfc3339(&ours.dead_lettered_at),
-                    error_type: ours.cause.error_type.clone(),
-                    error_details: ours.cause.message.clone(),
-                };
-                (Some(record.first_sent()), given_up)
-            }
+        let (sent_at, details) = (record.message.sent_at, &record.error_details);
+        // Each document says more than the next one: ours, then SQS's own of a redrive, then another service's.
+        let (start, end) = if let Some(ours) = &record.dead_letter {
+            let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
+            let given_up = Event::new(Kind::GivenUp, given_up_at, &cause.error_type, &cause.message);
+            (Some(record.first_sent()), given_up)
+        } else if record.message.redriven_from.is_some() {
             // A redrive keeps the clock of the first queue.
-            (None, Some(_)) => (Some(message.sent_at), without_error(Kind::Redriven, None)),
-            (None, None) => match &record.foreign {
-                Some(foreign) => (None, given_up_by_aws(foreign, message.sent_at)),
-                None => (None, without_error(Kind::SentHere, Some(message.sent_at))),
-            },
+            (Some(sent_at), Event::new(Kind::Redriven, None, "", details))
+        } else if let Some(Foreign { error_type, message, failed_at, .. }) = &record.foreign {
+            // When the service says it, else when it came here.
+            (None, Event::new(Kind::GivenUp, failed_at.or(Some(sent_at)), error_type, message))
+        } else {
+            (None, Event::new(Kind::SentHere, Some(sent_at), "", details))
         };
-        let sent = start.map(|at| Event {
-            kind: Kind::Sent,
-            at: Some(at),
-            error_type: String::new(),
-            error_details: String::new(),
-        });
+        let sent = start.map(|at| Event::new(Kind::Sent, Some(at), "", ""));
         let events = sent.into_iter().chain(failures).chain([end]).collect();
         let (held_seconds, redrive_count) = (record.held_seconds(), record.redrive_count());
         let remarks = record.foreign.as_ref().map(Foreign::remarks).unwrap_or_default();
@@ -109,10 +93,10 @@ impl Timeline {
     }
 }
 
-/// When the service says it, else when it came here.
-fn given_up_by_aws(foreign: &Foreign, sent_at: Timestamp) -> Event {
-    let Foreign { error_type, message, failed_at, .. } = foreign.clone();
-    Event { kind: Kind::GivenUp, at: failed_at.or(Some(sent_at)), error_type, error_details: message }
+impl Event {
+    fn new(kind: Kind, at: Option<Timestamp>, error_type: &str, error_details: &str) -> Self {
+        Self { kind, at, error_type: error_type.to_owned(), error_details: error_details.to_owned() }
+    }
 }
 
 impl Kind {

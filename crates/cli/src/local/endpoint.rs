@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_sdk_sqs::config::interceptors::BeforeTransmitInterceptorContextRef;
@@ -17,6 +17,7 @@ use super::run::{self, World};
 use super::setup::Setup;
 use crate::Failure;
 use crate::connection::{emulator_credentials, is_on_this_machine};
+use crate::locked::locked;
 use crate::signals::interrupted;
 
 pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Result<Report, Failure> {
@@ -60,7 +61,7 @@ struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl RequestCounter {
     fn counts(&self) -> BTreeMap<String, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.0).clone()
     }
 }
 
@@ -79,7 +80,7 @@ impl Intercept for RequestCounter {
         let action =
             context.request().headers().get("x-amz-target").and_then(|target| target.split('.').nth(1));
         if let Some(action) = action {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(action.to_owned()).or_default() += 1;
+            *locked(&self.0).entry(action.to_owned()).or_default() += 1;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The input on its way into the queues.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,41 +12,41 @@ use redeliver_loop::Ledger;
 use super::input::Portions;
 use super::{Input, RefusedLine};
 use crate::files::FileError;
+use crate::locked::locked;
 use crate::tell;
 
-/// The next portion is read before one is sent, so that the ledger knows of it: until
-/// the last one is sent nothing is settled.
+/// The input, each portion of which is announced before the one before it is sent: the ledger must know of it, or all
+/// would be settled in between.
 pub(super) struct Feed<'a> {
-    pub(super) input: Portions,
-    pub(super) ledger: &'a Mutex<Ledger>,
-    pub(super) bar: &'a ProgressBar,
+    input: Portions,
+    ledger: &'a Mutex<Ledger>,
+    bar: &'a ProgressBar,
+    /// Lines so far that are no messages.
     pub(super) refused: u64,
-    pub(super) next: Option<Input>,
 }
 
-impl Feed<'_> {
+impl<'a> Feed<'a> {
+    pub(super) fn new(input: Portions, ledger: &'a Mutex<Ledger>, bar: &'a ProgressBar) -> Self {
+        let mut feed = Self { input, ledger, bar, refused: 0 };
+        feed.announce_what_is_ahead();
+        feed
+    }
+
     /// The portion to be sent now; `None` when all is sent.
     pub(super) fn next(&mut self) -> Result<Option<Input>, FileError> {
-        let portion = self.next.take();
-        if portion.is_some() {
-            self.read()?;
-        }
+        let portion = self.input.next()?;
+        self.announce_what_is_ahead();
         Ok(portion)
     }
 
-    pub(super) fn read(&mut self) -> Result<(), FileError> {
-        let Some(portion) = self.input.next()? else {
-            return Ok(());
-        };
-        for RefusedLine { line, reason } in &portion.refused {
+    fn announce_what_is_ahead(&mut self) {
+        let Some(Input { messages, refused }) = self.input.ahead() else { return };
+        for RefusedLine { line, reason } in refused {
             tell::warning(format_args!("line {line}: refused: {reason}"));
         }
-        self.refused += portion.refused.len() as u64;
-        let messages = portion.messages.len() as u64;
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).expect(messages);
-        self.bar.inc_length(messages);
-        self.next = Some(portion);
-        Ok(())
+        self.refused += refused.len() as u64;
+        locked(self.ledger).expect(messages.len() as u64);
+        self.bar.inc_length(messages.len() as u64);
     }
 }
 
@@ -67,7 +67,8 @@ pub(super) async fn drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     }
 }
 
-/// Lets everything else that is ready run once.
+/// Lets everything else that is ready run once. Not tokio's `yield_now`: it wakes only when its runtime is idle, and
+/// virtual time would jump before that.
 async fn yield_now() {
     let mut had_its_turn = false;
     poll_fn(|context| {

@@ -46,31 +46,42 @@ pub(super) struct Portions {
     lines: Lines<Box<dyn BufRead + Send>>,
     check: fn(&OutgoingMessage) -> Result<(), String>,
     portion: Portion,
-    first: Option<Input>,
+    ahead: Option<Input>,
     is_over: bool,
 }
 
 impl Portions {
     /// The first portion is read: what cannot be read is known before anything is done. `check` says what is wrong with
-    /// a message apart from what SQS would say.
+    /// a message, apart from what SQS would say.
     pub(super) fn open(
         path: &Path,
         check: fn(&OutgoingMessage) -> Result<(), String>,
         portion: Portion,
     ) -> Result<Self, FileError> {
-        let lines = Lines::new(open(path)?);
-        let mut portions = Self { path: path.into(), lines, check, portion, first: None, is_over: false };
-        portions.first = portions.next()?;
+        Self::of(path, Lines::new(open(path)?), check, portion)
+    }
+
+    fn of(
+        path: &Path,
+        lines: Lines<Box<dyn BufRead + Send>>,
+        check: fn(&OutgoingMessage) -> Result<(), String>,
+        portion: Portion,
+    ) -> Result<Self, FileError> {
+        let mut portions = Self { path: path.into(), lines, check, portion, ahead: None, is_over: false };
+        portions.next()?;
         Ok(portions)
     }
 
-    /// The next lines; `None` at the end.
+    /// The next lines, and those after them are [`ahead`](Self::ahead); `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Input>, FileError> {
-        if self.first.is_some() {
-            return Ok(self.first.take());
-        }
         let input = self.read().map_err(|error| unreadable(&self.path, &error))?;
-        Ok((input.messages.len() + input.refused.len() > 0).then_some(input))
+        let is_something = input.messages.len() + input.refused.len() > 0;
+        Ok(std::mem::replace(&mut self.ahead, is_something.then_some(input)))
+    }
+
+    /// What [`next`](Self::next) will give.
+    pub(super) fn ahead(&self) -> Option<&Input> {
+        self.ahead.as_ref()
     }
 
     fn read(&mut self) -> io::Result<Input> {
@@ -101,14 +112,7 @@ mod tests {
     use super::*;
 
     fn portions(text: &'static [u8], portion: Portion) -> Portions {
-        Portions {
-            path: Path::new("-").into(),
-            lines: Lines::new(Box::new(text)),
-            check: |_| Ok(()),
-            portion,
-            first: None,
-            is_over: false,
-        }
+        Portions::of(Path::new("-"), Lines::new(Box::new(text)), |_| Ok(()), portion).unwrap()
     }
 
     fn bodies(input: &Input) -> Vec<&str> {
@@ -158,7 +162,9 @@ mod tests {
 
     #[test]
     fn what_else_is_wrong_with_a_message_is_told_too() {
-        let mut input = Portions { check: |_| Err("too short".to_owned()), ..portions(b"1", Portion::WHOLE) };
+        let too_short = |_: &_| Err("too short".to_owned());
+        let lines = Lines::new(Box::new(&b"1"[..]) as Box<dyn BufRead + Send>);
+        let mut input = Portions::of(Path::new("-"), lines, too_short, Portion::WHOLE).unwrap();
         let input = input.next().unwrap().unwrap();
         assert_eq!(input.refused, [RefusedLine { line: 1, reason: "too short".to_owned() }]);
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::people::{grouped, span, table};
+use crate::people::{bar, grouped, span, table};
 
 /// What a run of the local loop came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -141,8 +141,7 @@ impl Report {
         let mut bars = "\nretries by delay\n".to_owned();
         let digits = self.delays.last().map_or(0, |bucket| bucket.to_seconds.to_string().len()).max(3);
         for DelayBucket { from_seconds, to_seconds, count } in &self.delays {
-            let bar = "█".repeat(usize::try_from((count * BAR).div_ceil(most)).unwrap_or(0));
-            let count = grouped(*count);
+            let (bar, count) = (bar(*count, most, BAR), grouped(*count));
             let line = format!("{from_seconds:>5}–{to_seconds:<digits$} s {count:>6} {bar}");
             let _ = writeln!(bars, "{}", line.trim_end());
         }

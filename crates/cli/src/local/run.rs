@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use futures_util::{FutureExt as _, pin_mut, try_join};
+use futures_util::{FutureExt as _, try_join};
 use indicatif::ProgressBar;
 use redeliver_core::ports::{Clock, Queue, QueueService};
 use redeliver_core::strategy::Strategy;
@@ -65,8 +66,7 @@ async fn run_on<S: QueueService, C: Clock>(
     let Setup { input, seed, strategy, policy, schema, target } = setup;
     let bar = progress_bar(0);
     let ledger = Mutex::new(Ledger::default());
-    let mut feed = Feed { input, ledger: &ledger, bar: &bar, refused: 0, next: None };
-    feed.read()?;
+    let mut feed = Feed::new(input, &ledger, &bar);
     let tally = Tally::default();
     let started = world.clock.now();
     let handler = Recorded { target: &target, ledger: &ledger, clock: world.clock, hold: world.hold.clone() };
@@ -104,8 +104,7 @@ async fn run_on<S: QueueService, C: Clock>(
             // The next portion only when the source queue is empty, so that memory does not grow with the input.
             while let Some(portion) = feed.next()? {
                 let drained = drained(|| (world.visible)(topology.source.arn()), world.clock);
-                pin_mut!(drained);
-                if let Either::Left(_) = select(stop.clone(), drained).await {
+                if let Either::Left(_) = select(stop.clone(), pin!(drained)).await {
                     break;
                 }
                 engine.feed(portion.messages, std::future::pending()).await?;

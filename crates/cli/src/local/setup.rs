@@ -13,7 +13,7 @@ use redeliver_loop::{Failing, check_payload};
 
 use super::input::{Portion, Portions};
 use super::{Arguments, Target};
-use crate::files::{FileError, create_output, read_policy, read_schema};
+use crate::files::{FileError, create_output, read_policy, read_schema, unwritable};
 
 pub(super) struct Setup {
     pub(super) input: Portions,
@@ -53,8 +53,7 @@ impl Setup {
         let input = Portions::open(&arguments.file, check, portion)?;
         let output: Box<dyn Write> = match &arguments.final_dlq {
             Some(path) => {
-                let file = create_output(path)
-                    .map_err(|error| FileError::new(path, format_args!("cannot be written: {error}")))?;
+                let file = create_output(path).map_err(|error| unwritable(path, &error))?;
                 Box::new(BufWriter::new(file))
             }
             None => Box::new(std::io::sink()),

@@ -1,12 +1,14 @@
 //! Where the messages of a run go.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use redeliver_aws::targets::HttpTarget;
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use redeliver_loop::{Failing, Ledger};
+
+use crate::locked::locked;
 
 /// Where the local loop's messages go.
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl<C: Clock> Handler for Recorded<'_, C> {
                 target.handle(message).await?;
             }
         }
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).processed(&message.body, self.clock.now());
+        locked(self.ledger).processed(&message.body, self.clock.now());
         Ok(())
     }
 }

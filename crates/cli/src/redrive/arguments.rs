@@ -8,7 +8,7 @@ use clap::Args;
 use crate::applying::Applying;
 use crate::connection::{DeadLetterQueue, QueueAddress};
 use crate::output::Printing;
-use crate::people::{number, parse_span};
+use crate::people::{HOUR, number, seconds};
 use crate::picking::Picking;
 use crate::plain::PlainArguments;
 
@@ -85,7 +85,7 @@ pub struct Arguments {
     pub(super) stop_after_failures: u8,
     /// Watch the pilot for so long before the rest is sent; 0s: not at all. SQS's counts are up to a minute old, so
     /// less than that sees only what came straight back
-    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = watch_span)]
+    #[arg(long, value_name = "SPAN", default_value = "1m 30s", value_parser = seconds(0..=12 * HOUR))]
     pub(super) watch: Duration,
     /// Send although nobody takes messages from the source queue (`redeliver pause`): they wait there, unwatched
     #[arg(long)]
@@ -97,8 +97,4 @@ pub struct Arguments {
     pub(super) journal: Option<PathBuf>,
     #[command(flatten)]
     pub(super) printing: Printing,
-}
-
-fn watch_span(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::ZERO, Duration::from_secs(12 * 3600))
 }

@@ -62,7 +62,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<Summary, Failure> {
         confirmed: confirmed.unwrap_or_default(),
     };
     let terminal = Terminal::new(&arguments.file);
-    let verb = if applied { "sending" } else { "would send" };
+    let verb = arguments.applying.verb("sending", "would send");
     let what = format!("{verb} {} to {}", lines::named(&arguments.file).display(), queue.arn());
     account::announce(connection, queue.arn(), what).await;
     if !applied {

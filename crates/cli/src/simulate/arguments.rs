@@ -1,17 +1,24 @@
 //! The arguments of `redeliver simulate`.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-
 use redeliver_core::strategy::Strategy;
 
 use super::{Concurrency, Scenario, Trouble};
 use crate::cost::Architecture;
 use crate::local::{probability, strategies};
 use crate::output::Printing;
-use crate::people::{number, parse_span};
+use crate::people::{DAY, MINUTE, number, seconds};
+
+/// Of an outage and of what comes, in seconds.
+const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
+/// "Amazon SQS message quotas": 60 s to 14 days.
+const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;
+/// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
+const WINDOW: RangeInclusive<u64> = 0..=300;
 
 /// Plan a policy before it is deployed: its schedule, what it survives, what hits the target when it returns, and what
 /// it costs.
@@ -59,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = number(1..=1_000_000_u64))]
     pub messages: u64,
     /// The target is down for so long, from the first message on
-    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span, conflicts_with = "failure_rate")]
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate")]
     pub outage: Duration,
     /// The target is up, and each call fails with this chance, 0 to 1
     #[arg(long, value_name = "P", value_parser = probability)]
@@ -68,7 +75,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
     pub capacity: Option<u32>,
     /// The messages come evenly over this span [default: that of the outage; with --failure-rate 10m]
-    #[arg(long, value_name = "SPAN", value_parser = span, conflicts_with = "arrival_rate")]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(SPAN), conflicts_with = "arrival_rate")]
     pub over: Option<Duration>,
     /// So many messages come in a second
     #[arg(long, value_name = "N", value_parser = number(1_u32..))]
@@ -82,14 +89,14 @@ pub struct Arguments {
     pub environments: u16,
     /// A batch that is not full waits so long for more messages: fewer invocations and lines of logs, and each message may
     /// be that much later
-    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = window)]
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = seconds(WINDOW))]
     pub batching_window: Duration,
     /// The same seed gives the same run, byte for byte
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = number(0_u64..))]
     pub seed: u64,
     /// How long the source queue keeps a message, for the check of the worst case; the run's own queue keeps it for 7
     /// days
-    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = retention)]
+    #[arg(long, value_name = "SPAN", default_value = "7d", value_parser = seconds(RETENTION))]
     pub retention: Duration,
     /// The functions' processor
     #[arg(long, value_enum, default_value_t = Architecture::Arm64)]
@@ -144,29 +151,14 @@ pub(super) fn names_of(paths: &[Option<&Path>]) -> Vec<String> {
     paths.iter().map(|path| name(path).to_string_lossy().into_owned()).collect()
 }
 
-/// `MaximumBatchingWindowInSeconds` ("CreateEventSourceMapping", AWS Lambda API Reference).
-fn window(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::ZERO, Duration::from_secs(300))
-}
-
-/// At least a second, at most 30 days.
-fn span(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::from_secs(1), Duration::from_secs(30 * 86_400))
-}
-
-/// "Amazon SQS message quotas": 60 s to 14 days.
-fn retention(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::from_secs(60), Duration::from_secs(14 * 86_400))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn spans_have_the_limits_of_what_they_are_of() {
-        assert_eq!(span("31d").unwrap_err(), "whole seconds from 1s to 30d");
-        assert_eq!(retention("15d").unwrap_err(), "whole seconds from 1m to 14d");
+        assert_eq!(seconds(SPAN)("31d").unwrap_err(), "whole seconds from 1s to 30d");
+        assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Counts what the functions are asked to do, and what they ask for.
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::VisibilitySeconds;
@@ -13,6 +13,8 @@ use redeliver_core::ports::{
     Unreadable, VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
+
+use crate::locked::locked;
 
 /// What all functions together were given and asked for.
 #[derive(Debug, Default)]
@@ -37,11 +39,7 @@ impl Counts {
 
     /// Messages that were held at least once.
     pub(super) fn held_messages(&self) -> u64 {
-        self.held().len() as u64
-    }
-
-    fn held(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.held).len() as u64
     }
 }
 
@@ -66,9 +64,9 @@ impl<F: Function> Function for Counted<'_, F> {
     async fn process(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> BatchResponse {
         self.invocations.fetch_add(1, Ordering::Relaxed);
         let held = records.iter().filter(|record| is_or_was_held(record));
-        self.counts.held().extend(
-            held.filter_map(|record| Some(record.body.split_once(',')?.0.trim_end_matches('}').to_owned())),
-        );
+        let ids =
+            held.filter_map(|record| Some(record.body.split_once(',')?.0.trim_end_matches('}').to_owned()));
+        locked(&self.counts.held).extend(ids);
         self.function.process(records, deadline).await
     }
 }

@@ -2,14 +2,16 @@
 //! which is where a circuit breaker lives.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redeliver_core::delivery::until;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Clock, Function};
 use redeliver_embedded::VirtualClock;
+
+use crate::locked::locked;
 
 /// An assumption: AWS does not say for how long an idle environment is kept; people have measured 5 to 15 minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -55,7 +57,7 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
     fn take(&self) -> Environment<F> {
         let now = self.clock.now();
         let idle = {
-            let mut idle = self.idle();
+            let mut idle = locked(&self.idle);
             idle.retain(|environment| {
                 until(environment.used_at, now) < IDLE_MAX && until(environment.started_at, now) < LIFETIME
             });
@@ -70,10 +72,6 @@ impl<'a, S: Fn() -> F, F> Environments<'a, S, F> {
             Environment { function: (self.start)(), started_at: now, used_at: now }
         })
     }
-
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Environment<F>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F> {
@@ -81,7 +79,7 @@ impl<S: Fn() -> F + Send + Sync, F: Function> Function for Environments<'_, S, F
         let mut environment = self.take();
         let response = environment.function.process(records, deadline).await;
         environment.used_at = self.clock.now();
-        self.idle().push_back(environment);
+        locked(&self.idle).push_back(environment);
         response
     }
 }

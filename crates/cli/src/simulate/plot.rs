@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::page;
 use super::report::Report;
-use crate::files::FileError;
+use crate::files::{FileError, unwritable};
 use crate::markup::chart::{Axis, Figure, picture, scale};
 use crate::people::float;
 
@@ -38,8 +38,7 @@ impl Picture {
     pub(super) fn write(&self, report: &Report) -> Result<(), FileError> {
         let figures = figures(report);
         let content = if self.is_page { page::of(report, &figures) } else { picture(&figures) };
-        std::fs::write(&self.path, content)
-            .map_err(|error| FileError::new(&self.path, format_args!("cannot be written: {error}")))
+        std::fs::write(&self.path, content).map_err(|error| unwritable(&self.path, &error))
     }
 }
 

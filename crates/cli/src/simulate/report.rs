@@ -7,6 +7,7 @@ use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde::Serialize;
 
+use super::run::CircuitBreaker;
 use super::survival::{Held, LENGTHS};
 use super::{Attempt, Measured, Scenario, Schedule, Survival};
 use crate::cost::{Architecture, Bill, Prices};
@@ -41,11 +42,10 @@ pub struct PolicyReport {
     pub survival: Vec<Survival>,
     /// How long a message can be on its way.
     pub span: Span,
-    pub measured: Measured,
-    /// What a million such messages need.
-    pub per_million: PerMillion,
+    #[serde(flatten)]
+    pub outcome: Outcome,
     /// The same policy with `"circuit_breaker": false`; `None` if it has none.
-    pub without_circuit_breaker: Option<WithoutCircuitBreaker>,
+    pub without_circuit_breaker: Option<Outcome>,
     #[serde(skip)]
     pub(super) distribution: Schedule,
     #[serde(skip)]
@@ -55,9 +55,11 @@ pub struct PolicyReport {
     pub(super) minimum_calls: Option<u32>,
 }
 
+/// What a run came to.
 #[derive(Clone, Debug, Serialize)]
-pub struct WithoutCircuitBreaker {
+pub struct Outcome {
     pub measured: Measured,
+    /// What a million such messages need.
     pub per_million: PerMillion,
 }
 
@@ -112,27 +114,36 @@ impl Report {
             schedule: distribution.attempts.clone(),
             survival: lengths.into_iter().map(survival).collect(),
             span: Span::of(policy, distribution.longest_seconds, self.retention_seconds),
-            per_million: self.per_million(&measured),
-            without_circuit_breaker: without
-                .map(|measured| WithoutCircuitBreaker { per_million: self.per_million(&measured), measured }),
-            measured,
+            outcome: self.outcome(measured),
+            without_circuit_breaker: without.map(|measured| self.outcome(measured)),
             distribution,
             held,
             minimum_calls: policy.circuit_breaker.as_ref().map(|breaker| breaker.minimum_calls),
         });
     }
 
-    fn per_million(&self, measured: &Measured) -> PerMillion {
+    /// What each policy came to, with its circuit breaker if it has one.
+    pub(super) fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        self.policies.iter().map(|policy| &policy.outcome)
+    }
+
+    /// The circuit breakers of those policies that have one.
+    pub(super) fn circuit_breakers(&self) -> impl Iterator<Item = CircuitBreaker> {
+        self.outcomes().filter_map(|outcome| outcome.measured.circuit_breaker)
+    }
+
+    fn outcome(&self, measured: Measured) -> Outcome {
         let usage = measured.usage.times(MILLION / float(measured.sent.max(1)));
         let dollars = usage.bill(&self.prices.prices, self.architecture);
-        PerMillion {
+        let per_million = PerMillion {
             sqs_requests: usage.sqs_requests,
             invocations: usage.invocations.total(),
             gb_seconds: usage.invocations.gb_seconds(),
             log_gb: usage.log_gb(),
             dollars,
             total_dollars: dollars.total(),
-        }
+        };
+        Outcome { measured, per_million }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::pending;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::try_join;
@@ -12,68 +12,25 @@ use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::Clock;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy::Strategy;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
     Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
     message_processor,
 };
-use serde::ser::SerializeStruct as _;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use uuid::Builder;
 
 use super::counted::{Counted, Counts, Watched};
 use super::environments::{Environments, Taken};
 use super::events::Events;
 use super::load::{AfterReturn, Load, Wasted};
+use super::scenario::{Concurrency, Scenario};
 use super::target::SimulatedTarget;
 use crate::Failure;
 use crate::cost::{CALL_SECONDS, Invocations, Usage};
+use crate::locked::locked;
 use crate::people::float;
-
-/// What happens to the policy.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Scenario {
-    /// How a message that failed comes back.
-    #[serde(serialize_with = "name")]
-    pub strategy: Strategy,
-    /// How many messages are sent.
-    pub messages: u64,
-    #[serde(flatten)]
-    pub trouble: Trouble,
-    /// Calls that the target takes in a second.
-    #[serde(rename = "capacity_per_second")]
-    pub capacity: Option<u32>,
-    /// The messages come evenly over this.
-    #[serde(rename = "over_seconds", serialize_with = "seconds")]
-    pub over: Duration,
-    #[serde(flatten)]
-    pub invocations: Concurrency,
-    /// How long a batch that is not full waits for more messages.
-    #[serde(rename = "batching_window_seconds", serialize_with = "seconds")]
-    pub batching_window: Duration,
-    /// Of the messages' ids, and of failures by chance.
-    pub seed: u64,
-}
-
-/// What is wrong with the target.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Trouble {
-    /// It is down for so long, from the first message on.
-    Outage(Duration),
-    /// Each call fails with this chance.
-    FailureRate(f64),
-}
-
-/// Invocations of the message-processor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Concurrency {
-    /// So many at the same time, and a call takes time. There is an environment for each of them.
-    Limited(u16),
-    /// A call takes no time, and as many are made as are due. So many environments take turns.
-    Unlimited { environments: u16 },
-}
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
@@ -120,73 +77,6 @@ pub struct CircuitBreaker {
     pub environments: u64,
 }
 
-impl Concurrency {
-    pub const fn limit(self) -> Option<u16> {
-        match self {
-            Self::Limited(most) => Some(most),
-            Self::Unlimited { .. } => None,
-        }
-    }
-
-    /// How many there are at most.
-    pub const fn environments(self) -> u16 {
-        match self {
-            Self::Limited(environments) | Self::Unlimited { environments } => environments,
-        }
-    }
-}
-
-impl Serialize for Concurrency {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_struct("Concurrency", 2)?;
-        members.serialize_field("max_concurrency", &self.limit())?;
-        members.serialize_field("environments", &self.environments())?;
-        members.end()
-    }
-}
-
-impl Trouble {
-    pub const fn outage_seconds(&self) -> Option<u64> {
-        match self {
-            Self::Outage(length) => Some(length.as_secs()),
-            Self::FailureRate(_) => None,
-        }
-    }
-
-    pub const fn failure_rate(&self) -> Option<f64> {
-        match self {
-            Self::Outage(_) => None,
-            Self::FailureRate(rate) => Some(*rate),
-        }
-    }
-}
-
-impl Serialize for Trouble {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut members = serializer.serialize_struct("Trouble", 2)?;
-        members.serialize_field("outage_seconds", &self.outage_seconds())?;
-        members.serialize_field("failure_rate", &self.failure_rate())?;
-        members.end()
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn name<S: Serializer>(strategy: &Strategy, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(strategy)
-}
-
-fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(span.as_secs())
-}
-
-impl Scenario {
-    /// When message `number` is sent, in seconds since the first.
-    fn second_of(&self, number: u64) -> u64 {
-        let second = u128::from(number) * u128::from(self.over.as_secs()) / u128::from(self.messages.max(1));
-        u64::try_from(second).unwrap_or(u64::MAX)
-    }
-}
-
 /// Runs a scenario with a policy. `progress` gets how many messages have come out.
 pub fn run(policy: &Policy, scenario: &Scenario, progress: &dyn Fn(u64)) -> Result<Measured, Failure> {
     let clock = virtual_time::clock();
@@ -221,9 +111,11 @@ async fn measure(
         ledger: &ledger,
     };
     let schema = MessageSchema::default;
-    let (asked, polled, others) = (Counts::default(), Counts::default(), Counts::default());
+    // Three books: what the functions ask for, what Lambda's pollers get from the source queue, and what the engine does
+    // for itself, which no deployment does and nobody pays for.
+    let (asked, polled, of_engine) = (Counts::default(), Counts::default(), Counts::default());
     let queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &asked });
-    let polled_queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &others });
+    let polled_queues = topology.map(|queue| Watched { queue: queue.clone(), counts: &of_engine });
     let source = Watched { queue: topology.source.clone(), counts: &polled };
     let polled_queues = Topology { source, ..polled_queues };
     let retrying =
@@ -256,8 +148,10 @@ async fn measure(
     let mut output = std::io::sink();
     try_join!(feed(&engine, scenario, start), engine.run(&functions, &mut output, pending()))?;
     let waiting = topology.waiting().await.map_err(LoopError::sqs("counting what waits"))?;
-    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let ledger = locked(&ledger);
     let missing = ledger.total_sent() - ledger.settled();
+    // A copy of what has come out may wait, too; only what has not come out is of interest.
+    let waiting = waiting.min(missing);
     // A target that was never away has been there from the first message on.
     let return_second = scenario.trouble.outage_seconds().unwrap_or(0);
     let quiet_from = return_second.max(scenario.second_of(scenario.messages - 1));
@@ -271,13 +165,13 @@ async fn measure(
     };
     let sends = sqs.requests().get("SendMessageBatch").copied().unwrap_or_default();
     let counts = events.tally.counts();
-    let load = std::mem::take(&mut *load.lock().unwrap_or_else(PoisonError::into_inner));
+    let load = std::mem::take(&mut *locked(&load));
     Ok(Measured {
         sent: ledger.total_sent(),
         processed: ledger.total_processed(),
         dead_lettered: ledger.dead_letters().clone(),
-        waiting: waiting.min(missing),
-        unaccounted: missing - waiting.min(missing),
+        waiting,
+        unaccounted: missing - waiting,
         retries: counts.delays.iter().sum(),
         hops: counts.hops,
         calls: load.calls(),

@@ -68,6 +68,8 @@ impl Schedule {
             earliest += low;
             latest += high;
             let next = now.spread(low / step, high / step, age / step);
+            // Those who are too old for this attempt had their last one before. Who has had none at all survives no
+            // outage, and is in no chance of `last`.
             if attempt > 1 {
                 last.add(&now.where_none_follows(low / step, high / step, age / step));
             }

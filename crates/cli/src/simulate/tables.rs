@@ -1,6 +1,7 @@
 //! The report as tables: for a terminal, and for a page.
 
 mod changes;
+mod text;
 
 use std::collections::BTreeSet;
 use std::iter::once;
@@ -8,15 +9,14 @@ use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 
-use super::report::{PolicyReport, Report};
+use super::report::{PerMillion, PolicyReport, Report};
 use super::run::CircuitBreaker;
 use super::{Attempt, Measured, Survival, Trouble};
-use crate::people::{float, grouped, span, table};
+use crate::people::{float, grouped, span};
+pub(super) use text::text;
 
 /// Attempts that have a row each; of the others only the last.
 const ROWS_MAX: usize = 12;
-/// Characters of a line that a terminal shows without breaking it.
-const WIDTH: usize = 100;
 /// What a chance may differ from 0 and 1 by rounding.
 const CERTAIN: f64 = 1e-9;
 
@@ -32,43 +32,6 @@ pub(super) struct Section {
     pub(super) rows: Vec<Vec<String>>,
     /// What its columns mean, if they do not say it.
     pub(super) note: Option<String>,
-}
-
-pub(super) fn text(report: &Report) -> String {
-    let tables = sections(report).into_iter().map(|section| {
-        let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
-        let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
-        format!("{}\n{}{note}", section.title, parts.join("\n"))
-    });
-    format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
-}
-
-/// The columns of each part of a table that is wider than a terminal: each part has the rows' names.
-fn parts(section: &Section) -> Vec<Vec<usize>> {
-    let width = |column: usize| {
-        let cells = section.rows.iter().map(|row| row[column].chars().count());
-        cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
-    };
-    let (mut parts, mut taken) = (vec![vec![0]], width(0));
-    for column in 1..section.columns.len() {
-        let last = parts.last_mut().filter(|part| part.len() == 1 || taken + width(column) <= WIDTH);
-        match last {
-            Some(part) => part.push(column),
-            None => {
-                parts.push(vec![0, column]);
-                taken = width(0);
-            }
-        }
-        taken += width(column);
-    }
-    parts
-}
-
-fn part(section: &Section, columns: &[usize]) -> String {
-    let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
-    let header = of(&section.columns);
-    let header: Vec<_> = header.iter().map(String::as_str).collect();
-    table(&header, section.rows.iter().map(|row| of(row)), 1..columns.len())
 }
 
 /// What was simulated, in a sentence.
@@ -145,15 +108,14 @@ fn survival(report: &Report) -> Section {
 
 /// What the columns mean, and for how many messages of the run the first one is.
 fn held_and_called(report: &Report) -> String {
-    let breakers = || report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
     let sent = report.scenario.messages;
-    if breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
+    if report.circuit_breakers().all(|breaker| float(breaker.held_messages) >= ALMOST_ALL * float(sent)) {
         return "\
 held: from its beginning on, as almost all are; that spends no attempt.
 called: each time, as without a circuit breaker. Few are: only before it opens"
             .to_owned();
     }
-    let held: Vec<_> = breakers().map(|breaker| grouped(breaker.held_messages)).collect();
+    let held: Vec<_> = report.circuit_breakers().map(|breaker| grouped(breaker.held_messages)).collect();
     format!(
         "\
 held: from its beginning on; that spends no attempt. In this run {} of {} were held.
@@ -195,12 +157,7 @@ fn side_by_side<Name: ToString>(
         let columns = once(first).chain(names.iter().copied()).map(str::to_owned).collect();
         return Section { title: title.to_owned(), columns, rows, note: None };
     }
-    Section {
-        title: format!("{title}: {}", names.join(" · ")),
-        columns: heading(first, report),
-        rows,
-        note: None,
-    }
+    by_policy(format!("{title}: {}", names.join(" · ")), first, report, rows)
 }
 
 fn span_section(report: &Report) -> Section {
@@ -214,15 +171,15 @@ fn span_section(report: &Report) -> Section {
             policy.span.hold_seconds_max.map_or("–".to_owned(), span)
         }),
     ];
-    Section { title: "Worst case".to_owned(), columns: heading("", report), rows, note: None }
+    by_policy("Worst case", "", report, rows)
 }
 
 fn load(report: &Report) -> Section {
     type Count = fn(&Measured) -> u64;
     let count = |name: &str, value: &dyn Fn(&Measured) -> u64| {
-        row(name, report, |policy| grouped(value(&policy.measured)))
+        row(name, report, |policy| grouped(value(&policy.outcome.measured)))
     };
-    let measured = || report.policies.iter().map(|policy| &policy.measured);
+    let measured = || report.outcomes().map(|outcome| &outcome.measured);
     let mut rows = vec![
         count("processed", &|measured| measured.processed),
         count("dead-lettered", &|measured| measured.dead_lettered.values().sum()),
@@ -251,13 +208,8 @@ fn load(report: &Report) -> Section {
         has_breaker || [busiest, most].contains(name) || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, value)| count(name, &value)));
-    rows.push(row(drain, report, |policy| span(policy.measured.drain_seconds)));
-    Section {
-        title: "Load on the target, measured".to_owned(),
-        columns: heading("", report),
-        rows,
-        note: None,
-    }
+    rows.push(row(drain, report, |policy| span(policy.outcome.measured.drain_seconds)));
+    by_policy("Load on the target, measured", "", report, rows)
 }
 
 fn of_breaker(measured: &Measured) -> CircuitBreaker {
@@ -265,28 +217,30 @@ fn of_breaker(measured: &Measured) -> CircuitBreaker {
 }
 
 fn costs(report: &Report) -> Section {
-    let rows = vec![
-        row("SQS requests", report, |policy| rounded(policy.per_million.sqs_requests)),
-        row("Lambda invocations", report, |policy| rounded(policy.per_million.invocations)),
-        row("Lambda GB-seconds", report, |policy| rounded(policy.per_million.gb_seconds)),
-        row("logs", report, |policy| format!("{:.2} GB", policy.per_million.log_gb)),
-        row("SQS", report, |policy| dollars(policy.per_million.dollars.sqs_requests)),
-        row("Lambda", report, |policy| {
-            dollars(policy.per_million.dollars.lambda_requests + policy.per_million.dollars.lambda_duration)
-        }),
-        row("CloudWatch Logs", report, |policy| dollars(policy.per_million.dollars.logs)),
-        row("together", report, |policy| dollars(policy.per_million.total_dollars)),
+    type Value = fn(&PerMillion) -> String;
+    let values: [(&str, Value); 8] = [
+        ("SQS requests", |needs| rounded(needs.sqs_requests)),
+        ("Lambda invocations", |needs| rounded(needs.invocations)),
+        ("Lambda GB-seconds", |needs| rounded(needs.gb_seconds)),
+        ("logs", |needs| format!("{:.2} GB", needs.log_gb)),
+        ("SQS", |needs| dollars(needs.dollars.sqs_requests)),
+        ("Lambda", |needs| dollars(needs.dollars.lambda_requests + needs.dollars.lambda_duration)),
+        ("CloudWatch Logs", |needs| dollars(needs.dollars.logs)),
+        ("together", |needs| dollars(needs.total_dollars)),
     ];
+    let rows = values.map(|(name, value)| row(name, report, |policy| value(&policy.outcome.per_million)));
     let title = format!(
         "A million such messages, at the prices of {} as of {}",
         report.prices.region, report.prices.read_on
     );
-    Section { title, columns: heading("", report), rows, note: None }
+    by_policy(title, "", report, rows.to_vec())
 }
 
-fn heading(first: &str, report: &Report) -> Vec<String> {
+/// A column for each policy.
+fn by_policy(title: impl Into<String>, first: &str, report: &Report, rows: Vec<Vec<String>>) -> Section {
     let names = report.policies.iter().map(|policy| crate::text::escaped(&policy.name));
-    once(first.to_owned()).chain(names).collect()
+    let columns = once(first.to_owned()).chain(names).collect();
+    Section { title: title.into(), columns, rows, note: None }
 }
 
 fn row(name: &str, report: &Report, value: impl Fn(&PolicyReport) -> String) -> Vec<String> {
@@ -320,19 +274,5 @@ mod tests {
     fn a_chance_is_0_or_100_only_where_it_is() {
         let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(percent);
         assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
-    }
-
-    #[test]
-    fn a_table_that_is_wider_than_a_terminal_goes_on_below_with_the_names_of_its_rows() {
-        let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
-        let columns = columns.map(str::to_owned).to_vec();
-        let rows = vec![(0..6).map(|column| column.to_string()).collect()];
-        let section = Section { title: "t".to_owned(), columns, rows, note: None };
-        assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
-        let second = part(&section, &[0, 3]);
-        assert_eq!(
-            second.lines().map(str::trim_end).collect::<Vec<_>>(),
-            [format!(" attempt  {}", "c".repeat(40)), format!(" 0        {}3", " ".repeat(39)),]
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! The target of a simulation: down for a while, or failing by chance, and with a capacity.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use redeliver_core::handler::{ErrorType, Handler, HandlerError, Message};
@@ -11,6 +11,7 @@ use redeliver_loop::{Failing, Ledger};
 
 use super::load::{Failed, Load};
 use super::{Scenario, Trouble};
+use crate::locked::locked;
 
 /// The target. It decides when a call reaches it, and answers when the call's time has passed.
 #[derive(Clone, Copy)]
@@ -31,7 +32,7 @@ impl Handler for SimulatedTarget<'_> {
             self.clock.sleep(self.call).await;
         }
         answer.map_err(error_of)?;
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).processed(&message.body, self.clock.now());
+        locked(self.ledger).processed(&message.body, self.clock.now());
         Ok(())
     }
 }
@@ -39,7 +40,7 @@ impl Handler for SimulatedTarget<'_> {
 impl SimulatedTarget<'_> {
     fn take(&self, message: &Message) -> Result<(), Failed> {
         let second = (self.clock.now() - self.start).num_seconds().unsigned_abs();
-        let mut load = self.load();
+        let mut load = locked(self.load);
         let is_full = self.scenario.capacity.is_some_and(|most| load.at(second).succeeded >= most.into());
         let answer = match self.scenario.trouble {
             Trouble::Outage(length) if second < length.as_secs() => Err(Failed::WhileDown),
@@ -52,10 +53,6 @@ impl SimulatedTarget<'_> {
         };
         load.record(second, answer);
         answer
-    }
-
-    fn load(&self) -> MutexGuard<'_, Load> {
-        self.load.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -9,10 +9,12 @@ use redeliver_core::strategy::Role;
 use redeliver_loop::work::Limits;
 
 use crate::connection::Connection;
-use crate::people::{number, parse_span};
+use crate::people::{DAY, HOUR, number, seconds};
 
 /// Deleting after the last batch, and ending.
 const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
+/// "ReceiveMessage", Amazon SQS API Reference.
+const WAIT_SECONDS_MAX: u64 = 20;
 
 /// Run the functions as a process that polls their queues itself: for containers instead of Lambda.
 #[derive(Debug, Args)]
@@ -55,13 +57,13 @@ pub struct Arguments {
     pub(super) health: Option<SocketAddr>,
     /// The time for one batch; the queues' visibility timeout must not be shorter, and is best six times as long, and
     /// `TARGET_TIMEOUT_SECONDS` is 5 s less at most
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = invocation)]
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = seconds(1..=12 * HOUR))]
     invocation: Duration,
     /// How long a receive waits for messages: shorter stops faster, and asks more often
-    #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = wait)]
+    #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = seconds(1..=WAIT_SECONDS_MAX))]
     wait: Duration,
     /// The time to stop in; by default a receive, a batch and ten seconds
-    #[arg(long, value_name = "SPAN", value_parser = shutdown)]
+    #[arg(long, value_name = "SPAN", value_parser = seconds(0..=DAY))]
     shutdown: Option<Duration>,
     #[command(flatten)]
     pub(super) connection: Connection,
@@ -129,17 +131,4 @@ impl Arguments {
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "an IP address with a port, such as 127.0.0.1:8080 or [::1]:8080".to_owned())
-}
-
-fn invocation(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::from_secs(1), Duration::from_secs(43_200))
-}
-
-/// "ReceiveMessage", Amazon SQS API Reference: 20 s at most.
-fn wait(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::from_secs(1), Duration::from_secs(20))
-}
-
-fn shutdown(text: &str) -> Result<Duration, String> {
-    parse_span(text, Duration::ZERO, Duration::from_secs(86_400))
 }

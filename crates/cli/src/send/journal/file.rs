@@ -29,6 +29,7 @@ pub(in crate::send) fn open(
         )
         .into());
     }
+    // Not emptied: what it says is read first, and whether it is a journal at all.
     let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
     let mut file = opened.map_err(unusable)?;
     match file.try_lock() {

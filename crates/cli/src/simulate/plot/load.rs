@@ -18,8 +18,8 @@ const WITHOUT: &str = "s2";
 /// One for each policy, with the same axes, or they could not be compared.
 pub(super) fn figures(report: &Report) -> Vec<Figure> {
     let policies = &report.policies;
-    let loads =
-        || policies.iter().map(|policy| &policy.measured.load).chain(policies.iter().filter_map(without));
+    let own = || report.outcomes().map(|outcome| &outcome.measured.load);
+    let loads = || own().chain(policies.iter().filter_map(without));
     let end = loads().map(|load| load.last_second() + 1).max().unwrap_or(1);
     let most = loads().map(|load| load.busiest(0..end).calls).max().unwrap_or(1);
     let (x, unit) = time(end);
@@ -53,7 +53,7 @@ pub(super) fn figures(report: &Report) -> Vec<Figure> {
             });
             [(0.0, 0.0)].into_iter().chain(columns).chain([(float(end), 0.0)]).collect::<Vec<_>>()
         };
-        let load = &policy.measured.load;
+        let load = &policy.outcome.measured.load;
         let drawn = html! {
             @if let Some(seconds) = outage {
                 (plot.rectangle("down", (0.0, 0.0), (float(seconds.min(end)), plot.y.to)))

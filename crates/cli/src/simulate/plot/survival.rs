@@ -39,8 +39,7 @@ pub(super) fn figure(report: &Report) -> Figure {
         (Key::Line("ink", "thin"), "fails first at its beginning".to_owned()),
     ];
     if report.policies.iter().any(|policy| policy.held.is_some()) {
-        let breakers = report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
-        let held: u64 = breakers.map(|breaker| breaker.held_messages).sum();
+        let held: u64 = report.circuit_breakers().map(|breaker| breaker.held_messages).sum();
         // A longer one would be cut off.
         let words = if held == 0 { "held: none was in this run" } else { "held by the circuit breaker" };
         legend.insert(0, (Key::Line("ink", "dashed"), words.to_owned()));

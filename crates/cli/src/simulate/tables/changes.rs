@@ -2,26 +2,26 @@
 
 use super::{Section, after_the_return, dollars, side_by_side};
 use crate::people::{grouped, span};
-use crate::simulate::report::{PerMillion, Report};
-use crate::simulate::{Measured, Trouble};
+use crate::simulate::Trouble;
+use crate::simulate::report::{Outcome, Report};
 
 /// What the policies come to with and without their circuit breakers.
 pub(super) fn section(report: &Report) -> Section {
-    type Value = fn(&Measured, &PerMillion) -> String;
+    type Value = fn(&Outcome) -> String;
     let [busiest, _, drain] = after_the_return(report);
     let values: [(&str, Value); 6] = [
-        ("dead-lettered", |measured, _| grouped(measured.dead_lettered.values().sum())),
-        ("calls of the target", |measured, _| grouped(measured.calls)),
-        ("  wasted", |measured, _| grouped(measured.wasted.total())),
-        (busiest, |measured, _| grouped(measured.after_return.peak_per_second)),
-        (drain, |measured, _| span(measured.drain_seconds)),
-        ("a million such messages cost", |_, per_million| dollars(per_million.total_dollars)),
+        ("dead-lettered", |outcome| grouped(outcome.measured.dead_lettered.values().sum())),
+        ("calls of the target", |outcome| grouped(outcome.measured.calls)),
+        ("  wasted", |outcome| grouped(outcome.measured.wasted.total())),
+        (busiest, |outcome| grouped(outcome.measured.after_return.peak_per_second)),
+        (drain, |outcome| span(outcome.measured.drain_seconds)),
+        ("a million such messages cost", |outcome| dollars(outcome.per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {
         let of_both = report.policies.iter().map(move |policy| {
-            let own = value(&policy.measured, &policy.per_million);
+            let own = value(&policy.outcome);
             match &policy.without_circuit_breaker {
-                Some(without) => vec![own, value(&without.measured, &without.per_million)],
+                Some(without) => vec![own, value(without)],
                 None => vec!["–".to_owned(), own],
             }
         });
@@ -34,8 +34,7 @@ pub(super) fn section(report: &Report) -> Section {
 
 /// Why the columns are the same, and what to try. Of small flows no environment meets enough of an outage.
 fn never_opened(report: &Report) -> Option<String> {
-    let measured = || report.policies.iter().filter_map(|policy| policy.measured.circuit_breaker);
-    let has_opened = measured().any(|breaker| breaker.openings > 0);
+    let has_opened = report.circuit_breakers().any(|breaker| breaker.openings > 0);
     let minimum = report.policies.iter().filter_map(|policy| policy.minimum_calls).min()?;
     let invocations = report.scenario.invocations;
     let fewer = match invocations.limit() {

@@ -1,0 +1,64 @@
+//! The tables on a terminal: one that is wider goes on below.
+
+use super::{Section, scenario, sections};
+use crate::people::table;
+use crate::simulate::report::Report;
+
+/// Characters of a line that a terminal shows without breaking it.
+const WIDTH: usize = 100;
+
+pub(in crate::simulate) fn text(report: &Report) -> String {
+    let tables = sections(report).into_iter().map(|section| {
+        let parts: Vec<_> = parts(&section).into_iter().map(|columns| part(&section, &columns)).collect();
+        let note = section.note.as_ref().map_or(String::new(), |note| format!("{note}\n"));
+        format!("{}\n{}{note}", section.title, parts.join("\n"))
+    });
+    format!("{}\n\n{}", scenario(report), tables.collect::<Vec<_>>().join("\n"))
+}
+
+/// The columns of each part of a table that is wider than a terminal: each part has the rows' names.
+fn parts(section: &Section) -> Vec<Vec<usize>> {
+    let width = |column: usize| {
+        let cells = section.rows.iter().map(|row| row[column].chars().count());
+        cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
+    };
+    let (mut parts, mut taken) = (vec![vec![0]], width(0));
+    for column in 1..section.columns.len() {
+        let last = parts.last_mut().filter(|part| part.len() == 1 || taken + width(column) <= WIDTH);
+        match last {
+            Some(part) => part.push(column),
+            None => {
+                parts.push(vec![0, column]);
+                taken = width(0);
+            }
+        }
+        taken += width(column);
+    }
+    parts
+}
+
+fn part(section: &Section, columns: &[usize]) -> String {
+    let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
+    let header = of(&section.columns);
+    let header: Vec<_> = header.iter().map(String::as_str).collect();
+    table(&header, section.rows.iter().map(|row| of(row)), 1..columns.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_is_wider_than_a_terminal_goes_on_below_with_the_names_of_its_rows() {
+        let columns = ["attempt", &"a".repeat(40), &"b".repeat(40), &"c".repeat(40), &"d".repeat(120), "e"];
+        let columns = columns.map(str::to_owned).to_vec();
+        let rows = vec![(0..6).map(|column| column.to_string()).collect()];
+        let section = Section { title: "t".to_owned(), columns, rows, note: None };
+        assert_eq!(parts(&section), [vec![0, 1, 2], vec![0, 3], vec![0, 4], vec![0, 5]]);
+        let second = part(&section, &[0, 3]);
+        assert_eq!(
+            second.lines().map(str::trim_end).collect::<Vec<_>>(),
+            [format!(" attempt  {}", "c".repeat(40)), format!(" 0        {}3", " ".repeat(39)),]
+        );
+    }
+}
