@@ -114,7 +114,7 @@ enum Task {
     },
     /// Run the real code in virtual time under seeded faults, watched by an independent ledger.
     ///
-    /// Examples: `cargo xtask faults --seeds 1000`, `cargo xtask faults --seconds 300`,
+    /// Examples: `cargo xtask faults --seeds 1000`, `cargo xtask faults --seconds 300`, `cargo xtask faults --changes 4000000`,
     /// `cargo xtask faults --seed 42` (one seed again, with all its knobs).
     Faults {
         /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.

@@ -18,6 +18,8 @@ mod stays;
 mod trace;
 mod ways_out;
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -109,7 +111,12 @@ pub struct Ledger {
     /// The ledger of `redeliver local`, which must come to the same sums.
     local: LocalLedger,
     by_error_type: BTreeMap<String, u64>,
+    /// The last delay that was asked for, and what for: one re-send is compared with many cases of the same retry.
+    last_delay: Cell<Option<(DelayOf, u64)>>,
 }
+
+/// A message's number, which of its retries, and the delay that the target asked for.
+type DelayOf = (usize, Retry, Option<u64>);
 
 /// One message, and all its copies.
 struct Subject {
@@ -120,6 +127,8 @@ struct Subject {
     sends: u32,
     /// By place: copies that are there or were there.
     copies: [Vec<Copy>; 4],
+    /// By the body's hash: the numbers of its copies in the source queue.
+    of_body: HashMap<u64, Vec<usize>>,
     /// By place: how many are there now.
     live: [u32; 4],
     /// Times that an operator has sent it back: each allows to delete one copy from the final DLQ.
@@ -133,6 +142,8 @@ struct Subject {
     /// What Lambda has told of its failures.
     records: Vec<asynchronous::Record>,
     answers: Vec<Answer>,
+    /// The target has asked for a delay of its own.
+    has_asked: bool,
     delays: BTreeMap<Retry, u64>,
     /// Attempts of re-sends (or changes of visibility) that SQS has accepted.
     resent: BTreeSet<u32>,
@@ -141,6 +152,8 @@ struct Subject {
 /// A message of the source queue.
 struct Origin {
     subject: usize,
+    /// Its number among the copies of the source queue.
+    copy: usize,
     body_hash: u64,
     sent_at: DateTime<Utc>,
     came_back: bool,
@@ -149,7 +162,7 @@ struct Origin {
 }
 
 impl Subject {
-    fn as_envelope(&self, content: &Content) -> Content {
+    fn as_envelope<'a>(&self, content: &'a Content) -> Cow<'a, Content> {
         plain::as_envelope(&self.produced, content)
     }
 
@@ -175,6 +188,7 @@ impl Ledger {
             attributes: arrivals::read(&plain::as_envelope(produced, &produced.content).attributes).producer,
             sends: 0,
             copies: Default::default(),
+            of_body: HashMap::new(),
             live: [0; 4],
             credit: 0,
             cases: Vec::new(),
@@ -183,6 +197,7 @@ impl Ledger {
             in_lambda: 0,
             records: Vec::new(),
             answers: Vec::new(),
+            has_asked: false,
             delays: BTreeMap::new(),
             resent: BTreeSet::new(),
         };
@@ -206,6 +221,7 @@ impl Ledger {
             changes: 0,
             local: LocalLedger::default(),
             by_error_type: BTreeMap::new(),
+            last_delay: Cell::new(None),
         }
     }
 
@@ -312,18 +328,29 @@ impl Ledger {
                 "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
             ));
         }
-        let places_taken = arrivals::read(&content.attributes).producer.len();
         let sent = content;
-        let content = &self.subjects[n].as_envelope(content);
+        let content = &*self.subjects[n].as_envelope(content);
         let body = Body::parse(&content.body);
         let hash = hash(&content.body);
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
-        copy.places_taken = places_taken;
+        let subject = &mut self.subjects[n];
+        if subject.produced.plain {
+            copy.places_taken = arrivals::read(&sent.attributes).producer.len();
+        }
         if place == Place::Source {
             let Copy { sent_at, came_back, told_generation, .. } = copy;
-            let origin =
-                Origin { subject: n, body_hash: hash, sent_at, came_back, told_generation, receives: 0 };
+            let number = subject.copies[place as usize].len();
+            subject.of_body.entry(hash).or_default().push(number);
+            let origin = Origin {
+                subject: n,
+                copy: number,
+                body_hash: hash,
+                sent_at,
+                came_back,
+                told_generation,
+                receives: 0,
+            };
             self.origins.insert(id.clone(), origin);
         }
         if place == Place::Final {
@@ -369,12 +396,17 @@ impl Ledger {
     fn delay(&self, n: usize, retry: Retry, asked: Option<u64>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
         let Retry { generation, attempt, unspent } = retry;
+        if let Some((_, delay)) = self.last_delay.get().filter(|(of, _)| *of == (n, retry, asked)) {
+            return delay;
+        }
         let key = Key { message_id, generation, attempt };
-        match unspent {
+        let delay = match unspent {
             None => self.knobs.policy.delay(key, asked),
             Some(Unspent::Hold { held_seconds }) => self.knobs.policy.hold_delay(key, held_seconds),
             Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
-        }
+        };
+        self.last_delay.set(Some(((n, retry, asked), delay)));
+        delay
     }
 
     /// How wrong a process's clock may be, and how long it may have had a message.

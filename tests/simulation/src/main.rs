@@ -16,13 +16,16 @@ use redeliver_simulation::run::{Schemas, run};
 #[command(name = "cargo xtask faults", bin_name = "cargo xtask faults")]
 struct Arguments {
     /// Replay this one seed.
-    #[arg(long, conflicts_with_all = ["seeds", "seconds", "first_seed"])]
+    #[arg(long, conflicts_with_all = ["seeds", "changes", "seconds", "first_seed"])]
     seed: Option<u64>,
     /// Run so many seeds.
     #[arg(long)]
     seeds: Option<u64>,
+    /// Run seeds until so many changes of queues were checked: the same work on any machine, however busy it is.
+    #[arg(long, conflicts_with = "seeds")]
+    changes: Option<u64>,
     /// Run seeds for so long.
-    #[arg(long, default_value_t = 60, conflicts_with = "seeds")]
+    #[arg(long, default_value_t = 60, conflicts_with_all = ["seeds", "changes"])]
     seconds: u64,
     /// Send at most so many messages in each run: small runs break sooner and are easier to read.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
@@ -53,10 +56,12 @@ fn main() -> ExitCode {
     }
     let schemas = Schemas::default();
     let (mut seeds, mut sums) = (0, Sums::default());
-    let more = |seeds| {
-        count.map_or_else(|| elapsed() < Duration::from_secs(arguments.seconds), |count| seeds < count)
+    let more = |seeds, changes| match (count, arguments.changes) {
+        (Some(count), _) => seeds < count,
+        (None, Some(enough)) => changes < enough,
+        (None, None) => elapsed() < Duration::from_secs(arguments.seconds),
     };
-    while more(seeds) {
+    while more(seeds, sums.changes) {
         match run(knobs(first.wrapping_add(seeds)), &schemas) {
             Ok(passed) => sums.add(&passed),
             Err(failed) => {

@@ -76,8 +76,10 @@ pub struct Key<'a> {
 
 impl Key<'_> {
     fn words(self) -> [u64; 2] {
-        let digits: String = self.message_id.chars().filter(|character| *character != '-').collect();
-        let id = u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes();
+        let mut digits = self.message_id.chars().filter(|character| *character != '-');
+        let id =
+            digits.try_fold(0_u128, |id, digit| Some(id.checked_mul(16)? + u128::from(digit.to_digit(16)?)));
+        let id = id.unwrap_or_default().to_be_bytes();
         let mut seed = [0; 32];
         let numbers = [self.generation.to_le_bytes(), self.attempt.to_le_bytes()];
         let parts = id.into_iter().chain(numbers.into_iter().flatten()).chain(*b"redelivr");

@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::events::Event;
-use redeliver_core::message::{Content, ReceivedMessage};
+use redeliver_core::message::ReceivedMessage;
 use redeliver_core::strategy::Strategy;
 
-use super::body::Body;
-use super::{Ledger, Violation};
+use super::{Ledger, Place, Violation};
 use crate::messages::{Expected, number};
 use crate::policy::{BreakerModel, Class};
 
@@ -284,18 +283,13 @@ impl Ledger {
         let (max_attempts, _) = self.max_attempts(n);
         let is_over = self.knobs.strategy == Strategy::Visibility
             && record.receive_count.checked_sub(2).is_some_and(|made| made >= max_attempts);
-        if self.expected(n) != Expected::Handled || origin.came_back || is_over {
+        let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
+        if self.expected(n) != Expected::Handled || origin.came_back || is_over || !is_fresh {
             return None;
         }
-        let is_fresh = now - origin.sent_at < TimeDelta::seconds(1800);
-        let content = Content {
-            body: record.body.clone(),
-            attributes: record.attributes.clone(),
-            ..Content::default()
-        };
-        let retries = Body::parse(&self.subjects[n].as_envelope(&content).body)?.retries;
+        let retries = self.subjects[n].copies[Place::Source as usize][origin.copy].retries.as_ref()?;
         let is_believed = |since: &DateTime<Utc>| retries.held_seconds > 0 && *since <= origin.sent_at;
-        let since = retries.held_since.filter(|since| is_fresh && is_believed(since))?;
+        let since = retries.held_since.filter(is_believed)?;
         Some((since, origin.sent_at))
     }
 

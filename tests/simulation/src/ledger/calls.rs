@@ -74,12 +74,13 @@ impl Ledger {
         let hash = hash(&message.body);
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
         // Of a plain message the handler is not shown what tells its copies apart.
-        let is_it = |copy: &super::Copy| match subject.produced.plain {
-            true => invocation.is_some_and(|work| work.was_given(n, &copy.id)),
-            false => copy.body_hash == hash,
+        let candidates = match subject.produced.plain {
+            true => invocation.map(|work| self.given(work, n)).unwrap_or_default(),
+            false => subject.of_body.get(&hash).cloned().unwrap_or_default(),
         };
+        let copies = &subject.copies[Place::Source as usize];
         let fits = |copy: &super::Copy| {
-            let Some(retries) = copy.retries.as_ref().filter(|_| is_it(copy)) else {
+            let Some(retries) = copy.retries.as_ref() else {
                 return false;
             };
             let next = || retries.of_next_generation(copy.told_generation);
@@ -91,7 +92,7 @@ impl Ledger {
             };
             attempt_fits && retries.generation.unwrap_or(0) == message.redrive_generation
         };
-        let Some(copy) = subject.copies[Place::Source as usize].iter().find(|copy| fits(copy)) else {
+        let Some(copy) = candidates.into_iter().map(|index| &copies[index]).find(|copy| fits(copy)) else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
@@ -150,7 +151,9 @@ impl Ledger {
         after: Option<u64>,
         unavailable: bool,
     ) {
-        if let Some(answer) = self.subjects[n].answers.get_mut(call) {
+        let subject = &mut self.subjects[n];
+        subject.has_asked |= after.is_some();
+        if let Some(answer) = subject.answers.get_mut(call) {
             *answer = Answer { kind, error_type, after, unavailable, ..*answer };
         }
     }

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use serde_json::Value;
 
+use super::Violation;
+use super::arrivals::{self, Arrival};
 use super::body::{Body, Retries};
-use super::{Violation, arrivals};
 
 /// A copy, as it lies (or lay) in a queue.
 #[derive(Clone, Debug)]
@@ -39,13 +40,13 @@ pub(crate) struct Copy {
 impl Copy {
     pub(crate) fn new(content: &Content, body_hash: u64, body: Option<&Body>, at: DateTime<Utc>) -> Self {
         let milliseconds = at.timestamp_millis();
-        let record = arrivals::read(&content.attributes).record;
+        let Arrival { producer, record } = arrivals::read(&content.attributes);
         Self {
             id: String::new(),
             body_hash,
             retries: body.map(|body| body.retries.clone()),
             attributes: content.attributes.clone(),
-            places_taken: arrivals::read(&content.attributes).producer.len(),
+            places_taken: producer.len(),
             failure: Failure::of(&content.attributes),
             came_back: record.is_some(),
             told_generation: record.and_then(|record| number(&record["redrive_generation"])),

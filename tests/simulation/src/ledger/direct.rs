@@ -20,9 +20,9 @@ impl Ledger {
         let mut all = Vec::new();
         // Also those that are gone: the send may come a minute late.
         let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
-        let was_given = |copy: &&Copy| invocation.is_some_and(|work| work.was_given(send.n, &copy.id));
+        let given = invocation.map(|work| self.given(work, send.n)).unwrap_or_default();
         let copies = &self.subjects[send.n].copies[Place::Source as usize];
-        for copy in copies.iter().rev().filter(was_given) {
+        for copy in given.into_iter().rev().map(|index| &copies[index]) {
             let delivery = &copy.id;
             let Some(retries) = &copy.retries else { continue };
             let before = if copy.came_back {

@@ -79,6 +79,15 @@ impl Ledger {
         self.turn = id;
     }
 
+    /// The numbers of the copies of a message that an invocation was given, of those in the source queue ever. In their order.
+    pub(super) fn given(&self, invocation: &Invocation, n: usize) -> Vec<usize> {
+        let given = invocation.of.get(&n).into_iter().flat_map(|work| &work.given);
+        let of_source = given.filter_map(|delivery| self.origins.get(delivery));
+        let numbers: BTreeSet<_> =
+            of_source.filter(|origin| origin.subject == n).map(|origin| origin.copy).collect();
+        numbers.into_iter().collect()
+    }
+
     /// What the invocation whose turn it is has done for a message; `None` for a producer or an operator.
     pub(super) fn work(&mut self, n: usize) -> Option<&mut Work> {
         Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
@@ -92,10 +101,6 @@ impl Reading {
 }
 
 impl Invocation {
-    pub(super) fn was_given(&self, n: usize, delivery: &str) -> bool {
-        self.of.get(&n).is_some_and(|work| work.was_given_as(delivery))
-    }
-
     /// What its environment knew then; `None` without a breaker.
     pub(super) fn begun(&self) -> Option<Begun> {
         self.begun
@@ -108,10 +113,6 @@ impl Work {
         self.calls_max = calls_max;
         let most = self.given.len() * calls_max;
         if self.called > most { Err(format!("call {} of at most {most}", self.called)) } else { Ok(()) }
-    }
-
-    pub(super) fn was_given_as(&self, delivery: &str) -> bool {
-        self.given.iter().any(|given| given == delivery)
     }
 
     pub(super) fn was_given(&self) -> bool {

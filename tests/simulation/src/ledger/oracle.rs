@@ -55,6 +55,13 @@ pub(super) enum Unspent {
     Redrive { count: u32 },
 }
 
+/// Why something does not follow from a case. Written out only where it follows from none: of many copies there are many.
+type Refusal<'a> = Box<dyn Fn() -> Violation + 'a>;
+
+fn refusal<'a>(why: impl Fn() -> Violation + 'a) -> Refusal<'a> {
+    Box::new(why)
+}
+
 impl Case {
     /// Not called, since its target is down.
     pub(super) fn is_held(&self) -> bool {
@@ -83,6 +90,11 @@ impl Case {
             Spends::Redrive => Some(Unspent::Redrive { count: redrives + 1 }),
         };
         Retry { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
+    }
+
+    /// Whether a re-send may be of it by what it says of its first sending. Of many copies few do: asked before all else.
+    pub(super) fn was_first_sent_as(&self, body: &Body) -> bool {
+        body.retries.first_sent == Some(self.before.first_sent(self.sent_at))
     }
 
     /// Whether its delay counts from the failure, and hops.
@@ -161,7 +173,12 @@ impl Ledger {
         self.subjects[n].cases.iter().rev()
     }
 
-    pub(super) fn may_resend(&self, case: &Case, body: &Body, send: Send<'_>) -> Result<(), Violation> {
+    pub(super) fn may_resend<'a>(
+        &self,
+        case: &'a Case,
+        body: &'a Body,
+        send: Send<'_>,
+    ) -> Result<(), Refusal<'a>> {
         let delay = send.content.delay.get();
         let before = &case.before;
         let is = |spends| case.spends == spends;
@@ -176,28 +193,29 @@ impl Ledger {
         };
         if !counts.counts_are(&body.retries) {
             // Another retry's: of many copies there are many.
-            return Err(String::new());
+            return Err(refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err("it failed for good".to_owned());
+            return Err(refusal(|| "it failed for good".to_owned()));
         }
         let (max_attempts, _) = self.max_attempts(send.n);
         if case.spends() && before.attempt >= max_attempts {
-            return Err(format!("its {max_attempts} retries are made"));
+            return Err(refusal(move || format!("its {max_attempts} retries are made")));
         }
         let max_redrives = self.knobs.policy.redrives_max();
         if is(Spends::Redrive) && before.redrives >= max_redrives {
-            return Err(format!("SQS has moved it {max_redrives} times before"));
+            return Err(refusal(move || format!("SQS has moved it {max_redrives} times before")));
         }
-        if body.retries.first_sent != Some(first_sent) {
-            return Err(format!("it was first sent at {first_sent}"));
+        if !case.was_first_sent_as(body) {
+            return Err(refusal(move || format!("it was first sent at {first_sent}")));
         }
         let held_since = self.held_since(case, body, send);
         if body.retries.held_since != held_since {
-            return Err(format!("it is held since {held_since:?}"));
+            return Err(refusal(move || format!("it is held since {held_since:?}")));
         }
         self.check_history(case, body, send.n)?;
-        let next = body.retries.next_retry.ok_or("next_retry_time is missing")?;
+        let missing = || refusal(|| "next_retry_time is missing".to_owned());
+        let next = body.retries.next_retry.ok_or_else(missing)?;
         if self.knobs.policy.long_delays && case.may_be_long() {
             self.check_due(case, next, send)?;
         } else {
@@ -212,15 +230,17 @@ impl Ledger {
             let (least, most) =
                 (half(-self.tolerance()), self.knobs.policy.stretched(half(self.tolerance())));
             if !(least..=most).contains(&u64::from(delay)) {
-                return Err(format!("the delay must be in {least}..={most}"));
+                return Err(refusal(move || format!("the delay must be in {least}..={most}")));
             }
         }
         let due = send.at + TimeDelta::seconds(i64::from(delay));
         if (next - due).abs() > self.tolerance() {
-            return Err(format!("next_retry_time is {next}, and it is due at {due}"));
+            return Err(refusal(move || format!("next_retry_time is {next}, and it is due at {due}")));
         }
         match self.age_limit(send.n, first_sent) {
-            Some(limit) if next > limit => Err(format!("next_retry_time {next} is after {limit}")),
+            Some(limit) if next > limit => {
+                Err(refusal(move || format!("next_retry_time {next} is after {limit}")))
+            }
             _ => Ok(()),
         }
     }
@@ -250,23 +270,23 @@ impl Ledger {
     }
 
     /// At most five, the newest last, and it is this one. A message that is held has not failed.
-    fn check_history(&self, case: &Case, body: &Body, n: usize) -> Result<(), Violation> {
+    fn check_history<'a>(&self, case: &'a Case, body: &'a Body, n: usize) -> Result<(), Refusal<'a>> {
         let told = &body.retries.history;
         if told.len() > 5 || told.iter().any(|past| past.details_bytes > 256) {
-            return Err("the history is too long".to_owned());
+            return Err(refusal(|| "the history is too long".to_owned()));
         }
         if self.subjects[n].is_oversize() {
             return Ok(()); // it is shed where there is no room
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
-        let expected = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
         let newest = Some(newest).filter(|_| case.spends != Spends::Hold);
-        let expected: Vec<_> = expected.chain(newest).collect();
-        let expected = &expected[expected.len().saturating_sub(5)..];
-        if told.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.iter().copied()) {
+        let before = case.before.history.iter().map(|past| (past.attempt, past.error_type.as_str()));
+        let too_many = (case.before.history.len() + usize::from(newest.is_some())).saturating_sub(5);
+        let expected = before.chain(newest).skip(too_many);
+        if told.iter().map(|past| (past.attempt, past.error_type.as_str())).eq(expected.clone()) {
             Ok(())
         } else {
-            Err(format!("the history is not {expected:?}"))
+            Err(refusal(move || format!("the history is not {:?}", expected.clone().collect::<Vec<_>>())))
         }
     }
 
@@ -326,13 +346,14 @@ impl Ledger {
     }
 
     /// A long delay counts from the failure, or from now where its clock is ahead, and ends now where it is over already.
-    fn check_due(&self, case: &Case, due: DateTime<Utc>, send: Send<'_>) -> Result<(), Violation> {
+    fn check_due(&self, case: &Case, due: DateTime<Utc>, send: Send<'_>) -> Result<(), Refusal<'static>> {
         let at = send.at;
         let tolerance = self.tolerance();
         let overdue = (due - at).abs() <= tolerance;
         if let Some(told) = case.due {
             let kept = due == told || (due >= told && (overdue || self.is_stretched(due, at)));
-            return if kept { Ok(()) } else { Err(format!("it is due at {due}, and was at {told}")) };
+            let why = move || format!("it is due at {due}, and was at {told}");
+            return if kept { Ok(()) } else { Err(refusal(why)) };
         }
         let delay = seconds(self.delay(send.n, case.retry(), case.retry_after));
         // Two processes have two clocks, each of which may be wrong.
@@ -342,7 +363,7 @@ impl Ledger {
         if (first..=last).contains(&due) || (due >= first && (overdue || self.is_stretched(due, at))) {
             Ok(())
         } else {
-            Err(format!("it is due at {due}, and must be between {first} and {last}"))
+            Err(refusal(move || format!("it is due at {due}, and must be between {first} and {last}")))
         }
     }
 
@@ -394,7 +415,7 @@ impl Ledger {
         if cases().any(|case| may_hop(case).is_ok()) {
             return Ok(());
         }
-        let refusals: Vec<_> = cases().filter_map(|case| may_hop(case).err()).collect();
+        let refusals: Vec<_> = cases().filter_map(|case| Some(may_hop(case).err()?())).collect();
         Err(format!("a hop that is due at {due} does not follow: {refusals:?}"))
     }
 
@@ -404,7 +425,10 @@ impl Ledger {
         hopped: &Case,
         due: DateTime<Utc>,
         send: Send<'_>,
-    ) -> Result<(), Violation> {
+    ) -> Result<(), Refusal<'static>> {
+        if case.body_hash != hopped.body_hash {
+            return Err(refusal(String::new));
+        }
         // The documents may be cut where the message is as large as SQS allows.
         let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
             hopped.details.clone()
@@ -419,20 +443,20 @@ impl Ledger {
             case.failed_at
         };
         if (Case { due: Some(due), details, failed_at, ..case.clone() }) != *hopped {
-            return Err(String::new());
+            return Err(refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err("it failed for good".to_owned());
+            return Err(refusal(|| "it failed for good".to_owned()));
         }
         if !case.may_be_long() {
-            return Err("its delay is never long".to_owned());
+            return Err(refusal(|| "its delay is never long".to_owned()));
         }
         if case.spends() && case.before.attempt >= self.max_attempts(send.n).0 {
-            return Err("its retries are made".to_owned());
+            return Err(refusal(|| "its retries are made".to_owned()));
         }
         self.check_due(case, due, send)?;
         match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {
-            Some(limit) if due > limit => Err(format!("it is due at {due}, after {limit}")),
+            Some(limit) if due > limit => Err(refusal(move || format!("it is due at {due}, after {limit}"))),
             _ => Ok(()),
         }
     }

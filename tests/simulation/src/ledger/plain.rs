@@ -1,6 +1,8 @@
 //! Plain messages, as if they had an envelope: so all rules of the ledger hold for them, too. Read by the documentation,
 //! not by the code.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
@@ -14,9 +16,9 @@ const REDELIVER: &str = "Redeliver";
 
 /// The message with what `Redeliver` says as `metadata` of its body, and its producer's attributes whole; any other message
 /// as it is.
-pub(super) fn as_envelope(produced: &Produced, content: &Content) -> Content {
+pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<'a, Content> {
     if !produced.plain {
-        return content.clone();
+        return Cow::Borrowed(content);
     }
     let mut attributes = content.attributes.clone();
     let redeliver = take(&mut attributes).unwrap_or_else(|| {
@@ -24,7 +26,8 @@ pub(super) fn as_envelope(produced: &Produced, content: &Content) -> Content {
         format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
     });
     let metadata = without_folded(&redeliver, &mut attributes);
-    Content { body: format!(r#"{{"metadata":{metadata},"data":{{}}}}"#), attributes, ..content.clone() }
+    let body = format!(r#"{{"metadata":{metadata},"data":{{}}}}"#);
+    Cow::Owned(Content { body, attributes, ..content.clone() })
 }
 
 /// `Redeliver`, also if it is folded into one of our documents.

@@ -188,12 +188,12 @@ impl Ledger {
         let waited = |case: &Case| self.waited(case, body, send).filter(|_| !self.is_short(case, send.n));
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
-            .filter(|(_, case)| self.may_resend(case, body, send).is_ok())
+            .filter(|(_, case)| case.was_first_sent_as(body) && self.may_resend(case, body, send).is_ok())
             .map(|(number, case)| (number, (case.retry(), waited(case))))
             .unzip();
         if numbers.is_empty() {
             let refusals: Vec<_> =
-                cases().filter_map(|case| self.may_resend(case, body, send).err()).collect();
+                cases().filter_map(|case| Some(self.may_resend(case, body, send).err()?())).collect();
             let delay = send.content.delay;
             return Err(format!(
                 "a re-send with {:?} after {delay} does not follow: {refusals:?}",
@@ -208,10 +208,9 @@ impl Ledger {
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(follows.attempt);
         // Where the target never asked for a delay, and it is clear which retry this is, all copies wait as long.
-        let never_asked = subject.answers.iter().all(|answer| answer.after.is_none());
         match follows.waits[..] {
             [(key, Some(seconds))]
-                if never_asked && *subject.delays.entry(key).or_insert(seconds) != seconds =>
+                if !subject.has_asked && *subject.delays.entry(key).or_insert(seconds) != seconds =>
             {
                 Err(format!("a copy of it waits {seconds} s, another one did not"))
             }
