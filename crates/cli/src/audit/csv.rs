@@ -45,7 +45,7 @@ impl View for Csv {
             record.error_type.clone(),
             record.error_details.clone(),
             record.attempts().map(|attempts| attempts.to_string()).unwrap_or_default(),
-            record.metadata.as_ref().map(|metadata| metadata.generation.to_string()).unwrap_or_default(),
+            record.metadata.as_ref().map(|metadata| metadata.generation().to_string()).unwrap_or_default(),
             record.fingerprint.clone(),
             written(record.first_sent()),
             dead_letter.map(|ours| ours.dead_lettered_at.clone()).unwrap_or_default(),
