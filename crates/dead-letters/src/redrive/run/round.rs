@@ -88,13 +88,14 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
         let Redrive { source, clock, .. } = self.redrive;
         // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
         self.journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
-        // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by somebody
-        //    else, who would send it, too.
+        // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by
+        //    somebody else, who would send it, too.
         let messages = going.iter().map(|going| going.send_back.message.clone()).collect();
         let sending = deliver_counted(*source, *clock, clock.now() + SEND_TIMEOUT, messages);
         let delivered = reader.during(sending).await;
-        // 3. The outcomes are on disk before the caller deletes anything. If the process dies between 2 and 3, the journal has
-        //    intents without an outcome, and the next run sends them again: a copy with the same `message_id`, never a loss.
+        // 3. The outcomes are on disk before the caller deletes anything. If the process dies between 2 and 3, the journal
+        //    has intents without an outcome, and the next run sends them again: a copy with the same `message_id`, never
+        //    a loss.
         let mut entries = Vec::with_capacity(going.len());
         let mut sent = Vec::with_capacity(going.len());
         for (going, delivered) in going.into_iter().zip(delivered) {
