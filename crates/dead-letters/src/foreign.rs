@@ -12,6 +12,7 @@ mod topic;
 use redeliver_core::annotation::{ERROR_DETAILS_BYTES_MAX, fingerprint};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::text::{ERROR_TYPE_BYTES_MAX, clean};
+use serde::Deserialize;
 
 use crate::groups::written;
 use name::resource;
@@ -200,6 +201,11 @@ impl Batch {
             self.stream_arn, self.shard, self.first_sequence_number, self.last_sequence_number
         )
     }
+}
+
+/// What is read from an object and from nothing else: serde would read a struct from an array, too.
+fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
 fn moved(message: &ReceivedMessage) -> Option<Foreign> {

@@ -29,4 +29,4 @@ pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known::Known;
 pub use pick::Pick;
 pub use reader::{Coverage, HIDDEN, Reader, ReaderError};
-pub use record::{DeadLetterRecord, RecordMetadata, UNANNOTATED, plain};
+pub use record::{DeadLetterRecord, UNANNOTATED, plain};

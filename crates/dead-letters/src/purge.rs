@@ -48,16 +48,18 @@ pub async fn purge<Q: Queue, C: Clock>(
                 let record = DeadLetterRecord::new(message);
                 let is_one_more = purged.picked + (picked.len() as u64) < max;
                 if is_one_more && pick.picks(&record)? {
-                    groups.add(&record);
-                    picked.push(record.message);
+                    picked.push(record);
                 }
             }
+            // Not before all of them are: a filter that fails on one of them leaves the others as they are, too.
+            picked.iter().for_each(|record| groups.add(record));
             purged.picked += picked.len() as u64;
+            let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();
             if let Some(backup) = &mut backup {
                 // On disk first. If the process dies between the two, messages are in the backup and in the queue;
                 // never in neither.
-                backup.write(&picked)?;
-                for outcome in reader.delete(&picked.iter().collect::<Vec<_>>()).await {
+                backup.write(picked.iter().copied())?;
+                for outcome in reader.delete(&picked).await {
                     match outcome {
                         Ok(()) => {
                             deletions_failed = 0;

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Queue, Receive};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -159,10 +159,22 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let (queue, clock) = (self.queue, self.clock);
         let deleted = self.during(delete(queue, clock, &handles)).await;
         // What is not deleted stays held: it is given back at the end like all others.
-        for (message, _) in messages.iter().zip(&deleted).filter(|(_, deleted)| deleted.is_ok()) {
-            self.held.release(&message.sqs_message_id);
+        let outcomes = messages.iter().zip(handles).zip(deleted);
+        outcomes
+            .map(|((message, handle), deleted)| deleted.and_then(|()| self.believed(message, &handle)))
+            .collect()
+    }
+
+    /// Whether SQS's "done" of a deletion means that the message is gone. It says the same of a handle that another
+    /// receive has replaced, and deletes nothing then: it is believed only of a message that nobody else can have
+    /// received until the answer was here.
+    fn believed(&mut self, message: &ReceivedMessage, handle: &str) -> EntryOutcome<()> {
+        let id = &message.sqs_message_id;
+        if self.held.handle(id) == Some(handle) && self.held.is_hidden(id) {
+            self.held.release(id);
+            return Ok(());
         }
-        deleted
+        Err(EntryError::new(Fault::NoAnswer, "VisibleToOthers"))
     }
 
     /// Makes what is held visible again and says how much was seen.

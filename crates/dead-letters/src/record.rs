@@ -7,7 +7,7 @@ use redeliver_core::annotation::{DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_T
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
-use redeliver_core::metadata::{Metadata, PastFailure};
+use redeliver_core::metadata::Metadata;
 use redeliver_core::reason::Code;
 use redeliver_core::schema::{MessageSchema, Parsed};
 use serde::Serialize;
@@ -41,26 +41,9 @@ pub struct DeadLetterRecord {
     pub dead_letter: Option<DeadLetter>,
     /// What groups it with its like.
     pub fingerprint: String,
-    /// What its body says, or its `Redeliver`, if it is one of our messages.
-    pub metadata: Option<RecordMetadata>,
-}
-
-/// What a message's metadata says.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordMetadata {
-    /// `message_id` as it is written.
-    pub message_id: String,
-    /// The higher one of `redrive_generation` and what the final record says: a message that was given up without a
-    /// re-send does not say it in its body. 0 if there is none.
-    pub generation: u32,
-    /// `retry_attempt`; 0 if there is none.
-    pub retry_attempt: u32,
-    /// The last failures, newest last.
-    pub retry_history: Vec<PastFailure>,
-    /// How long it was held because its target was down.
-    pub held_seconds: u32,
-    /// How often it came back because SQS had moved it.
-    pub redrive_count: u32,
+    /// What its body says, or its `Redeliver`, if it is one of our messages. Its generation is the higher one of that
+    /// and what the final record says: a message that was given up without a re-send does not say it in its body.
+    pub metadata: Option<Metadata>,
 }
 
 /// The members of the document that a filter works on.
@@ -124,7 +107,10 @@ impl DeadLetterRecord {
         let parsed = SCHEMA.parse(&message.body).ok().map(Parsed::Envelope);
         let parsed =
             parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), &message.sqs_message_id).ok());
-        let metadata = parsed.map(|parsed| metadata_of(parsed.metadata(), generation));
+        let metadata = parsed.map(|parsed| {
+            let metadata = parsed.metadata().clone();
+            Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata }
+        });
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
@@ -165,7 +151,7 @@ impl DeadLetterRecord {
     /// The message's id: its own if it has one, else SQS's.
     #[must_use]
     pub fn message_id(&self) -> &str {
-        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id)
+        self.metadata.as_ref().map_or(&self.message.sqs_message_id, |metadata| &metadata.message_id_text)
     }
 
     /// The JSON document that `--where` and `--edit` work on: `{message_id, sent_at, error_type, error_details,
@@ -222,17 +208,6 @@ fn levels_at_most(text: &str) -> usize {
         most = most.max(open);
     }
     most
-}
-
-fn metadata_of(metadata: &Metadata, generation: Option<u32>) -> RecordMetadata {
-    RecordMetadata {
-        message_id: metadata.message_id_text.clone(),
-        generation: metadata.generation().max(generation.unwrap_or(0)),
-        retry_attempt: metadata.retry_attempt,
-        retry_history: metadata.retry_history.clone(),
-        held_seconds: metadata.held_seconds,
-        redrive_count: metadata.redrive_count,
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! A queue of the service, behind the ports.
 
-use std::future::Future;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::future::select;
@@ -18,45 +16,37 @@ use redeliver_core::ports::{
 use crate::checks::sender_fault;
 use crate::clock::later;
 use crate::faults::Action;
-use crate::queue::Totals;
-use crate::shared::Shared;
+use crate::service::EmbeddedSqs;
 
 /// "Amazon SQS short and long polling": at most 20 seconds.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// A queue of an [`EmbeddedSqs`](crate::EmbeddedSqs). Clones are the same queue.
+/// A queue of an [`EmbeddedSqs`]. Clones are the same queue.
 #[derive(Clone, Debug)]
 pub struct EmbeddedQueue {
-    shared: Shared,
+    sqs: EmbeddedSqs,
     arn: Arc<str>,
     url: Arc<str>,
 }
 
 impl EmbeddedQueue {
-    pub(crate) fn new(shared: Shared, arn: String, url: String) -> Self {
-        Self { shared, arn: arn.into(), url: url.into() }
-    }
-
-    /// What has become of its messages until now. Not a request.
-    ///
-    /// # Errors
-    /// If the queue was deleted.
-    pub fn totals(&self) -> Result<Totals, EntryError> {
-        let now = self.shared.clock.now();
-        Ok(self.shared.lock().queue(&self.arn)?.totals(now))
+    pub(crate) fn new(sqs: EmbeddedSqs, arn: String, url: String) -> Self {
+        Self { sqs, arn: arn.into(), url: url.into() }
     }
 
     async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let clock = &self.shared.clock;
+        let clock = self.sqs.clock();
         let deadline = later(clock.now(), request.wait);
         loop {
             let now = clock.now();
-            let attempt = self.shared.request(|state| state.receive(now, &self.arn, request))?;
+            let arrivals = self.sqs.lock().queue(&self.arn)?.arrivals();
+            // Before the attempt: what arrives between it and the waiting ends the waiting at once.
+            let arrival = pin!(arrivals.notified());
+            let attempt = self.sqs.request(|state| state.receive(now, &self.arn, request))?;
             if !attempt.messages.is_empty() || now >= deadline {
                 return Ok(attempt.messages);
             }
             let until = attempt.next_visible.map_or(deadline, |visible| visible.min(deadline));
-            let arrival = Arrival { queue: self, seen: attempt.arrivals, ticket: None };
             select(clock.sleep_until(until), arrival).await;
         }
     }
@@ -64,10 +54,10 @@ impl EmbeddedQueue {
 
 impl QueueSender for EmbeddedQueue {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
-        let now = self.shared.clock.now();
+        let now = self.sqs.clock().now();
         let entries = batch.entries();
         let bytes: usize = entries.iter().map(OutgoingMessage::size).sum();
-        self.shared.request(|state| {
+        self.sqs.request(|state| {
             state.batch(Action::SendMessageBatch, &self.arn, entries, |state, entry| {
                 if bytes > BATCH_BYTES_MAX {
                     return Err(sender_fault("BatchRequestTooLong"));
@@ -83,8 +73,8 @@ impl VisibilityControl for EmbeddedQueue {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        let now = self.shared.clock.now();
-        self.shared.request(|state| {
+        let now = self.sqs.clock().now();
+        self.sqs.request(|state| {
             state.batch(
                 Action::ChangeMessageVisibilityBatch,
                 &self.arn,
@@ -97,14 +87,14 @@ impl VisibilityControl for EmbeddedQueue {
 
 impl QueueDepth for EmbeddedQueue {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        let now = self.shared.clock.now();
-        self.shared.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
+        let now = self.sqs.clock().now();
+        self.sqs.lock().request(Action::GetQueueAttributes, &self.arn, |state| state.depth(now, &self.arn))
     }
 }
 
 impl Queue for EmbeddedQueue {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let fault = self.shared.lock().begin(Action::ReceiveMessage, &self.arn);
+        let fault = self.sqs.lock().begin(Action::ReceiveMessage, &self.arn);
         if let Some(fault) = fault.filter(|fault| !fault.is_done()) {
             return Err(fault.error());
         }
@@ -121,8 +111,8 @@ impl Queue for EmbeddedQueue {
     }
 
     async fn delete_batch(&self, handles: &[String]) -> Vec<EntryOutcome<()>> {
-        let now = self.shared.clock.now();
-        self.shared.request(|state| {
+        let now = self.sqs.clock().now();
+        self.sqs.request(|state| {
             state.batch(Action::DeleteMessageBatch, &self.arn, handles, |state, handle| {
                 state.queue(&self.arn)?.delete(now, handle)
             })
@@ -135,40 +125,5 @@ impl Queue for EmbeddedQueue {
 
     fn url(&self) -> &str {
         &self.url
-    }
-}
-
-/// Completes when something has arrived since, or the queue is gone.
-struct Arrival<'a> {
-    queue: &'a EmbeddedQueue,
-    seen: u64,
-    ticket: Option<u64>,
-}
-
-impl Future for Arrival<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.queue.shared.lock();
-        let Ok(queue) = state.queue(&self.queue.arn) else {
-            return Poll::Ready(());
-        };
-        if queue.arrivals.count() != self.seen {
-            return Poll::Ready(());
-        }
-        let ticket = queue.arrivals.wait(self.ticket, context.waker());
-        drop(state);
-        self.ticket = Some(ticket);
-        Poll::Pending
-    }
-}
-
-impl Drop for Arrival<'_> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket
-            && let Ok(queue) = self.queue.shared.lock().queue(&self.queue.arn)
-        {
-            queue.arrivals.leave(ticket);
-        }
     }
 }

@@ -2,9 +2,11 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+use futures_util::task::AtomicWaker;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 use thiserror::Error;
@@ -96,45 +98,32 @@ impl Drop for Running<'_> {
 /// Remembers a wake-up, and passes it on to the outer executor if that is waiting for one.
 #[derive(Default)]
 struct WakeFlag {
-    state: Mutex<WakeState>,
-}
-
-#[derive(Default)]
-struct WakeState {
-    woken: bool,
-    outer: Option<Waker>,
+    woken: AtomicBool,
+    outer: AtomicWaker,
 }
 
 impl WakeFlag {
     fn clear(&self) {
-        *self.lock() = WakeState::default();
+        drop(self.outer.take());
+        self.woken.store(false, Ordering::SeqCst);
     }
 
     fn is_woken(&self) -> bool {
-        self.lock().woken
+        self.woken.load(Ordering::SeqCst)
     }
 
     /// Leaves the outer waker here; false if a wake-up came first.
     fn park(&self, outer: &Waker) -> bool {
-        let mut state = self.lock();
-        state.outer = Some(outer.clone());
-        !state.woken
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WakeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // First the waker, then the look, and `wake` the other way round: one of the two sees the other.
+        self.outer.register(outer);
+        !self.is_woken()
     }
 }
 
 impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
-        let mut state = self.lock();
-        state.woken = true;
-        let outer = state.outer.take();
-        drop(state);
-        if let Some(outer) = outer {
-            outer.wake();
-        }
+        self.woken.store(true, Ordering::SeqCst);
+        self.outer.wake();
     }
 }
 

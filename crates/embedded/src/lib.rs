@@ -24,7 +24,6 @@
 //! assert_eq!(received[0].body, "hello");
 //! ```
 
-mod arrivals;
 mod changes;
 mod checks;
 mod clock;
@@ -33,7 +32,6 @@ mod executor;
 mod faults;
 mod queue;
 mod service;
-mod shared;
 mod state;
 
 pub use changes::{Change, What};
@@ -42,5 +40,4 @@ pub use clock::{Hold, Sleep, VirtualClock};
 pub use embedded_queue::EmbeddedQueue;
 pub use executor::Stuck;
 pub use faults::{Action, FaultPlan, FaultRule, Injection, Scope, When};
-pub use queue::Totals;
 pub use service::EmbeddedSqs;

@@ -1,62 +1,24 @@
 //! One queue's state: a pure machine, to which the moment comes in as a value.
-//!
-//! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a
-//! delay or a receive, is the same to the machine. All operations take O(log n).
 
-use std::collections::{BTreeMap, BTreeSet};
+mod store;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::SubsecRound;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Depth, EntryError, Fault, QueueSettings};
+use tokio::sync::Notify;
 
-use crate::arrivals::Arrivals;
 use crate::changes::{Change, ChangeLog, What};
 use crate::checks::sender_fault;
 use crate::clock::later;
+pub(crate) use store::{Key, Stored};
+use store::{Lease, Store};
 
 /// "Amazon SQS message quotas": a standard queue has at most about 120,000 messages in flight.
-const IN_FLIGHT_MAX: usize = 120_000;
-
-/// A message's number, unique in the service.
-pub(crate) type Key = u64;
-
-/// What has become of the messages of a queue since it was created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Sent to it.
-    pub sent: u64,
-    /// Moved to it by another queue's redrive.
-    pub moved_in: u64,
-    /// Moved away by its own redrive.
-    pub moved_out: u64,
-    /// Deleted by a receipt handle.
-    pub deleted: u64,
-    /// Older than its retention: gone.
-    pub expired: u64,
-}
-
-/// A message as the queue keeps it.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    key: Key,
-    id: String,
-    content: Content,
-    sent_at: Timestamp,
-    first_received_at: Option<Timestamp>,
-    receive_count: u32,
-    redriven_from: Option<String>,
-    visible_at: Timestamp,
-    /// The newest receive from this queue: the only one whose handle deletes.
-    lease: Option<Lease>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Lease {
-    nonce: u64,
-    received_at: Timestamp,
-}
+const IN_FLIGHT_MAX: u64 = 120_000;
 
 /// What one receive attempt yields.
 pub(crate) struct Received {
@@ -71,37 +33,19 @@ pub(crate) struct QueueState {
     arn: String,
     number: u32,
     settings: QueueSettings,
-    /// Boxed: a node of the tree has room for twice as many as are in it.
-    messages: BTreeMap<Key, Box<Stored>>,
-    visible: BTreeSet<(Timestamp, Key)>,
-    hidden: BTreeSet<(Timestamp, Key)>,
-    expiries: BTreeSet<(Timestamp, Key)>,
-    /// How many of the hidden ones have not been received: `DelaySeconds`.
-    delayed: usize,
+    messages: Store,
     /// When its counts were last taken, and what they were.
     last_counted: Option<(Timestamp, Depth)>,
-    totals: Totals,
     log: ChangeLog,
-    pub(crate) arrivals: Arrivals,
+    /// For its long polls: something arrived.
+    arrivals: Arc<Notify>,
 }
 
 impl QueueState {
     /// An empty queue. By its `number` its receipt handles differ from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
-        Self {
-            arn,
-            number,
-            settings,
-            messages: BTreeMap::new(),
-            visible: BTreeSet::new(),
-            hidden: BTreeSet::new(),
-            expiries: BTreeSet::new(),
-            delayed: 0,
-            last_counted: None,
-            totals: Totals::default(),
-            log,
-            arrivals: Arrivals::default(),
-        }
+        let messages = Store::new(settings.retention);
+        Self { arn, number, settings, messages, last_counted: None, log, arrivals: Arc::default() }
     }
 
     /// The attributes it was created with.
@@ -109,11 +53,15 @@ impl QueueState {
         &self.settings
     }
 
+    /// Notified whenever another attempt to receive may bring something.
+    pub(crate) fn arrivals(&self) -> Arc<Notify> {
+        Arc::clone(&self.arrivals)
+    }
+
     /// Takes a message from a producer.
     pub(crate) fn send(&mut self, now: Timestamp, key: Key, id: String, content: Content) {
-        self.totals.sent += 1;
         self.note(now, &id, || What::Sent(content.clone()));
-        self.insert(Stored {
+        self.messages.insert(Stored {
             key,
             id,
             visible_at: later(now, content.delay.duration()),
@@ -129,9 +77,8 @@ impl QueueState {
 
     /// Takes a message that another queue's redrive moves here: at once visible, with the clock of its first sending.
     pub(crate) fn accept(&mut self, now: Timestamp, message: Stored, source_arn: &str) {
-        self.totals.moved_in += 1;
         let redriven_from = Some(source_arn.to_owned());
-        self.insert(Stored { redriven_from, visible_at: now, lease: None, ..message });
+        self.messages.insert(Stored { redriven_from, visible_at: now, lease: None, ..message });
         self.settle(now);
     }
 
@@ -146,21 +93,17 @@ impl QueueState {
         mut nonce: impl FnMut() -> u64,
     ) -> Result<Received, EntryError> {
         self.settle(now);
-        if self.hidden.len() - self.delayed >= IN_FLIGHT_MAX {
+        if self.messages.depth().in_flight >= IN_FLIGHT_MAX {
             return Err(EntryError::new(Fault::Throttled, "OverLimit"));
         }
         let until = later(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut received = Received { messages: Vec::new(), exhausted: Vec::new() };
         while received.messages.len() < max {
-            let Some((_, key)) = self.visible.first().copied() else {
-                break;
-            };
-            let Some(mut message) = self.remove(key) else {
+            let Some(mut message) = self.messages.take_visible() else {
                 break;
             };
             // On the receive after the last one, as SQS does it: until somebody looks the message stays where it is.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
-                self.totals.moved_out += 1;
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
                 self.note(now, &message.id, || What::Moved(target_arn.unwrap_or_default()));
                 received.exhausted.push(message);
@@ -174,7 +117,7 @@ impl QueueState {
             let nonce = nonce();
             message.lease = Some(Lease { nonce, received_at: now });
             received.messages.push(self.delivered(&message, nonce));
-            self.insert(message);
+            self.messages.insert(message);
         }
         self.settle(now);
         Ok(received)
@@ -189,11 +132,10 @@ impl QueueState {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
         // An old handle succeeds and deletes nothing: as on AWS, so that code which relies on it fails here too.
-        if self.leased(key, nonce).is_some() {
-            if let Some(message) = self.remove(key) {
-                self.note(now, &message.id, || What::Deleted);
-            }
-            self.totals.deleted += 1;
+        if self.messages.leased(key, nonce).is_some()
+            && let Some(message) = self.messages.remove(key)
+        {
+            self.note(now, &message.id, || What::Deleted);
         }
         Ok(())
     }
@@ -209,18 +151,18 @@ impl QueueState {
     ) -> Result<(), EntryError> {
         self.settle(now);
         let (key, nonce) = self.parse_handle(handle)?;
-        let lease = self.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
+        let lease = self.messages.leased(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = later(now, visibility.duration());
         // From the receive, not from now: a chain of changes must not hide a message for longer than 12 hours.
         if until > later(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
         }
-        if !self.is_hidden(key) {
+        if !self.messages.is_hidden(key) {
             return Err(sender_fault("MessageNotInflight"));
         }
-        if let Some(message) = self.remove(key) {
+        if let Some(message) = self.messages.remove(key) {
             self.note(now, &message.id, || What::Hidden { seconds: visibility.get() });
-            self.insert(Stored { visible_at: until, ..message });
+            self.messages.insert(Stored { visible_at: until, ..message });
         }
         self.settle(now);
         Ok(())
@@ -240,75 +182,20 @@ impl QueueState {
 
     pub(crate) fn depth(&mut self, now: Timestamp) -> Depth {
         self.settle(now);
-        Depth {
-            visible: self.visible.len() as u64,
-            in_flight: (self.hidden.len() - self.delayed) as u64,
-            delayed: self.delayed as u64,
-        }
-    }
-
-    /// What has become of all messages until now.
-    pub(crate) fn totals(&mut self, now: Timestamp) -> Totals {
-        self.settle(now);
-        self.totals
+        self.messages.depth()
     }
 
     /// When the next message is or will be visible.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
-        self.visible.first().or_else(|| self.hidden.first()).map(|(at, _)| *at)
+        self.messages.next_visible()
     }
 
     /// Does what time did: drops what expired, shows what is due.
     fn settle(&mut self, now: Timestamp) {
-        while let Some((_, key)) = self.expiries.first().copied().filter(|(at, _)| *at <= now) {
-            if let Some(message) = self.remove(key) {
-                self.note(now, &message.id, || What::Expired);
-            }
-            self.totals.expired += 1;
+        while let Some(expired) = self.messages.take_expired(now) {
+            self.note(now, &expired.id, || What::Expired);
         }
-        while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
-            self.hidden.remove(&due);
-            self.visible.insert(due);
-            self.delayed -= usize::from(self.is_unreceived(due.1));
-        }
-    }
-
-    /// Puts a message where [`settle`](Self::settle) finds it.
-    fn insert(&mut self, message: Stored) {
-        self.hidden.insert((message.visible_at, message.key));
-        self.expiries.insert((self.expiry(&message), message.key));
-        self.delayed += usize::from(message.lease.is_none());
-        self.messages.insert(message.key, Box::new(message));
-    }
-
-    /// Takes a message out, wherever it is.
-    fn remove(&mut self, key: Key) -> Option<Stored> {
-        let message = self.messages.remove(&key)?;
-        let place = (message.visible_at, key);
-        if self.hidden.remove(&place) {
-            self.delayed -= usize::from(message.lease.is_none());
-        }
-        self.visible.remove(&place);
-        self.expiries.remove(&(self.expiry(&message), key));
-        Some(*message)
-    }
-
-    /// "Amazon SQS dead-letter queues": retention counts from the original enqueue time, also after a redrive.
-    fn expiry(&self, message: &Stored) -> Timestamp {
-        later(message.sent_at, self.settings.retention)
-    }
-
-    fn is_hidden(&self, key: Key) -> bool {
-        self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
-    }
-
-    fn is_unreceived(&self, key: Key) -> bool {
-        self.messages.get(&key).is_some_and(|message| message.lease.is_none())
-    }
-
-    /// The receive that this handle stands for, if it is the message's newest.
-    fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
-        self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
+        self.messages.show(now);
     }
 
     fn delivered(&self, message: &Stored, nonce: u64) -> ReceivedMessage {

@@ -1,7 +1,7 @@
 //! What the queues of a service share, and how a request goes through the fault plan.
 
 use std::collections::BTreeMap;
-use std::task::Waker;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rand::rngs::StdRng;
@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive};
+use tokio::sync::Notify;
 
 use crate::changes::ChangeLog;
 use crate::checks::{accepts, check_name, check_settings, sender_fault};
@@ -27,15 +28,13 @@ pub(crate) struct State {
     /// How old a queue's counts may be.
     pub(crate) counts_lag: Duration,
     pub(crate) log: ChangeLog,
-    /// Long polls to be woken once the lock is free.
-    woken: Vec<Waker>,
+    /// Where something arrived: the long polls there are to be woken once the lock is free.
+    arrivals: Vec<Arc<Notify>>,
 }
 
 /// One attempt of a long poll.
 pub(crate) struct Attempt {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// Arrivals until now: one more, and another attempt is due.
-    pub(crate) arrivals: u64,
     /// When another attempt is due by itself.
     pub(crate) next_visible: Option<Timestamp>,
 }
@@ -51,11 +50,11 @@ impl State {
             faults: FaultPlan::default(),
             counts_lag: Duration::ZERO,
             log: ChangeLog::default(),
-            woken: Vec::new(),
+            arrivals: Vec::new(),
         }
     }
 
-    pub(crate) fn exists(&self, arn: &str) -> bool {
+    fn exists(&self, arn: &str) -> bool {
         self.queues.contains_key(arn)
     }
 
@@ -72,10 +71,10 @@ impl State {
         self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))
     }
 
-    /// Who waits for what was done; to be woken when the lock is free.
+    /// Where something has arrived since the last call.
     #[must_use]
-    pub(crate) fn take_woken(&mut self) -> Vec<Waker> {
-        std::mem::take(&mut self.woken)
+    pub(crate) fn take_arrivals(&mut self) -> Vec<Arc<Notify>> {
+        std::mem::take(&mut self.arrivals)
     }
 
     /// Counts a request; how it is to fail, if it is.
@@ -141,8 +140,9 @@ impl State {
     }
 
     pub(crate) fn delete(&mut self, arn: &str) -> Result<(), EntryError> {
-        let mut queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
-        self.woken.extend(queue.arrivals.announce());
+        let queue = self.queues.remove(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
+        // Its long polls find that it is gone.
+        self.arrivals.push(queue.arrivals());
         Ok(())
     }
 
@@ -153,8 +153,8 @@ impl State {
         let key = self.messages_sent;
         let queue = self.queue(arn)?;
         queue.send(now, key, id.clone(), content.clone());
-        let woken = queue.arrivals.announce();
-        self.woken.extend(woken);
+        let arrivals = queue.arrivals();
+        self.arrivals.push(arrivals);
         self.messages_sent += 1;
         Ok(id)
     }
@@ -169,8 +169,8 @@ impl State {
     ) -> EntryOutcome<()> {
         let queue = self.queue(arn)?;
         queue.change_visibility(now, handle, visibility)?;
-        let woken = queue.arrivals.announce();
-        self.woken.extend(woken);
+        let arrivals = queue.arrivals();
+        self.arrivals.push(arrivals);
         Ok(())
     }
 
@@ -188,18 +188,14 @@ impl State {
         let queue = self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         let max = usize::from(request.max_messages);
         let received = queue.receive(now, max, request.visibility, limit, || rng.random())?;
-        let attempt = Attempt {
-            messages: received.messages,
-            arrivals: queue.arrivals.count(),
-            next_visible: queue.next_visible(),
-        };
+        let attempt = Attempt { messages: received.messages, next_visible: queue.next_visible() };
         if let Some(redrive) = redrive.filter(|_| !received.exhausted.is_empty()) {
             let target = self.queue(&redrive.target_arn)?;
             for message in received.exhausted {
                 target.accept(now, message, arn);
             }
-            let woken = target.arrivals.announce();
-            self.woken.extend(woken);
+            let arrivals = target.arrivals();
+            self.arrivals.push(arrivals);
         }
         Ok(attempt)
     }

@@ -12,8 +12,8 @@ use redeliver_core::ports::{
     Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, Redrive,
     VisibilityControl as _,
 };
-use redeliver_embedded::{EmbeddedQueue, Totals};
-use support::{message, seconds, send, service};
+use redeliver_embedded::{Change, EmbeddedQueue, EmbeddedSqs};
+use support::{Totals, message, seconds, send, service};
 
 const RETENTION: [u64; 2] = [60, 90];
 const MAX_RECEIVE_COUNT: u32 = 2;
@@ -141,11 +141,12 @@ impl Model {
     }
 }
 
-async fn check(model: &Model, queues: &[EmbeddedQueue]) {
+async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], changes: &mut Vec<Change>) {
     for (number, queue) in queues.iter().enumerate() {
         assert_eq!(queue.depth().await, Ok(model.depth(number)));
     }
-    let totals: Vec<Totals> = queues.iter().map(|queue| queue.totals().unwrap()).collect();
+    changes.extend(sqs.take_changes());
+    let totals: Vec<_> = queues.iter().map(|queue| Totals::of(queue, changes)).collect();
     let sum = |part: fn(&Totals) -> u64| totals.iter().map(part).sum::<u64>();
     assert_eq!(sum(|t| t.sent), model.messages.len() as u64);
     assert_eq!(sum(|t| t.deleted), model.count(State::Deleted));
@@ -153,7 +154,7 @@ async fn check(model: &Model, queues: &[EmbeddedQueue]) {
     assert_eq!((totals[0].moved_out, totals[1].moved_in), (model.moved, model.moved));
 }
 
-async fn create(sqs: &redeliver_embedded::EmbeddedSqs) -> [EmbeddedQueue; 2] {
+async fn create(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
     let settings = |retention| QueueSettings {
         visibility: seconds(VISIBILITY_SECONDS),
         retention: Duration::from_secs(retention),
@@ -173,6 +174,7 @@ proptest! {
         let (clock, sqs) = service();
         clock.block_on(async {
             let queues = create(&sqs).await;
+            let mut changes = sqs.take_changes();
             let mut model = Model::default();
             let second = |timestamp: Timestamp| u64::try_from(timestamp.timestamp() - 1_700_000_000).unwrap();
             for step in steps {
@@ -226,7 +228,7 @@ proptest! {
                     }
                     Step::Delete { .. } | Step::ChangeVisibility { .. } => {}
                 }
-                check(&model, &queues).await;
+                check(&model, &sqs, &queues, &mut changes).await;
             }
         });
     }

@@ -1,29 +1,24 @@
 //! The loop: feed the source queue, run the three functions side by side, read the final DLQ, until all is settled.
 
+mod collect;
+mod feed;
+
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use futures_util::{join, pin_mut};
-use redeliver_core::annotation::ERROR_TYPE;
-use redeliver_core::deletion::delete;
-use redeliver_core::delivery::{deliver, until};
+use redeliver_core::delivery::until;
 use redeliver_core::limits::BATCH_ENTRIES_MAX;
-use redeliver_core::message::{Attribute, OutgoingMessage, ReceivedMessage};
-use redeliver_core::ports::{AsyncInvoker, Clock, Function, Queue, Receive};
-use serde::Serialize;
+use redeliver_core::message::ReceivedMessage;
+use redeliver_core::ports::{Clock, Function, Queue, Receive};
 
-use crate::lambda::FUNCTION_ARN;
 use crate::polling::{handle, receive};
 use crate::topology::INVOCATION_TIMEOUT;
 use crate::{Ledger, LoopError, Topology};
 
-const FEED: usize = 1000;
-/// How long one feeding may take.
-const FEED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Before a receive that failed is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks at queues that seem to have lost something: longer than SQS's counts lag behind.
@@ -60,64 +55,6 @@ pub struct Engine<'a, Q, C> {
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Sends all messages, unless `stop` completes before.
-    ///
-    /// # Errors
-    /// If SQS refuses one for good, or does not answer for a minute, or if `stop` completed.
-    pub async fn feed(
-        &self,
-        messages: Vec<OutgoingMessage>,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), LoopError> {
-        let (total, confirmed) = (messages.len(), Cell::new(0));
-        unless(stop, &confirmed, total, self.send_all(messages, &confirmed)).await
-    }
-
-    /// Invokes the function with each message's body, unless `stop` completes before.
-    ///
-    /// # Errors
-    /// If the record of a failure cannot be sent for a minute, or if `stop` completed.
-    pub async fn invoke(
-        &self,
-        messages: Vec<OutgoingMessage>,
-        invoker: &impl AsyncInvoker,
-        stop: impl Future<Output = ()>,
-    ) -> Result<(), LoopError> {
-        let (total, confirmed) = (messages.len(), Cell::new(0));
-        let invoking = async {
-            for message in messages {
-                let payload = &message.content().body;
-                self.ledger().sent(payload);
-                invoker.invoke(FUNCTION_ARN, payload).await?;
-                confirmed.update(|count| count + 1);
-            }
-            Ok(())
-        };
-        unless(stop, &confirmed, total, invoking).await
-    }
-
-    async fn send_all(
-        &self,
-        messages: Vec<OutgoingMessage>,
-        confirmed: &Cell<usize>,
-    ) -> Result<(), LoopError> {
-        let mut messages = messages.into_iter().peekable();
-        while messages.peek().is_some() {
-            let chunk: Vec<_> = messages.by_ref().take(FEED).collect();
-            // Entered before it is sent: the target may be done with it before SQS's answer is here.
-            for message in &chunk {
-                self.ledger().sent(&message.content().body);
-            }
-            for outcome in
-                deliver(&self.topology.source, self.clock, self.clock.now() + FEED_TIMEOUT, chunk).await
-            {
-                outcome.map_err(LoopError::sqs("sending the messages"))?;
-                confirmed.update(|count| count + 1);
-            }
-        }
-        Ok(())
-    }
-
     /// Runs the functions until every message has come out, until what has not is in no queue either, or until `stop`
     /// completes. Final records go to `output`.
     ///
@@ -207,30 +144,6 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
-    async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
-        let queue = &self.topology.final_dlq;
-        self.repeat(over, async || {
-            let request = Receive { max_messages: 10, wait: self.wait, visibility: None };
-            let records = queue.receive(request).await.map_err(LoopError::sqs("reading the final DLQ"))?;
-            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
-            // queue.
-            for record in &records {
-                writeln!(output, "{}", final_record(record))?;
-                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
-                let now = self.clock.now();
-                let body = (self.what_went_in)(&record.body);
-                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
-            }
-            output.flush()?;
-            let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
-            // One that is not deleted comes out again, and the ledger counts it as a copy.
-            delete(queue, self.clock, &handles).await;
-            Ok(())
-        })
-        .await
-    }
-
     /// Repeats a step until all is over. What may pass is tried again; what will not ends the whole run.
     async fn repeat(
         &self,
@@ -273,32 +186,6 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Sends, unless `stop` completes before.
-async fn unless(
-    stop: impl Future<Output = ()>,
-    confirmed: &Cell<usize>,
-    total: usize,
-    sending: impl Future<Output = Result<(), LoopError>>,
-) -> Result<(), LoopError> {
-    pin_mut!(stop, sending);
-    match select(stop, sending).await {
-        Either::Left(((), _)) => Err(LoopError::Interrupted { confirmed: confirmed.get(), total }),
-        Either::Right((outcome, _)) => outcome,
-    }
-}
-
-/// One line of the output: the body as it is, attributes as plain values.
-fn final_record(record: &ReceivedMessage) -> String {
-    #[derive(Serialize)]
-    struct FinalRecord<'a> {
-        body: &'a str,
-        attributes: BTreeMap<&'a str, Option<&'a str>>,
-    }
-    let attributes =
-        record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
-    serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
 }
 
 #[cfg(test)]

@@ -11,9 +11,10 @@ use redeliver_core::handler::{Form, Handler, HandlerError, Message};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::metadata::rfc3339;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use crate::ledger::message_id;
 
 /// The function's ARN: there is one.
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
@@ -44,7 +45,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let (retry, original) = read_payload(payload);
         let message = Message {
             body: original.to_owned(),
-            message_id: message_id(original),
+            message_id: message_id(original).unwrap_or_else(|| hashed(original)),
             form: Form::Envelope,
             retry_attempt: retry.map_or(0, |retry| retry.attempt),
             redrive_generation: 0,
@@ -85,20 +86,7 @@ pub fn payload_of(body: &str) -> &str {
     FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
 }
 
-/// `metadata.message_id` if the payload has one, else a number of the payload's own: what the built-in target goes by.
-fn message_id(payload: &str) -> String {
-    #[derive(Deserialize)]
-    struct Payload {
-        metadata: Metadata,
-    }
-    #[derive(Deserialize)]
-    struct Metadata {
-        message_id: String,
-    }
-    let named = serde_json::from_str::<Payload>(payload);
-    named.map_or_else(|_| hashed(payload), |payload| payload.metadata.message_id)
-}
-
+/// What the built-in target goes by if the payload has no id.
 fn hashed(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);

@@ -110,6 +110,16 @@ impl Ledger {
 }
 
 fn identity(body: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match message_id(body) {
+        Some(message_id) => message_id.hash(&mut hasher),
+        None => body.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+/// `metadata.message_id`, whatever else is right or wrong with the body.
+pub(crate) fn message_id(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Body {
         metadata: Metadata,
@@ -118,12 +128,7 @@ fn identity(body: &str) -> u64 {
     struct Metadata {
         message_id: String,
     }
-    let mut hasher = DefaultHasher::new();
-    match serde_json::from_str::<Body>(body) {
-        Ok(Body { metadata: Metadata { message_id } }) => message_id.hash(&mut hasher),
-        _ => body.hash(&mut hasher),
-    }
-    hasher.finish()
+    serde_json::from_str(body).ok().map(|Body { metadata }| metadata.message_id)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use aws_config::SdkConfig;
-use aws_sdk_lambda::config::{Builder, Region};
+use aws_sdk_lambda::config::Builder;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
@@ -11,7 +11,7 @@ use aws_sdk_lambda::types::InvocationType;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked};
 
 use super::drain::settle_connections;
-use super::lambda_client::LambdaClient;
+use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
@@ -36,8 +36,6 @@ impl LambdaInvoker {
 impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> {
     async fn invoke(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
         settle_connections().await;
-        // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
-        let region = function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
         let answer = self
             .client
             .get()
@@ -46,7 +44,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> 
             .invocation_type(InvocationType::Event)
             .payload(Blob::new(payload))
             .customize()
-            .config_override(Builder::default().region(region))
+            .config_override(Builder::default().region(region_of(function_arn)))
             .send()
             .await
             .map_err(|error| not_invoked(&error))?;

@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use aws_sdk_lambda::config::Region;
 use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
@@ -18,7 +17,7 @@ use redeliver_core::value;
 use serde::Deserialize;
 
 use super::drain::settle_connections;
-use super::lambda_client::LambdaClient;
+use super::lambda_client::{LambdaClient, region_of};
 use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
@@ -39,9 +38,7 @@ impl LambdaTarget {
 
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
     fn with_clock(config: &SdkConfig, arn: String, timeout: Duration, clock: C) -> Self {
-        // `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
-        let region = arn.split(':').nth(3).map(|region| Region::new(region.to_owned()));
-        let config = config.to_builder().region(region).build();
+        let config = config.to_builder().region(region_of(&arn)).build();
         Self { client: LambdaClient::new(&config, Some(timeout), clock), arn }
     }
 }

@@ -9,7 +9,7 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::config::interceptors::BeforeDeserializationInterceptorContextMut;
-use aws_sdk_lambda::config::{Builder, ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_lambda::config::{Builder, ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_lambda::error::BoxError;
 use aws_sdk_lambda::primitives::{ByteStream, SdkBody};
 use redeliver_core::message::Timestamp;
@@ -52,6 +52,11 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         client.1 = now;
         client.0.clone()
     }
+}
+
+/// `arn:PARTITION:lambda:REGION:…`: the function may live in another region than this one.
+pub(super) fn region_of(function_arn: &str) -> Option<Region> {
+    function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()))
 }
 
 impl<C> fmt::Debug for LambdaClient<C> {

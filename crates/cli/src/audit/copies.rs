@@ -37,8 +37,8 @@ impl Copies {
             return;
         };
         // A UUID is the same in capitals.
-        let id = metadata.message_id.to_ascii_lowercase();
-        let identity = (id.into_boxed_str(), metadata.generation);
+        let id = metadata.message_id_text.to_ascii_lowercase();
+        let identity = (id.into_boxed_str(), metadata.generation());
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
             return;
         }
@@ -51,7 +51,7 @@ impl Copies {
         if *copies == 2 {
             self.duplicates.messages += 1;
             if self.duplicates.examples.len() < EXAMPLES_MAX {
-                self.duplicates.examples.push(metadata.message_id.clone());
+                self.duplicates.examples.push(metadata.message_id_text.clone());
             }
         }
     }

@@ -53,8 +53,8 @@ fn whole(record: &DeadLetterRecord, reveal: bool, heading: &Style) -> String {
     if let Some(attempts) = record.attempts() {
         line("retries", &attempts.to_string());
     }
-    if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation > 0) {
-        line("generation", &metadata.generation.to_string());
+    if let Some(metadata) = record.metadata.as_ref().filter(|metadata| metadata.generation() > 0) {
+        line("generation", &metadata.generation().to_string());
     }
     let optional = [
         ("message group", &message.message_group_id),

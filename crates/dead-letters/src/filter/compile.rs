@@ -14,23 +14,22 @@ const REFUSED: [&str; 7] = ["env", "debug", "debug_empty", "stderr", "stderr_emp
 pub(super) fn compile(code: &str, arena: &Arena) -> Result<jaq_core::Filter<JustLut<Val>>, FilterError> {
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
-    let wrong = |(found, reason): (&str, String)| {
+    let wrong = |found: Option<(&str, String)>| {
+        let (found, reason) = found.unwrap_or((code, "it cannot be understood".to_owned()));
         let offset = load::span(code, found).start;
         FilterError::Compile { text: code.to_owned(), offset, rest: found.chars().take(20).collect(), reason }
     };
     // Left out in both places: a name may be defined in jq itself, or built in.
     let loader = Loader::new(definitions.filter(|definition| !REFUSED.contains(&definition.name)));
-    let modules = loader.load(arena, File { code, path: () }).map_err(|errors| {
-        wrong(first(errors, |error| of_loading(code, error)).unwrap_or((code, unknown())))
-    })?;
+    let modules = loader.load(arena, File { code, path: () });
+    let modules = modules.map_err(|errors| wrong(first(errors, |error| of_loading(code, error))))?;
     let functions = functions.filter(|(name, ..)| !REFUSED.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-        let first = first(errors, |undefined| {
+        wrong(first(errors, |undefined| {
             undefined.into_iter().next().map(|(name, what)| {
                 (name, format!("there is no {} of this name, or not with so many arguments", what.as_str()))
             })
-        });
-        wrong(first.unwrap_or((code, unknown())))
+        }))
     })
 }
 
@@ -53,8 +52,4 @@ fn of_loading<'s>(code: &'s str, error: load::Error<&'s str>) -> Option<(&'s str
             .next()
             .map(|(expected, found)| (found, format!("expected {}", expected.as_str()))),
     }
-}
-
-fn unknown() -> String {
-    "it cannot be understood".to_owned()
 }

@@ -3,7 +3,7 @@
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;
 
-use super::{Foreign, Writer};
+use super::{Foreign, Writer, object};
 
 /// `None` if the message has not the attributes of one of them.
 pub(super) fn read(message: &ReceivedMessage) -> Option<Foreign> {
@@ -49,7 +49,7 @@ fn event_bridge(said: &Said<'_>) -> Option<Foreign> {
         Some(source) => said.delivery(Writer::EventBridge, source),
         None => {
             let found = said.delivery(Writer::EventBridge, "")?;
-            let event = event(&said.0.body)?;
+            let event: Event = object(&said.0.body)?;
             Some(Foreign { source: format!("{} ({})", event.source, event.detail_type), ..found })
         }
     }
@@ -75,9 +75,4 @@ struct Event {
     source: String,
     #[serde(rename = "detail")]
     _detail: serde::de::IgnoredAny,
-}
-
-fn event(body: &str) -> Option<Event> {
-    // Serde would read a struct from an array, too.
-    serde_json::from_str(body).ok().filter(|_| body.trim_start().starts_with('{'))
 }

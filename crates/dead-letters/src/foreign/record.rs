@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{Batch, Foreign, Stream, Writer};
+use super::{Batch, Foreign, Stream, Writer, object};
 
 /// The members that are read of it, of all its kinds. What else there is does not matter.
 #[derive(Deserialize)]
@@ -121,7 +121,7 @@ impl BatchInfo {
     }
 }
 
-/// What is read from an object and from nothing else.
+/// A member that is an object and nothing else.
 struct Object<T>(T);
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
@@ -129,11 +129,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Object<T> {
         let raw = <&RawValue>::deserialize(deserializer)?;
         object(raw.get()).map(Self).ok_or_else(|| D::Error::custom("is not the object that it should be"))
     }
-}
-
-/// Serde would read a struct from an array, too.
-fn object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
-    if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
 fn moment(text: &str) -> Option<Timestamp> {

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::{Foreign, Writer};
+use super::{Foreign, Writer, object};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -18,10 +18,11 @@ struct Notification {
 
 /// `None` if it is no notification.
 pub(super) fn read(body: &str) -> Option<Foreign> {
-    if !(body.trim_start().starts_with('{') && body.contains("\"TopicArn\"")) {
+    // Most bodies are something else, and need not be read as a whole to know that.
+    if !body.contains("\"TopicArn\"") {
         return None;
     }
-    let found: Notification = serde_json::from_str(body).ok()?;
+    let found: Notification = object(body)?;
     let is_one = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
     is_one.then(|| Foreign {
         message: "not delivered to a subscription, or this queue is subscribed itself; SNS does not say why"

@@ -1,6 +1,6 @@
 //! What a redrive has done, on disk before anything depends on it: a second run finishes the job.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,8 +12,10 @@ use thiserror::Error;
 use crate::files::{for_its_owner, sync_directory_of};
 
 mod entry;
+mod letter;
 
 pub use entry::Entry;
+use letter::{Letter, Step};
 
 /// How every journal begins.
 const BEGINNING: &[u8] = br#"{"plan":{"#;
@@ -23,15 +25,9 @@ const BEGINNING: &[u8] = br#"{"plan":{"#;
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Sent back and confirmed, by SQS's id of the dead letter.
-    sent: HashSet<String>,
-    /// Of these, those whose deletion is not confirmed.
-    not_deleted: HashSet<String>,
-    /// About to be sent, by SQS's id of the dead letter: perhaps it was, while nothing else is written of it.
-    intents: HashSet<String>,
-    /// How many messages there may be of a dead letter in the queue it is sent to, by SQS's id of the dead letter.
-    perhaps_there: HashMap<String, u32>,
-    /// Of these, those beyond the first one that no run has reported yet.
+    /// By SQS's id of the dead letter.
+    letters: HashMap<String, Letter>,
+    /// Messages beyond the first one of each dead letter that no run has reported yet.
     copies_not_reported: u64,
     /// The generation in which this run sent a message back; by the message's own id.
     generations: HashMap<String, u32>,
@@ -61,10 +57,7 @@ impl Journal {
         let mut journal = Self {
             path: path.to_owned(),
             file,
-            sent: HashSet::new(),
-            not_deleted: HashSet::new(),
-            intents: HashSet::new(),
-            perhaps_there: HashMap::new(),
+            letters: HashMap::new(),
             copies_not_reported: 0,
             generations: HashMap::new(),
         };
@@ -90,18 +83,19 @@ impl Journal {
     /// Whether no run has sent anything by this plan yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.sent.is_empty() && self.intents.is_empty()
+        self.letters.values().all(|letter| letter.step == Step::NotSent)
     }
 
     /// Whether a dead letter was sent back before: it only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {
-        self.sent.contains(sqs_message_id)
+        self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= Step::Sent)
     }
 
     /// SQS's ids of the dead letters that were sent back, by whichever run, and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
-        self.not_deleted.iter().map(String::as_str)
+        let sent = self.letters.iter().filter(|(_, letter)| letter.step == Step::Sent);
+        sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }
 
     /// How many messages there may be beyond one for each dead letter, as far as no run has reported it: none of them
@@ -177,36 +171,42 @@ impl Journal {
             Entry::Run { .. } => {
                 // Intents that still stand are of a run that was killed: they were sent as often as one delivery may
                 // send, or never. The count assumes the worst.
-                for sqs_message_id in std::mem::take(&mut self.intents) {
-                    self.note_sends(&sqs_message_id, SENDS_PERHAPS_DONE_MAX);
+                for letter in self.letters.values_mut().filter(|letter| letter.step == Step::Intended) {
+                    letter.step = Step::NotSent;
+                    self.copies_not_reported += letter.perhaps_sent(SENDS_PERHAPS_DONE_MAX);
                 }
                 // What earlier runs sent and is in the DLQ again has failed since: a dead letter like any other.
                 self.generations.clear();
             }
             Entry::Intent { sqs_message_id, message_id, generation, .. } => {
-                self.intents.insert(sqs_message_id.clone());
+                let letter = self.letter(sqs_message_id);
+                letter.step = letter.step.max(Step::Intended);
                 self.generations.insert(message_id.clone(), *generation);
             }
             Entry::Sent { sqs_message_id, sends, .. } => {
-                self.note_sends(sqs_message_id, *sends);
-                self.sent.insert(sqs_message_id.clone());
-                self.not_deleted.insert(sqs_message_id.clone());
+                let letter = self.letter(sqs_message_id);
+                letter.step = Step::Sent;
+                self.copies_not_reported += letter.perhaps_sent(*sends);
             }
-            Entry::NotSent { sqs_message_id, sends, .. } => self.note_sends(sqs_message_id, *sends),
+            Entry::NotSent { sqs_message_id, sends, .. } => {
+                let letter = self.letter(sqs_message_id);
+                if letter.step == Step::Intended {
+                    letter.step = Step::NotSent;
+                }
+                self.copies_not_reported += letter.perhaps_sent(*sends);
+            }
             Entry::Deleted { sqs_message_id } => {
-                self.not_deleted.remove(sqs_message_id);
+                let letter = self.letter(sqs_message_id);
+                if letter.step == Step::Sent {
+                    letter.step = Step::Deleted;
+                }
             }
             Entry::Ended { .. } => self.copies_not_reported = 0,
         }
     }
 
-    fn note_sends(&mut self, sqs_message_id: &str, sends: u32) {
-        self.intents.remove(sqs_message_id);
-        // One message in the queue is the one that was wanted; only what is beyond it is a copy.
-        let there = self.perhaps_there.entry(sqs_message_id.to_owned()).or_default();
-        let before = there.saturating_sub(1);
-        *there += sends;
-        self.copies_not_reported += u64::from(there.saturating_sub(1) - before);
+    fn letter(&mut self, sqs_message_id: &str) -> &mut Letter {
+        self.letters.entry(sqs_message_id.to_owned()).or_default()
     }
 }
 

@@ -1,20 +1,19 @@
 //! What would be sent back, and what not: one decision a message, pure.
 
+mod edit;
+mod new_id;
+
 use redeliver_core::annotation::{ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
-use redeliver_core::metadata::{GENERATION_MAX, OUR_MEMBERS};
+use redeliver_core::metadata::{GENERATION_MAX, Metadata};
 use redeliver_core::schema::{MessageSchema, Parsed, Rewritten};
-use redeliver_core::value;
-use serde_json::Value;
-use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 use thiserror::Error;
-use uuid::{Builder, Uuid};
 
-use crate::edit::splice;
-use crate::{DeadLetterRecord, Filter, FilterError, Pick};
+use crate::{DeadLetterRecord, FilterError, Pick};
+pub use edit::Edit;
+use new_id::{derived_id, with_new_id};
 
 /// What is done to which messages.
 #[derive(Debug, Default)]
@@ -63,39 +62,6 @@ pub enum Reason {
     NotSendable(String),
 }
 
-/// A change of `.body`.
-#[derive(Debug)]
-pub struct Edit(Change);
-
-#[derive(Debug)]
-enum Change {
-    /// A jq filter, and the same document through the same writer, unchanged.
-    Filter { change: Filter, identity: Filter },
-    /// The body that it becomes.
-    Body(Value),
-}
-
-impl Edit {
-    /// Compiles a filter.
-    ///
-    /// # Errors
-    /// With the place where it is wrong.
-    pub fn new(text: &str) -> Result<Self, FilterError> {
-        let [change, identity] = [Filter::of_dead_letters(text)?, Filter::new(".")?];
-        Ok(Self(Change::Filter { change, identity }))
-    }
-
-    /// The body as somebody has written it anew, of one message.
-    ///
-    /// # Errors
-    /// If it is not JSON; with line and column.
-    pub fn body(text: &str) -> Result<Self, String> {
-        let body =
-            serde_json::from_str::<&RawValue>(text).map_err(|error| format!("is not JSON: {error}"))?;
-        Ok(Self(Change::Body(value::read(body.get()).unwrap_or_default())))
-    }
-}
-
 impl Plan {
     /// What becomes of a message.
     ///
@@ -106,7 +72,7 @@ impl Plan {
             return Ok(Verdict::NotSelected);
         }
         // Before the edit and the schema, which cost more: a message that has had all its rounds is left alone.
-        let generation = record.metadata.as_ref().map_or(0, |metadata| metadata.generation);
+        let generation = record.metadata.as_ref().map_or(0, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(Verdict::Stays(Reason::Parked(generation)));
         }
@@ -114,7 +80,7 @@ impl Plan {
         let Some(edit) = &self.edit else {
             return Ok(self.send_back(record, &record.message.body, attributes, None));
         };
-        let body = match edited(edit, record)? {
+        let body = match edit.edited(record)? {
             Ok(body) => body,
             Err(why) => return Ok(Verdict::Stays(Reason::EditRefused(why))),
         };
@@ -185,97 +151,6 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
 
 /// Of a plain message whose attributes nobody can fold.
 const NO_PLACE: &str = "none of its ten attributes can make room for redeliver's own";
-/// Of `--edit .body.data`, which picks where it should change.
-const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such \
-                                 as `.body.data.currency = \"EUR\"`";
-
-/// The body with what the edit changed in it; the inner error says why the edit must not be made.
-fn edited(edit: &Edit, record: &DeadLetterRecord) -> Result<Result<String, String>, FilterError> {
-    match &edit.0 {
-        Change::Filter { change, identity } => filtered(change, identity, record),
-        Change::Body(body) => {
-            let before = value::read(&record.message.body).unwrap_or_default();
-            Ok(with_body(record, &before, body))
-        }
-    }
-}
-
-fn filtered(
-    change: &Filter,
-    identity: &Filter,
-    record: &DeadLetterRecord,
-) -> Result<Result<String, String>, FilterError> {
-    // The document goes through the same tool twice, once unchanged. Comparing these two shows what the edit has
-    // changed, and not how the tool writes a number or an escape.
-    let id = &record.message.sqs_message_id;
-    let read = |text: &str| value::read(text).unwrap_or_default();
-    let before = read(&identity.edit(id, record.document())?);
-    let after = read(&change.edit(id, record.document())?);
-    let (Value::Object(document), Value::Object(mut changed)) = (before, after) else {
-        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
-    };
-    if document.keys().any(|name| !changed.contains_key(name)) {
-        return Ok(Err(NOT_AN_ASSIGNMENT.to_owned()));
-    }
-    let body = changed.remove("body").unwrap_or_default();
-    if let Some(name) =
-        document.keys().filter(|name| *name != "body").find(|name| changed.get(*name) != document.get(*name))
-    {
-        return Ok(Err(format!("it changes .{name}; only .body can be changed")));
-    }
-    Ok(with_body(record, &document["body"], &body))
-}
-
-/// Refuses what is no object, and a change of what is redeliver's own in it: that would forge a message's history, or
-/// end its idempotency.
-fn with_body(record: &DeadLetterRecord, before: &Value, after: &Value) -> Result<String, String> {
-    if !(after.is_object() && before.is_object()) {
-        return Err("the body is not a JSON object, before or after".to_owned());
-    }
-    let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
-    let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
-    if let Some(name) = kept.into_iter().find(|name| ours(after, name) != ours(before, name)) {
-        return Err(format!("it changes /metadata/{name}, which stays as it is"));
-    }
-    Ok(splice(&record.message.body, before, after))
-}
-
-/// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
-///
-/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
-/// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
-fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
-    let before = value::read(body).unwrap_or_default();
-    let own = before["metadata"]["message_id"].as_str();
-    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
-    let mut after = before.clone();
-    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
-        let new_id =
-            derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
-        metadata.insert("message_id".to_owned(), new_id.to_string().into());
-    }
-    (splice(body, &before, &after), old_id)
-}
-
-/// Without what redeliver writes: copies of a message differ in that.
-fn of_the_producer(body: &Value) -> Value {
-    let mut body = body.clone();
-    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
-    }
-    body
-}
-
-fn derived_id(old_id: &str, generation: u32, content: &str) -> Uuid {
-    let mut hash = Sha256::new();
-    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), content] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&hash.finalize()[..16]);
-    Builder::from_custom_bytes(bytes).into_uuid()
-}
 
 #[cfg(test)]
 mod tests;

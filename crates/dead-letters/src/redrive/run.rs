@@ -6,9 +6,6 @@ mod phase;
 mod round;
 mod watch;
 
-use std::time::Duration;
-
-use redeliver_core::delivery::until;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
 use super::ending::Ending;
@@ -21,9 +18,6 @@ use crate::{DeadLetterRecord, Failure, Reader};
 use deletions::Deletions;
 use phase::Phase;
 use round::Going;
-
-/// So many sends in a row without one that is confirmed: the next would not fare better.
-const SENDS_FAILED_MAX: u64 = 100;
 
 pub(super) struct Run<'r, 'a, D, S, C> {
     redrive: &'r Redrive<'a, D, S, C>,
@@ -187,9 +181,9 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
     /// A dead letter that goes back; one that does not is counted.
     fn sorted(&mut self, record: DeadLetterRecord) -> Result<Option<Going>, Failure> {
         if let Some(metadata) = &record.metadata
-            && self.journal.came_back(&metadata.message_id, metadata.generation)
+            && self.journal.came_back(&metadata.message_id_text, metadata.generation())
         {
-            self.report.came_back(&metadata.message_id);
+            self.report.came_back(&metadata.message_id_text);
             (self.redrive.progress)(Progress::CameBack(self.report.came_back_count()));
             return Ok(None);
         }
@@ -199,51 +193,6 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'r, 'a, D, S, 
             Verdict::Stays(reason) => self.report.stays(&record, &reason),
         }
         Ok(None)
-    }
-
-    /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
-    async fn send(&mut self, going: Vec<Going>, reader: &mut Reader<'_, D, C>) -> Result<(), Failure> {
-        let Redrive { source, clock, limits, progress, .. } = self.redrive;
-        let started = clock.now();
-        // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
-        let (going, visible): (Vec<_>, Vec<_>) =
-            going.into_iter().partition(|going| reader.is_hidden(&going.record.message));
-        self.no_longer_hidden += visible.len() as u64;
-        self.comes_out_again |= !visible.is_empty();
-        visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
-
-        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run
-        // sends these again, and reports them as possible copies.
-        let count = going.len();
-        let mut confirmed = Vec::with_capacity(count);
-        for (going, outcome) in round::send(going, *source, *clock, reader, self.journal).await? {
-            match outcome {
-                Ok(_) => {
-                    self.sends_failed = 0;
-                    self.report.sent(&going.record, &going.send_back);
-                    confirmed.push(going.record);
-                }
-                Err(error) => {
-                    self.sends_failed += 1;
-                    self.report.not_sent(going.id(), &error);
-                    if self.sends_failed >= SENDS_FAILED_MAX {
-                        let why =
-                            format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
-                        self.report.early = Some(Early::Failed(why));
-                    }
-                }
-            }
-        }
-        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run
-        // deletes it.
-        self.deletions.delete(confirmed, reader, self.journal).await?;
-        progress(Progress::Sent(self.report.sent));
-        // The pause for the rate comes last, so that nothing that was sent waits for it in both queues.
-        if let Some(rate) = limits.rate {
-            let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
-            reader.during(clock.sleep(until(clock.now(), due))).await;
-        }
-        Ok(())
     }
 
     /// Whether this is the time to end, or to look.

@@ -1,4 +1,5 @@
 use std::cell::RefCell;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures_util::future::{join3, pending, select};

@@ -10,7 +10,7 @@ use redeliver_core::packing::pack;
 use redeliver_core::ports::{
     Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, Redrive,
 };
-use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
+use redeliver_embedded::{Change, EmbeddedQueue, EmbeddedSqs, VirtualClock, What};
 
 pub(crate) fn service() -> (VirtualClock, EmbeddedSqs) {
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_700_000_000, 0).unwrap());
@@ -54,4 +54,34 @@ pub(crate) async fn with_dlq(
     let redrive = Some(Redrive { target_arn: dlq.arn().to_owned(), max_receive_count });
     let queue = sqs.create_queue("source", &QueueSettings { redrive, ..settings }).await.unwrap();
     (queue, dlq)
+}
+
+/// What has become of the messages of a queue.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Totals {
+    pub(crate) sent: u64,
+    pub(crate) moved_in: u64,
+    pub(crate) moved_out: u64,
+    pub(crate) deleted: u64,
+    pub(crate) expired: u64,
+}
+
+impl Totals {
+    pub(crate) fn of(queue: &EmbeddedQueue, changes: &[Change]) -> Self {
+        let mut totals = Self::default();
+        for Change { queue_arn, what, .. } in changes {
+            let is_here = u64::from(queue_arn == queue.arn());
+            match what {
+                What::Sent(_) => totals.sent += is_here,
+                What::Moved(to) => {
+                    totals.moved_out += is_here;
+                    totals.moved_in += u64::from(to == queue.arn());
+                }
+                What::Deleted => totals.deleted += is_here,
+                What::Expired => totals.expired += is_here,
+                What::Received { .. } | What::Hidden { .. } => {}
+            }
+        }
+        totals
+    }
 }

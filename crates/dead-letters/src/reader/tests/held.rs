@@ -85,3 +85,22 @@ fn what_a_request_under_way_brings_and_nobody_understands_is_counted_and_given_b
     });
     assert_eq!(world.depth(), (160, 0));
 }
+
+#[test]
+fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
+    let world = world(10);
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&world.queue, &world.clock).await.unwrap();
+        let messages = reader.next().await.unwrap().unwrap();
+        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
+        assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
+        // SQS says "done" of all ten, and four of them are still there.
+        let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
+        assert!(
+            deleted.iter().all(|deleted| matches!(deleted, Err(error) if error.fault == Fault::NoAnswer))
+        );
+        reader.finish().await;
+    });
+    assert_eq!(world.depth(), (0, 4));
+}

@@ -9,6 +9,7 @@ use redeliver_core::reason::DeadLetterReason;
 use redeliver_core::schema::DataSchema;
 use redeliver_testing::dead_letters::received;
 
+use super::edit::NOT_AN_ASSIGNMENT;
 use super::*;
 use crate::Filter;
 

@@ -1,15 +1,20 @@
-//! One round: on disk, sent, on disk. Nothing may be deleted before that.
+//! One round: on disk, sent, on disk, deleted.
 
 use std::time::Duration;
 
-use redeliver_core::delivery::deliver_counted;
-use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueSender};
+use redeliver_core::delivery::{deliver_counted, until};
+use redeliver_core::ports::{Clock, EntryOutcome, Queue, QueueDepth, QueueSender};
 
-use crate::redrive::journal::{Entry, Journal};
+use super::Run;
+use crate::redrive::journal::{Entry, JournalError};
 use crate::redrive::plan::SendBack;
+use crate::redrive::report::Early;
+use crate::redrive::task::{Progress, Redrive};
 use crate::{DeadLetterRecord, Failure, Reader};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// So many sends in a row without one that is confirmed: the next would not fare better.
+const SENDS_FAILED_MAX: u64 = 100;
 
 /// One dead letter that is to go back.
 pub(super) struct Going {
@@ -24,35 +29,86 @@ impl Going {
     }
 }
 
-/// Sends messages and answers with the outcome of each, in order; both are in the journal then.
-pub(super) async fn send<D: Queue, S: QueueSender, C: Clock>(
-    going: Vec<Going>,
-    source: &S,
-    clock: &C,
-    reader: &mut Reader<'_, D, C>,
-    journal: &mut Journal,
-) -> Result<Vec<(Going, EntryOutcome<String>)>, Failure> {
-    // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
-    journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
-    // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by somebody
-    //    else, who would send it, too.
-    let messages = going.iter().map(|going| going.send_back.message.clone()).collect();
-    let sending = deliver_counted(source, clock, clock.now() + SEND_TIMEOUT, messages);
-    let delivered = reader.during(sending).await;
-    // 3. The outcomes are on disk before the caller deletes anything. If the process dies between 2 and 3, the journal has
-    //    intents without an outcome, and the next run sends them again: a copy with the same `message_id`, never a loss.
-    let mut entries = Vec::with_capacity(going.len());
-    let mut sent = Vec::with_capacity(going.len());
-    for (going, delivered) in going.into_iter().zip(delivered) {
-        let (sqs_message_id, sends) = (going.id().to_owned(), delivered.perhaps_done);
-        entries.push(match &delivered.outcome {
-            Ok(sent_as) => Entry::Sent { sqs_message_id, sent_as: sent_as.clone(), sends },
-            Err(error) => Entry::NotSent { sqs_message_id, code: error.code.clone(), sends },
-        });
-        sent.push((going, delivered.outcome));
+impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> Run<'_, '_, D, S, C> {
+    /// Sends messages, and deletes those whose send is confirmed. It takes as long as the rate wants.
+    pub(super) async fn send(
+        &mut self,
+        going: Vec<Going>,
+        reader: &mut Reader<'_, D, C>,
+    ) -> Result<(), Failure> {
+        let Redrive { clock, limits, progress, .. } = self.redrive;
+        let started = clock.now();
+        // Somebody else may have received it since: then it is perhaps sent already, and could not be deleted.
+        let (going, visible): (Vec<_>, Vec<_>) =
+            going.into_iter().partition(|going| reader.is_hidden(&going.record.message));
+        self.no_longer_hidden += visible.len() as u64;
+        self.comes_out_again |= !visible.is_empty();
+        visible.iter().for_each(|going| self.report.no_longer_hidden(going.id()));
+
+        // When this returns, the journal has each outcome. If the process dies before, it has the intents: the next run
+        // sends these again, and reports them as possible copies.
+        let count = going.len();
+        let mut confirmed = Vec::with_capacity(count);
+        for (going, outcome) in self.send_journaled(going, reader).await? {
+            match outcome {
+                Ok(_) => {
+                    self.sends_failed = 0;
+                    self.report.sent(&going.record, &going.send_back);
+                    confirmed.push(going.record);
+                }
+                Err(error) => {
+                    self.sends_failed += 1;
+                    self.report.not_sent(going.id(), &error);
+                    if self.sends_failed >= SENDS_FAILED_MAX {
+                        let why =
+                            format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
+                        self.report.early = Some(Early::Failed(why));
+                    }
+                }
+            }
+        }
+        // If the process dies here, a message is in both queues, and the journal says that it was sent: the next run
+        // deletes it.
+        self.deletions.delete(confirmed, reader, self.journal).await?;
+        progress(Progress::Sent(self.report.sent));
+        // The pause for the rate comes last, so that nothing that was sent waits for it in both queues.
+        if let Some(rate) = limits.rate {
+            let due = started + Duration::from_secs_f64(count as f64 / f64::from(rate));
+            reader.during(clock.sleep(until(clock.now(), due))).await;
+        }
+        Ok(())
     }
-    journal.write(&entries)?;
-    Ok(sent)
+
+    /// The outcome of each send, in order; it is in the journal, too.
+    async fn send_journaled(
+        &mut self,
+        going: Vec<Going>,
+        reader: &mut Reader<'_, D, C>,
+    ) -> Result<Vec<(Going, EntryOutcome<String>)>, JournalError> {
+        let Redrive { source, clock, .. } = self.redrive;
+        // 1. What is going to be sent is on disk before any of it leaves: from here on nobody can send without a trace.
+        self.journal.write(&going.iter().map(intent).collect::<Vec<_>>())?;
+        // 2. The reader goes on hiding these messages while they are sent. One that became visible could be received by
+        //    somebody else, who would send it, too.
+        let messages = going.iter().map(|going| going.send_back.message.clone()).collect();
+        let sending = deliver_counted(*source, *clock, clock.now() + SEND_TIMEOUT, messages);
+        let delivered = reader.during(sending).await;
+        // 3. The outcomes are on disk before the caller deletes anything. If the process dies between 2 and 3, the journal
+        //    has intents without an outcome, and the next run sends them again: a copy with the same `message_id`, never
+        //    a loss.
+        let mut entries = Vec::with_capacity(going.len());
+        let mut sent = Vec::with_capacity(going.len());
+        for (going, delivered) in going.into_iter().zip(delivered) {
+            let (sqs_message_id, sends) = (going.id().to_owned(), delivered.perhaps_done);
+            entries.push(match &delivered.outcome {
+                Ok(sent_as) => Entry::Sent { sqs_message_id, sent_as: sent_as.clone(), sends },
+                Err(error) => Entry::NotSent { sqs_message_id, code: error.code.clone(), sends },
+            });
+            sent.push((going, delivered.outcome));
+        }
+        self.journal.write(&entries)?;
+        Ok(sent)
+    }
 }
 
 fn intent(going: &Going) -> Entry {

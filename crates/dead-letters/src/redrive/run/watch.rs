@@ -97,9 +97,9 @@ async fn count_what_came_back<D: Queue, S, C: Clock>(
         while let Some(messages) = reader.next().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 if let Some(metadata) = &record.metadata
-                    && journal.came_back(&metadata.message_id, metadata.generation)
+                    && journal.came_back(&metadata.message_id_text, metadata.generation())
                 {
-                    report.came_back(&metadata.message_id);
+                    report.came_back(&metadata.message_id_text);
                 }
             }
         }

@@ -1,6 +1,10 @@
 //! Sent, and still in the DLQ: the next tool that comes along would send it again.
 
+use futures_util::join;
+use redeliver_testing::altered::Alteration;
+
 use super::*;
+use crate::HIDDEN;
 
 impl World {
     fn delete_fails(&self, when: When, injection: Injection) {
@@ -70,4 +74,46 @@ fn what_was_sent_and_is_held_by_somebody_else_is_not_taken_for_deleted() {
     let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
     assert_eq!(Ending::of(&world.apply(&everything()).unwrap(), u64::MAX), Ending::NotSeen);
     assert_eq!(world.journal().not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
+}
+
+/// Whatever is asked of it is done at once, and the answer takes its time.
+struct Late<'a> {
+    queue: &'a EmbeddedQueue,
+    clock: &'a VirtualClock,
+}
+
+impl Alteration for Late<'_> {
+    fn queue(&self) -> &EmbeddedQueue {
+        self.queue
+    }
+
+    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+        let answer = request.await;
+        self.clock.sleep(Duration::from_secs(17)).await;
+        answer
+    }
+}
+
+#[test]
+fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_deleted() {
+    let mut world = World::new((0..8).map(dead).collect());
+    // One at a time, and nothing is hidden for longer than the first two minutes: the eighth is sent one second before
+    // they are over, and the answer is there sixteen seconds after.
+    world.limits = Limits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
+    world.fail(Action::ChangeMessageVisibilityBatch, Scope::Request, When::Chance(1.0), Injection::Throttled);
+    let source = Altered(Late { queue: &world.source, clock: &world.clock });
+    let plan = everything();
+    let Redrive { dlq, clock, plan, limits, interrupted, progress, .. } = world.redrive(&plan);
+    let redrive = Redrive { dlq, source: &source, clock, plan, limits, interrupted, progress };
+    let somebody_else = async {
+        clock.sleep(Duration::from_secs(17) + HIDDEN + Duration::from_secs(1)).await;
+        let request =
+            Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+        world.dlq.receive(request).await.unwrap()
+    };
+    let mut journal = world.journal();
+    let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
+    assert_eq!((held.len(), world.depths()), (1, (1, 8)), "SQS says that all are deleted");
+    assert_eq!(told(&report.unwrap()), (8, 0, Some(1), 6));
+    assert_eq!(journal.not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }

@@ -57,8 +57,8 @@ fn what_comes_straight_back_under_its_new_id_is_known_again() {
     assert_eq!((report.sent, report.early), (1, Some(Early::Interrupted)));
     let [message] = world.take(&world.source).try_into().unwrap();
     let sent = DeadLetterRecord::new(message).metadata.unwrap();
-    assert!(journal.came_back(&sent.message_id, sent.generation));
-    assert!(!journal.came_back(&id(1), sent.generation), "the old one is another message's now");
+    assert!(journal.came_back(&sent.message_id_text, sent.generation()));
+    assert!(!journal.came_back(&id(1), sent.generation()), "the old one is another message's now");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn it_starts_afresh_and_its_body_stays() {
     for producers in [0, 3, 9] {
         let record = plain("no envelope", producers);
         assert_eq!(record.message_id(), ID);
-        assert_eq!(record.metadata.as_ref().unwrap().generation, 1);
+        assert_eq!(record.metadata.as_ref().unwrap().generation(), 1);
         let content = sent(whole().decide(&record).unwrap());
         assert_eq!(content.body, "no envelope");
         let redeliver = content.attributes[REDELIVER].text().unwrap();

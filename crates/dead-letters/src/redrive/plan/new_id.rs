@@ -1,0 +1,46 @@
+//! `--new-id`: the id of a message that the edit has made another one.
+
+use redeliver_core::metadata::OUR_MEMBERS;
+use redeliver_core::value;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use uuid::{Builder, Uuid};
+
+use crate::edit::splice;
+
+/// The body with a new `message_id`, and the one that it had: SQS's if it had none that is a UUID.
+///
+/// The new one is derived, not drawn (RFC 9562, UUID version 8), so that a second run and each copy of the message come
+/// to the same: from the old id, the new generation and what the producer's part of the message is after the edit.
+pub(super) fn with_new_id(body: &str, sqs_message_id: &str, generation: u32) -> (String, String) {
+    let before = value::read(body).unwrap_or_default();
+    let own = before["metadata"]["message_id"].as_str();
+    let old_id = own.filter(|id| Uuid::try_parse(id).is_ok()).unwrap_or(sqs_message_id).to_owned();
+    let mut after = before.clone();
+    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
+        let new_id =
+            derived_id(&old_id.to_ascii_lowercase(), generation, &of_the_producer(&before).to_string());
+        metadata.insert("message_id".to_owned(), new_id.to_string().into());
+    }
+    (splice(body, &before, &after), old_id)
+}
+
+/// Without what redeliver writes: copies of a message differ in that.
+fn of_the_producer(body: &Value) -> Value {
+    let mut body = body.clone();
+    if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|name, _| !OUR_MEMBERS.contains(&name.as_str()));
+    }
+    body
+}
+
+pub(super) fn derived_id(old_id: &str, generation: u32, content: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in ["redeliver redrive --new-id", old_id, &generation.to_string(), content] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    Builder::from_custom_bytes(bytes).into_uuid()
+}

@@ -1,0 +1,125 @@
+//! A queue's messages, each in its place.
+//!
+//! A message is in exactly one of two sets by the moment at which it is (or will be) visible; whatever hides it, a
+//! delay or a receive, is the same to the machine. All operations take O(log n).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use redeliver_core::message::{Content, Timestamp};
+use redeliver_core::ports::Depth;
+
+use crate::clock::later;
+
+/// A message's number, unique in the service.
+pub(crate) type Key = u64;
+
+/// A message as the queue keeps it.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(super) key: Key,
+    pub(super) id: String,
+    pub(super) content: Content,
+    pub(super) sent_at: Timestamp,
+    pub(super) first_received_at: Option<Timestamp>,
+    pub(super) receive_count: u32,
+    pub(super) redriven_from: Option<String>,
+    pub(super) visible_at: Timestamp,
+    /// The newest receive from this queue: the only one whose handle deletes.
+    pub(super) lease: Option<Lease>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    pub(super) nonce: u64,
+    pub(super) received_at: Timestamp,
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    retention: Duration,
+    /// Boxed: a node of the tree has room for twice as many as are in it.
+    messages: BTreeMap<Key, Box<Stored>>,
+    visible: BTreeSet<(Timestamp, Key)>,
+    hidden: BTreeSet<(Timestamp, Key)>,
+    expiries: BTreeSet<(Timestamp, Key)>,
+    /// How many of the hidden ones have not been received: `DelaySeconds`.
+    delayed: usize,
+}
+
+impl Store {
+    pub(super) fn new(retention: Duration) -> Self {
+        let (messages, delayed) = (BTreeMap::new(), 0);
+        let [visible, hidden, expiries] = [const { BTreeSet::new() }; 3];
+        Self { retention, messages, visible, hidden, expiries, delayed }
+    }
+
+    /// Hidden, until [`show`](Self::show) finds it due.
+    pub(super) fn insert(&mut self, message: Stored) {
+        self.hidden.insert((message.visible_at, message.key));
+        self.expiries.insert((self.expiry(&message), message.key));
+        self.delayed += usize::from(message.lease.is_none());
+        self.messages.insert(message.key, Box::new(message));
+    }
+
+    /// Takes a message out, wherever it is.
+    pub(super) fn remove(&mut self, key: Key) -> Option<Stored> {
+        let message = self.messages.remove(&key)?;
+        let place = (message.visible_at, key);
+        if self.hidden.remove(&place) {
+            self.delayed -= usize::from(message.lease.is_none());
+        }
+        self.visible.remove(&place);
+        self.expiries.remove(&(self.expiry(&message), key));
+        Some(*message)
+    }
+
+    /// Takes out the one that has been visible for the longest time.
+    pub(super) fn take_visible(&mut self) -> Option<Stored> {
+        let (_, key) = *self.visible.first()?;
+        self.remove(key)
+    }
+
+    /// Takes out one whose time is over.
+    pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<Stored> {
+        let (_, key) = *self.expiries.first().filter(|(at, _)| *at <= now)?;
+        self.remove(key)
+    }
+
+    /// Makes visible what is due.
+    pub(super) fn show(&mut self, now: Timestamp) {
+        while let Some(due) = self.hidden.first().copied().filter(|(at, _)| *at <= now) {
+            self.hidden.remove(&due);
+            self.visible.insert(due);
+            let is_unreceived = self.messages.get(&due.1).is_some_and(|message| message.lease.is_none());
+            self.delayed -= usize::from(is_unreceived);
+        }
+    }
+
+    /// When the next message is or will be visible.
+    pub(super) fn next_visible(&self) -> Option<Timestamp> {
+        self.visible.first().or_else(|| self.hidden.first()).map(|(at, _)| *at)
+    }
+
+    pub(super) fn depth(&self) -> Depth {
+        Depth {
+            visible: self.visible.len() as u64,
+            in_flight: (self.hidden.len() - self.delayed) as u64,
+            delayed: self.delayed as u64,
+        }
+    }
+
+    pub(super) fn is_hidden(&self, key: Key) -> bool {
+        self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
+    }
+
+    /// The receive that this handle stands for, if it is the message's newest.
+    pub(super) fn leased(&self, key: Key, nonce: u64) -> Option<Lease> {
+        self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
+    }
+
+    /// "Amazon SQS dead-letter queues": retention counts from the original enqueue time, also after a redrive.
+    fn expiry(&self, message: &Stored) -> Timestamp {
+        later(message.sent_at, self.retention)
+    }
+}

@@ -1,0 +1,52 @@
+//! What comes out at the end of the loop: the final records.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use redeliver_core::annotation::ERROR_TYPE;
+use redeliver_core::deletion::delete;
+use redeliver_core::message::{Attribute, ReceivedMessage};
+use redeliver_core::ports::{Clock, Queue};
+use serde::Serialize;
+
+use super::Engine;
+use crate::LoopError;
+use crate::polling::receive;
+
+impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
+    /// Reads the final DLQ: first written out and entered into the ledger, then deleted.
+    pub(super) async fn collect(&self, output: &mut dyn Write, over: &Cell<bool>) -> Result<(), LoopError> {
+        let queue = &self.topology.final_dlq;
+        self.repeat(over, async || {
+            let records = receive(queue, self.wait).await.map_err(LoopError::sqs("reading the final DLQ"))?;
+            // Written, counted, flushed, and only then deleted: a final record that the disk refuses stays in the
+            // queue.
+            for record in &records {
+                writeln!(output, "{}", final_record(record))?;
+                let error_type = record.attributes.get(ERROR_TYPE).and_then(Attribute::text);
+                let now = self.clock.now();
+                let body = (self.what_went_in)(&record.body);
+                self.ledger().dead_lettered(body, error_type.unwrap_or("UNANNOTATED"), now);
+            }
+            output.flush()?;
+            let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
+            // One that is not deleted comes out again, and the ledger counts it as a copy.
+            delete(queue, self.clock, &handles).await;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// One line of the output: the body as it is, attributes as plain values.
+fn final_record(record: &ReceivedMessage) -> String {
+    #[derive(Serialize)]
+    struct FinalRecord<'a> {
+        body: &'a str,
+        attributes: BTreeMap<&'a str, Option<&'a str>>,
+    }
+    let attributes =
+        record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
+    serde_json::to_string(&FinalRecord { body: &record.body, attributes }).expect("strings always serialise")
+}
