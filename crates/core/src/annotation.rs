@@ -142,9 +142,7 @@ fn whole(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> O
         document <= DEAD_LETTER_BYTES_MAX + folding
             && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
     };
-    // Nearly every record has room for all it says, and is written once.
-    let whole = Some(written(DEAD_LETTER_BYTES_MAX)).filter(&fits);
-    whole.or_else(|| text::largest_fitting(DEAD_LETTER_BYTES_MAX, |bytes| fits(&written(bytes))).map(written))
+    text::largest_fitting(DEAD_LETTER_BYTES_MAX, written, fits)
 }
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
@@ -155,9 +153,10 @@ fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annot
         attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_none(details)));
         attributes
     };
-    let places = attributes.len() < ATTRIBUTES_MAX;
-    let fits = |bytes: usize| places && body_bytes + attributes_size(&written(bytes)) <= MESSAGE_BYTES_MAX;
-    text::largest_fitting(ERROR_DETAILS_BYTES_MAX, fits).map(written)
+    let fits = |attributes: &Attributes| {
+        attributes.len() <= ATTRIBUTES_MAX && body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX
+    };
+    text::largest_fitting(ERROR_DETAILS_BYTES_MAX, written, fits)
 }
 
 fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {

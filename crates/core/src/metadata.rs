@@ -37,7 +37,7 @@ pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 pub const REDRIVES_MAX: u32 = 1000;
 
 /// `metadata` as it was read from a valid message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
     /// The producer's id of the message, the same on every copy.
     pub message_id: Uuid,
@@ -68,20 +68,7 @@ pub struct Metadata {
 impl Metadata {
     /// Of a message that has only its id.
     pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
-        Self {
-            message_id,
-            message_id_text,
-            retry_attempt: 0,
-            first_sent_time: None,
-            retry_history: Vec::new(),
-            snooze_count: 0,
-            redrive_generation: None,
-            held_since: None,
-            held_seconds: 0,
-            redrive_count: 0,
-            expires_at: None,
-            max_attempts: None,
-        }
+        Self { message_id, message_id_text, ..Self::default() }
     }
 
     /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later
@@ -120,15 +107,11 @@ impl Metadata {
         let before = self.generation().max(of_final_record.unwrap_or(0));
         Self {
             redrive_generation: Some(before.saturating_add(1).min(GENERATION_MAX)),
-            retry_attempt: 0,
-            // The age counts from the new start, or `max_age_seconds` would end it at once.
-            first_sent_time: None,
-            retry_history: Vec::new(),
-            snooze_count: 0,
-            held_since: None,
-            held_seconds: 0,
-            redrive_count: 0,
-            ..self
+            expires_at: self.expires_at,
+            max_attempts: self.max_attempts,
+            // All that is ours begins anew. The age, too: it counts from the new start, or `max_age_seconds` would end it
+            // at once.
+            ..Self::first(self.message_id, self.message_id_text)
         }
     }
 

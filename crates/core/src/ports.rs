@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -285,21 +285,8 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
     }
 }
 
-impl<T: Observer> Observer for &T {
-    fn observe(&self, event: &Event) {
-        (**self).observe(event);
-    }
-
-    fn observe_all(&self, events: &[Event]) {
-        (**self).observe_all(events);
-    }
-
-    fn flush(&self) {
-        (**self).flush();
-    }
-}
-
-impl<T: Observer + ?Sized> Observer for Arc<T> {
+/// One that is borrowed or shared.
+impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
     fn observe(&self, event: &Event) {
         (**self).observe(event);
     }

@@ -1,5 +1,7 @@
 //! Why a message is given up: the stable codes of a final record.
 
+use strum::{IntoStaticStr, VariantArray, VariantNames};
+
 use crate::tolerant::{Vocabulary, Word};
 
 /// Bytes of a code.
@@ -9,7 +11,10 @@ const CODE_BYTES_MAX: usize = 64;
 pub type Code = Word<DeadLetterReason>;
 
 /// The value of `ErrorType` in a final record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray, VariantNames,
+)]
+#[strum(const_into_str, serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DeadLetterReason {
     /// Not a JSON object, a duplicate member, nested too deep.
     InvalidMessageFormat,
@@ -28,33 +33,13 @@ pub enum DeadLetterReason {
 }
 
 impl DeadLetterReason {
-    pub const ALL: [Self; 7] = [
-        Self::InvalidMessageFormat,
-        Self::InvalidMessageSchema,
-        Self::RetryAttemptExceeded,
-        Self::NonRetryableError,
-        Self::MessageExpired,
-        Self::MessageTooLarge,
-        Self::OrchestrationFailed,
-    ];
-
-    /// The reason of a code; `None` for what is none of ours.
-    #[must_use]
-    pub fn from_code(code: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|reason| reason.as_str() == code)
-    }
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
+    /// The texts of all.
+    pub const CODES: &[&str] = <Self as VariantNames>::VARIANTS;
 
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InvalidMessageFormat => "INVALID_MESSAGE_FORMAT",
-            Self::InvalidMessageSchema => "INVALID_MESSAGE_SCHEMA",
-            Self::RetryAttemptExceeded => "RETRY_ATTEMPT_EXCEEDED",
-            Self::NonRetryableError => "NON_RETRYABLE_ERROR",
-            Self::MessageExpired => "MESSAGE_EXPIRED",
-            Self::MessageTooLarge => "MESSAGE_TOO_LARGE",
-            Self::OrchestrationFailed => "ORCHESTRATION_FAILED",
-        }
+        self.into_str()
     }
 }
 
@@ -67,12 +52,6 @@ impl Code {
 }
 
 impl Vocabulary for DeadLetterReason {
-    const ALL: &'static [Self] = &Self::ALL;
-
-    fn word(self) -> &'static str {
-        self.as_str()
-    }
-
     /// What it says becomes an `ErrorType`, so no free text.
     fn admits(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
@@ -86,11 +65,10 @@ mod tests {
 
     #[test]
     fn the_code_in_json_is_the_code_in_the_attribute() {
-        for reason in DeadLetterReason::ALL {
+        for reason in DeadLetterReason::ALL.iter().copied() {
             let code = Code::from(reason);
             assert_eq!(serde_json::to_string(&code).unwrap(), format!("\"{}\"", reason.as_str()));
             assert_eq!(Code::read(reason.as_str()), Some(code));
-            assert_eq!(DeadLetterReason::from_code(reason.as_str()), Some(reason));
         }
     }
 

@@ -34,21 +34,29 @@ pub fn clean(text: &str, bytes_max: usize) -> String {
     cleaned
 }
 
-/// The largest `bytes <= wanted` for which `fits` holds, found by halving the distance; `None` if not even 0 does.
-/// `fits` must hold for every smaller number once it holds for one.
-pub(crate) fn largest_fitting(wanted: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
-    if fits(wanted) {
-        return Some(wanted);
+/// What is written with the most `bytes <= wanted` of text that fit, found by halving the distance; `None` if not even
+/// 0 do. What fits with so many must fit with fewer.
+pub(crate) fn largest_fitting<T>(
+    wanted: usize,
+    written: impl Fn(usize) -> T,
+    fits: impl Fn(&T) -> bool,
+) -> Option<T> {
+    let fitting = |bytes| Some(written(bytes)).filter(|written| fits(written));
+    // Nearly everything has room for all it says, and is written once.
+    let whole = fitting(wanted);
+    if whole.is_some() {
+        return whole;
     }
-    if !fits(0) {
-        return None;
-    }
+    let mut best = fitting(0)?;
     let (mut good, mut bad) = (0, wanted);
     while bad - good > 1 {
         let middle = usize::midpoint(good, bad);
-        if fits(middle) { good = middle } else { bad = middle }
+        match fitting(middle) {
+            Some(larger) => (best, good) = (larger, middle),
+            None => bad = middle,
+        }
     }
-    Some(good)
+    Some(best)
 }
 
 #[cfg(test)]
@@ -91,8 +99,10 @@ mod tests {
 
     #[test]
     fn the_largest_fitting_number_is_found() {
-        assert_eq!(largest_fitting(100, |bytes| bytes <= 37), Some(37));
-        assert_eq!(largest_fitting(100, |_| true), Some(100));
-        assert_eq!(largest_fitting(100, |_| false), None);
+        let largest = |limit| largest_fitting(100, |bytes| bytes, |bytes| Some(*bytes) <= limit);
+        assert_eq!(largest(Some(37)), Some(37));
+        assert_eq!(largest(Some(0)), Some(0));
+        assert_eq!(largest(Some(100)), Some(100));
+        assert_eq!(largest(None), None);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use strum::VariantArray;
 
 use crate::limits::first_illegal;
 use crate::text;
@@ -69,12 +70,11 @@ impl Serialize for Unknown {
 pub(crate) struct Borrowed<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// Words of which a later version may know more.
-pub trait Vocabulary: Copy + 'static {
-    /// All that this version knows.
-    const ALL: &'static [Self];
-
+pub trait Vocabulary: Copy + Into<&'static str> + VariantArray {
     /// As it is written.
-    fn word(self) -> &'static str;
+    fn word(self) -> &'static str {
+        self.into()
+    }
 
     /// Whether an unknown word may be one of a later version.
     fn admits(unknown: &str) -> bool {
@@ -96,7 +96,7 @@ impl<T: Vocabulary> Word<T> {
     /// `None` if no version writes such a word.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        let known = T::ALL.iter().copied().find(|known| known.word() == text).map(Self::Known);
+        let known = T::VARIANTS.iter().copied().find(|known| known.word() == text).map(Self::Known);
         let unknown = || T::admits(text).then(|| Self::Unknown(text::clean(text, WORD_BYTES_MAX)));
         known.or_else(unknown)
     }

@@ -3,7 +3,7 @@
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::failure::Stage;
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
-use redeliver_core::reason::DeadLetterReason;
+use redeliver_core::reason::Code;
 
 use crate::functions;
 
@@ -35,7 +35,7 @@ pub fn foreign(body: &str, number: u32) -> ReceivedMessage {
 
 /// A final record as the annotator writes it.
 pub fn annotated(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
-    let reason = DeadLetterReason::from_code(code).expect("one of our codes");
+    let reason = Code::read(code).and_then(|code| code.known()).expect("one of our codes");
     let record = DeadLetter {
         stage: Stage::FailedMessageProcessor.into(),
         cause: Cause {

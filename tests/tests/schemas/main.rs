@@ -219,7 +219,7 @@ fn every_failure_that_the_code_writes_is_valid() {
         let hop = hop.attached_or_folded(&ten_attributes(), 100).unwrap();
         assert_valid("failure", hop["Failure"].text().unwrap());
         for stage in [Stage::MessageProcessor, Stage::FailedMessageProcessor] {
-            for reason in DeadLetterReason::ALL {
+            for reason in DeadLetterReason::ALL.iter().copied() {
                 let failure = Failure { attempts: Some(1000), ..hand_off.clone().into() };
                 let case = Case { stage: Some(stage.into()), explanation: texts()[3].clone(), failure };
                 let verdict = Verdict { code: reason.into(), case: Some(case) };

@@ -77,7 +77,8 @@ fn verdict(reason: DeadLetterReason, stage: Stage, failure: Failure) -> Verdict 
 fn verdicts() -> Vec<(String, Verdict)> {
     let last = || Failure::from(HandOff::of_handler(&busy(), delivery(None)));
     let mut all: Vec<_> = DeadLetterReason::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .map(|reason| {
             let name = reason.as_str().to_lowercase().replace('_', "-");
             (format!("verdict-{name}"), verdict(reason, Stage::FailedMessageProcessor, last()))

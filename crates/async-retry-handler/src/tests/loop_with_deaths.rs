@@ -233,7 +233,7 @@ impl Loop {
     fn dead(&self) -> BTreeSet<(usize, &str)> {
         let of = |record: &ReceivedMessage| {
             let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
-            let code = redeliver_core::reason::DeadLetterReason::from_code(code).unwrap().as_str();
+            let code = redeliver_core::reason::Code::read(code).unwrap().known().unwrap().as_str();
             document(&record.attributes, "DeadLetter");
             (number(&record.body), code)
         };

@@ -62,7 +62,7 @@ impl Gathered {
         for number in 0.. {
             let mut line = BatchLine::default();
             for metric in Metric::ALL {
-                let mut of_metric = counts.iter().filter(|count| count.metric == metric);
+                let mut of_metric = counts.iter().filter(|count| count.metric == *metric);
                 if let Some(count) = of_metric.nth(number) {
                     line.count(count);
                 }

@@ -5,6 +5,7 @@ use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::Kind;
 use redeliver_core::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
+use strum::VariantArray;
 
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "Redeliver";
@@ -13,7 +14,7 @@ pub const NAMESPACE: &str = "Redeliver";
 pub const FUNCTION: &str = "Function";
 
 /// A metric; the variant is its name. docs/operate.md says what each one counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, VariantArray)]
 pub enum Metric {
     Processed,
     HandedOff,
@@ -77,46 +78,10 @@ const RETRY_ATTEMPT: Dimension = Dimension {
     values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11-100", "101-1000"],
 };
 
-const ERROR_TYPE: Dimension = Dimension {
-    name: "ErrorType",
-    values: &{
-        let mut codes = [""; DeadLetterReason::ALL.len()];
-        let mut n = 0;
-        while n < codes.len() {
-            codes[n] = DeadLetterReason::ALL[n].as_str();
-            n += 1;
-        }
-        codes
-    },
-};
+const ERROR_TYPE: Dimension = Dimension { name: "ErrorType", values: DeadLetterReason::CODES };
 
 impl Metric {
-    pub const ALL: [Self; 24] = [
-        Self::Processed,
-        Self::HandedOff,
-        Self::NotConfirmed,
-        Self::RetriesScheduled,
-        Self::Hops,
-        Self::PacedRetries,
-        Self::RedeliveryRateNotHeld,
-        Self::NotCounted,
-        Self::ImmediateRetries,
-        Self::CircuitOpen,
-        Self::Held,
-        Self::Probes,
-        Self::GivenUp,
-        Self::DeadLettered,
-        Self::ArrivedByRedrive,
-        Self::UnreadableRecord,
-        Self::ReceiveFailed,
-        Self::BatchBrokenOff,
-        Self::NotDeleted,
-        Self::HeadersNotRefreshed,
-        Self::MessageAgeSeconds,
-        Self::TargetSeconds,
-        Self::RetryDelaySeconds,
-        Self::ReceiveCount,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// What its values are.
     #[must_use]

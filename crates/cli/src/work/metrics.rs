@@ -51,7 +51,7 @@ impl Metrics {
             batches_in_flight: Family::default(),
             seconds_since_poll: Family::default(),
         };
-        Metric::ALL.into_iter().for_each(|metric| metrics.register(metric));
+        Metric::ALL.iter().for_each(|metric| metrics.register(*metric));
         let batches = metrics.batches_in_flight.clone();
         metrics.registry.register("batches_in_flight", "Batches that are being handled", batches);
         let since_poll = metrics.seconds_since_poll.clone();

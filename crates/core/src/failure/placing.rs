@@ -112,9 +112,7 @@ fn fitted(wire: &Wire<'_>, mut attributes: Attributes, body_bytes: usize) -> Opt
     };
     let written = |wire: &Wire<'_>| {
         let cut = |bytes| Attribute::string(wire.cut(bytes).json());
-        // Nearly every document has room for all it says, and is written once.
-        let whole = Some(cut(FAILURE_BYTES_MAX)).filter(&fits);
-        whole.or_else(|| text::largest_fitting(FAILURE_BYTES_MAX, |bytes| fits(&cut(bytes))).map(cut))
+        text::largest_fitting(FAILURE_BYTES_MAX, cut, fits)
     };
     // The texts are for people and give way first, down to nothing: what a later version wrote may be the message's
     // state, such as since when its target is down.

@@ -43,8 +43,8 @@ impl Wire<'static> {
 
     /// `None` if only the code had room. A later version may leave out any member, so one that is there is enough.
     fn case(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<Case> {
-        let known = Wire { unknown: Cow::default(), ..self.clone() };
-        if known.json() == "{}" {
+        let unknown = self.unknown.clone();
+        if self == (Wire { unknown, ..Wire::default() }) {
             return None;
         }
         let stage = self.stage.take();

@@ -15,7 +15,7 @@ use crate::reason::Code;
 use crate::tolerant::{Borrowed, Unknown, Word};
 
 /// What is absent is not written.
-#[derive(Clone, Default, Serialize)]
+#[derive(Clone, Default, PartialEq, Serialize)]
 pub(super) struct Wire<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub(super) error_type: Option<Cow<'a, str>>,
@@ -55,7 +55,7 @@ pub(super) struct Wire<'a> {
 }
 
 /// A time that is there.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Time {
     At(Timestamp),
     /// Of a later version, or nobody's.

@@ -1,9 +1,12 @@
 //! The words of the documents that this version knows.
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::tolerant::Vocabulary;
 
 /// What is to be done with a failed message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Kind {
     Transient,
     Permanent,
@@ -21,28 +24,15 @@ impl Kind {
     /// As it is written.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Transient => "transient",
-            Self::Permanent => "permanent",
-            Self::Snooze => "snooze",
-            Self::NotStarted => "not_started",
-            Self::Held => "held",
-            Self::Unanswered => "unanswered",
-        }
+        self.into_str()
     }
 }
 
-impl Vocabulary for Kind {
-    const ALL: &'static [Self] =
-        &[Self::Transient, Self::Permanent, Self::Snooze, Self::NotStarted, Self::Held, Self::Unanswered];
-
-    fn word(self) -> &'static str {
-        self.as_str()
-    }
-}
+impl Vocabulary for Kind {}
 
 /// The function that gave a message up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Stage {
     /// It found the message invalid, or decided against another retry.
     MessageProcessor,
@@ -54,20 +44,4 @@ pub enum Stage {
     AsyncRetryHandler,
 }
 
-impl Vocabulary for Stage {
-    const ALL: &'static [Self] = &[
-        Self::MessageProcessor,
-        Self::FailedMessageProcessor,
-        Self::FinalDlqAnnotator,
-        Self::AsyncRetryHandler,
-    ];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::MessageProcessor => "message-processor",
-            Self::FailedMessageProcessor => "failed-message-processor",
-            Self::FinalDlqAnnotator => "final-dlq-annotator",
-            Self::AsyncRetryHandler => "async-retry-handler",
-        }
-    }
-}
+impl Vocabulary for Stage {}

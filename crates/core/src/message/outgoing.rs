@@ -1,5 +1,6 @@
 //! A message on its way to SQS: only what SQS accepts.
 
+use strum::IntoStaticStr;
 use thiserror::Error;
 
 use super::taken::{check_attribute, check_message_group_id, check_text};
@@ -30,7 +31,8 @@ pub struct Content {
 }
 
 /// Why SQS would refuse a message. No text of it holds an attribute's value.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
+#[strum(const_into_str)]
 pub enum NotSendable {
     #[error("the body is empty; SQS wants at least one character")]
     EmptyBody,
@@ -93,19 +95,7 @@ impl NotSendable {
     /// A name for logs, which must not hold an attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
-        match self {
-            Self::EmptyBody => "EmptyBody",
-            Self::TooLarge { .. } => "TooLarge",
-            Self::TooManyAttributes { .. } => "TooManyAttributes",
-            Self::IllegalCharacter { .. } => "IllegalCharacter",
-            Self::AttributeName { .. } => "AttributeName",
-            Self::AttributeType { .. } => "AttributeType",
-            Self::AttributeValue { .. } => "AttributeValue",
-            Self::NotANumber { .. } => "NotANumber",
-            Self::EmptyAttribute { .. } => "EmptyAttribute",
-            Self::MessageGroupId { .. } => "MessageGroupId",
-            Self::EmptyTraceHeader => "EmptyTraceHeader",
-        }
+        self.into_str()
     }
 }
 

@@ -24,7 +24,7 @@ pub(super) fn check(bytes: &[u8]) {
 }
 
 fn annotation(bytes: &mut Unstructured<'_>) -> Result<Annotation> {
-    let reason = *bytes.choose(&DeadLetterReason::ALL)?;
+    let reason = *bytes.choose(DeadLetterReason::ALL)?;
     let cause =
         Cause { error_type: made::text(bytes)?, message: made::text(bytes)?, unverified: bytes.arbitrary()? };
     let details = made::text(bytes)?;

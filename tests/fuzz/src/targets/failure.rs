@@ -40,7 +40,7 @@ fn verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
     };
     let attempts = bytes.arbitrary()?;
     let failure = Failure { error, answer, delivery, attempts, unknown: Unknown::default() };
-    let code = (*bytes.choose(&DeadLetterReason::ALL)?).into();
+    let code = (*bytes.choose(DeadLetterReason::ALL)?).into();
     Ok(Verdict {
         code,
         case: Some(Case { stage: Some(Stage::MessageProcessor.into()), explanation, failure }),

@@ -27,14 +27,14 @@ fn extracted(text: &str) -> Extracted {
                 directive["Metrics"].as_array().unwrap().iter().map(move |metric| (set, metric))
             }) {
                 let name = metric["Name"].as_str().unwrap();
-                let metric = Metric::ALL.into_iter().find(|metric| format!("{metric:?}") == name).unwrap();
+                let metric = Metric::ALL.iter().find(|metric| format!("{metric:?}") == name).unwrap();
                 let value = |name: &Value| line[name.as_str().unwrap()].as_str().unwrap().to_owned();
                 let dimensions = set.as_array().unwrap().iter().map(value).collect();
                 let values = match &line[name] {
                     Value::Array(values) => values.iter().map(|value| value.as_f64().unwrap()).collect(),
                     value => vec![value.as_f64().unwrap()],
                 };
-                enter(&mut all, metric, dimensions, &values);
+                enter(&mut all, *metric, dimensions, &values);
             }
         }
     }

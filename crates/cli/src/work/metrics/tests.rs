@@ -108,7 +108,7 @@ fn messages_make_no_further_series_and_no_message_is_named() {
 #[test]
 fn every_counter_is_there_from_the_start_and_says_what_it_is() {
     let text = text(&[processed(0.1)]);
-    for metric in Metric::ALL.into_iter().filter(|metric| metric.measure() == Measure::Count) {
+    for metric in Metric::ALL.iter().filter(|metric| metric.measure() == Measure::Count) {
         let name = format!("redeliver_{}", format!("{metric:?}").to_snake_case());
         for kind in ["HELP", "TYPE"] {
             assert!(text.contains(&format!("# {kind} {name} ")), "{kind} {name} in\n{text}");
