@@ -7,6 +7,7 @@ mod audit;
 #[cfg(test)]
 mod browser;
 mod check;
+mod cloudwatch;
 mod completions;
 mod connection;
 mod console;

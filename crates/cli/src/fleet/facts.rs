@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::connection::QueueAddress;
@@ -62,17 +63,21 @@ pub struct Attributes {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    pub kind: SenderKind,
+    pub kind: FeederKind,
     /// The function's name.
     pub name: String,
     pub to: QueueId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderKind {
-    /// A function's own DLQ, for asynchronous invocations.
+/// How a queue comes to be a DLQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeederKind {
+    /// By a queue's redrive policy.
+    Queue,
+    /// By a function's own DLQ, for asynchronous invocations.
     Function,
-    /// An event source mapping's destination for failures, of a stream.
+    /// By an event source mapping's destination for failures, of a stream.
     EventSourceMapping,
 }
 

@@ -12,8 +12,8 @@ use redeliver_core::message::Timestamp;
 pub(super) use finding::some_of;
 pub use finding::{Code, Finding};
 
-use super::facts::{Age, Ages, Attributes, QueueId, SenderKind, State, Survey};
-use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
+use super::facts::{Age, Ages, Attributes, FeederKind, QueueId, State, Survey};
+use super::report::{Dlq, DlqAlarm, DlqState, Feeder, Fleet, Region};
 
 /// All that was read, by queue.
 #[derive(Debug)]
@@ -37,11 +37,8 @@ impl<'a> Known<'a> {
             known.add(&queue.id, &queue.state);
         }
         for sender in surveys.iter().flat_map(|survey| &survey.senders) {
-            let kind = match sender.kind {
-                SenderKind::Function => FeederKind::Function,
-                SenderKind::EventSourceMapping => FeederKind::EventSourceMapping,
-            };
-            known.feeders.entry(&sender.to).or_default().insert(Feeder { kind, name: sender.name.clone() });
+            let feeder = Feeder { kind: sender.kind, name: sender.name.clone() };
+            known.feeders.entry(&sender.to).or_default().insert(feeder);
         }
         known
     }

@@ -3,6 +3,7 @@
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
+use super::facts::FeederKind;
 use super::judge::{Code, Finding};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -65,17 +66,6 @@ pub enum DlqState {
 pub struct Feeder {
     pub kind: FeederKind,
     pub name: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FeederKind {
-    /// By its redrive policy.
-    Queue,
-    /// By its own DLQ, for asynchronous invocations.
-    Function,
-    /// By its destination for failures.
-    EventSourceMapping,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -68,8 +68,8 @@ fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_
     ]);
     let sender = |kind, name: &str, to| Sender { kind, name: name.to_owned(), to: id(to) };
     survey.senders = vec![
-        sender(SenderKind::Function, "mailer", "mails"),
-        sender(SenderKind::EventSourceMapping, "counter:live", "clicks"),
+        sender(FeederKind::Function, "mailer", "mails"),
+        sender(FeederKind::EventSourceMapping, "counter:live", "clicks"),
     ];
     let dlqs = judged(survey);
     let fed =
@@ -115,7 +115,7 @@ fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
 fn only_what_was_looked_at_is_called_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
-    here.senders = vec![Sender { kind: SenderKind::Function, name: "f".to_owned(), to: elsewhere.clone() }];
+    here.senders = vec![Sender { kind: FeederKind::Function, name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
         let fleet = Known::new(surveys).judge(&Ages::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()

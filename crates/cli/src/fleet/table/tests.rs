@@ -1,6 +1,7 @@
 use super::*;
+use crate::fleet::facts::FeederKind;
 use crate::fleet::judge::Finding;
-use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Region};
+use crate::fleet::report::{DlqAlarm, Feeder, Region};
 
 /// A fleet in which each column has each kind of value.
 pub(in crate::fleet) fn fleet() -> Fleet {
