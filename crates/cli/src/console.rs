@@ -1,23 +1,29 @@
 //! `redeliver console`: the operator's commands as a web page for one person on this machine, over the same code and
 //! with that person's own credentials.
 
+mod at;
 mod desk;
 mod edit_page;
 mod fleet_page;
 mod frame;
 mod guard;
+mod latest;
 mod letters;
 mod letters_page;
 mod live;
 mod look;
+mod making;
 mod message_page;
 mod now;
 mod now_page;
+mod outcome;
 mod plan_page;
 mod plans;
 mod policy_page;
+mod run;
 mod site;
 mod spool;
+mod start_form;
 mod work;
 
 use std::net::Ipv4Addr;
@@ -178,35 +184,8 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
     }
 }
 
-/// Work on a thread of its own: a redrive takes hours, and a look at a large queue keeps a processor busy. The page
-/// answers meanwhile. It has ended when `at_end` is called: also after a panic, and if there is no thread to be had.
-fn thread<F: Future<Output = ()>>(
-    work: impl FnOnce() -> F + Send + 'static,
-    at_end: impl Fn() + Send + 'static,
-) {
-    let at_end = AtEnd(at_end);
-    let run = move || {
-        let _at_end = at_end;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(runtime) = runtime {
-            runtime.block_on(work());
-        }
-    };
-    let _dropped_if_there_is_no_thread = std::thread::Builder::new().spawn(run);
-}
-
-struct AtEnd<F: Fn()>(F);
-
-impl<F: Fn()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use clap::Parser;
 
     use super::*;
@@ -228,16 +207,5 @@ mod tests {
         assert!(why.starts_with("--folder /proc: "), "{why}");
         assert!(why.ends_with("; name one that you can write to, or add --read-only"), "{why}");
         assert_eq!(refused(&["--read-only"]).await, None);
-    }
-
-    #[test]
-    fn work_that_panics_has_ended_too() {
-        for panics in [false, true] {
-            let (ended, end) = mpsc::channel();
-            let work = move || async move { assert!(!panics, "as planned") };
-            thread(work, move || ended.send(()).unwrap());
-            assert_eq!(end.recv(), Ok(()));
-            assert_eq!(end.recv(), Err(mpsc::RecvError), "once");
-        }
     }
 }

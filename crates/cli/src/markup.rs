@@ -3,6 +3,8 @@
 pub(crate) mod chart;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::written;
 
 use crate::text::escaped_lines;
 
@@ -31,6 +33,40 @@ pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
 
 pub(crate) fn figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
+}
+
+/// A number with its name and a remark.
+pub(crate) struct Fact<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: String,
+    pub(crate) remark: &'a str,
+    /// Whether it stands out.
+    pub(crate) is_alarm: bool,
+}
+
+impl<'a> Fact<'a> {
+    pub(crate) fn new(name: &'a str, value: String, remark: &'a str) -> Self {
+        Self { name, value, remark, is_alarm: false }
+    }
+}
+
+/// What a page says first.
+pub(crate) fn facts(facts: &[Fact<'_>]) -> Markup {
+    html! {
+        dl class="facts" {
+            @for Fact { name, value, remark, is_alarm } in facts {
+                div class=[is_alarm.then_some("alarm")] {
+                    dt { (name) } dd { (value) } dd class="remark" { (remark) }
+                }
+            }
+        }
+    }
+}
+
+/// A moment for people; it is not broken between two lines.
+pub(crate) fn moment(moment: Timestamp) -> Markup {
+    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
+    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! What all pages have: navigation, style, script, and nothing of anybody else's.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::groups::written;
+use maud::{DOCTYPE, Markup, html};
 
-use super::desk::Desk;
-use super::site::Site;
+use super::at::At;
+use crate::text::escaped_lines;
 
 pub(super) const STYLE: &str = concat!(
     include_str!("../markup/chart.css"),
@@ -41,20 +39,18 @@ const PLACES: [(Place, &str, &str); 5] = [
 ];
 
 /// A page of a deployment.
-pub(super) fn page(site: &Site, number: usize, place: Place, title: &str, body: &Markup) -> String {
-    let desk = site.desks.get(number);
-    let name = desk.map_or("", |desk| desk.name.as_str());
+pub(super) fn page(at: &At, place: Place, title: &str, body: &Markup) -> String {
     let top = html! {
         nav aria-label="Pages" {
-            @if site.desks.len() > 1 || site.fleet.is_some() { a href="/" { "All" } }
-            strong { (name) }
+            @if at.site.desks.len() > 1 || at.site.fleet.is_some() { a href="/" { "All" } }
+            strong { (at.name) }
             @for (other, path, words) in PLACES {
-                a href={"/" (number) "/" (path)} aria-current=[(other == place).then_some("page")] { (words) }
+                a href=(at.path(path)) aria-current=[(other == place).then_some("page")] { (words) }
             }
-            @if site.guard.read_only { span class="badge" { "read only" } }
+            @if at.site.guard.read_only { span class="badge" { "read only" } }
         }
     };
-    document(title, &format!("{title} · {name}"), &top, body)
+    document(title, &format!("{title} · {}", at.name), &top, body)
 }
 
 /// A page about something that went wrong, or of no deployment.
@@ -84,18 +80,8 @@ fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
             }
         }
     };
-    harmless(&page.into_string())
-}
-
-/// maud escapes what would be markup; characters that move a cursor or turn the direction of text are written out here.
-pub(super) fn harmless(page: &str) -> String {
-    crate::text::escaped_lines(page)
-}
-
-/// A moment for people; it is not broken between two lines.
-pub(super) fn moment(moment: Timestamp) -> Markup {
-    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
-    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
+    // maud escapes what would be markup, and leaves characters that move a cursor or turn the direction of text.
+    escaped_lines(&page.into_string())
 }
 
 /// A part of an address.
@@ -110,16 +96,4 @@ pub(super) fn encoded(text: &str) -> String {
         }
     }
     encoded
-}
-
-/// Where a deployment's pages begin.
-pub(super) fn base(number: usize) -> String {
-    format!("/{number}")
-}
-
-/// What a desk cannot do without a source queue.
-pub(super) fn source_is_missing(desk: &Desk) -> Option<&'static str> {
-    desk.to.is_none().then_some(
-        "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
-    )
 }
