@@ -1,5 +1,6 @@
 //! Which account, region and queue: as in the AWS CLI, or by the stack's name.
 
+mod counts;
 mod deployment;
 mod endpoint;
 mod profile;
@@ -22,6 +23,7 @@ use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
+pub use counts::Counts;
 pub(crate) use endpoint::is_on_this_machine;
 pub(crate) use queue_address::{QueueAddress, name_in, region_in};
 pub(crate) use requests::Requests;

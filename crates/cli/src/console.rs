@@ -115,16 +115,15 @@ struct Named {
 /// Serves the page until Ctrl-C.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
-    let site = tokio::select! {
-        site = open(arguments) => site?,
-        _ = signals.next() => return Err("interrupted before anything was opened".into()),
-    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
     let guard =
         Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
     let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
-    let site = Arc::new(Site { guard, ..site });
+    let site = tokio::select! {
+        site = open(arguments, guard) => Arc::new(site?),
+        _ = signals.next() => return Err("interrupted before anything was opened".into()),
+    };
     Output::default().write(&format!("{link}\n"))?;
     tell::remark("open this link; Ctrl-C ends the console");
     let serving = axum::serve(listener, site::router(Arc::clone(&site)));
@@ -139,7 +138,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn open(arguments: &Arguments) -> Result<Site, Failure> {
+async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let folder = std::path::absolute(&arguments.folder)?;
     if !folder.is_dir() {
@@ -161,7 +160,7 @@ async fn open(arguments: &Arguments) -> Result<Site, Failure> {
         desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
     }
     Ok(Site {
-        guard: Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true },
+        guard,
         desks,
         schema,
         max_generation: arguments.max_generation,
@@ -201,7 +200,9 @@ mod tests {
     async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
-            open(&Program::parse_from(words).arguments).await.err().map(|error| error.to_string())
+            let guard =
+                Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true };
+            open(&Program::parse_from(words).arguments, guard).await.err().map(|error| error.to_string())
         };
         let why = refused(&[]).await.unwrap();
         assert!(why.starts_with("--folder /proc: "), "{why}");

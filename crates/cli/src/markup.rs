@@ -10,20 +10,28 @@ use crate::text::escaped_lines;
 
 const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
-/// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no
-/// markup, are written out here.
+/// A page on its own, with the rules of all pages and its own.
 pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
+    let head = html! {
+        // Even if something of a message became markup, it could load, run and send nothing.
+        meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+        style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
+    };
+    document(title, &head, body)
+}
+
+/// What every page is. maud escapes what others wrote; characters that move a cursor or turn the direction of text,
+/// which are no markup, are written out here.
+pub(crate) fn document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                // Even if something of a message became markup, it could load, run and send nothing.
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                (head)
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
             }
             body { (body) }
         }

@@ -1,9 +1,9 @@
 //! What all pages have: navigation, style, script, and nothing of anybody else's.
 
-use maud::{DOCTYPE, Markup, html};
+use maud::{Markup, html};
 
 use super::at::At;
-use crate::text::escaped_lines;
+use crate::markup;
 
 pub(super) const STYLE: &str = concat!(
     include_str!("../markup/chart.css"),
@@ -59,29 +59,19 @@ pub(super) fn bare(title: &str, body: &Markup) -> String {
 }
 
 fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                link rel="stylesheet" href="/style.css";
-                link rel="stylesheet" href="/fleet.css";
-                link rel="icon" href="data:,";
-                script src="/console.js" defer {}
-            }
-            body {
-                a class="skip" href="#main" { "Skip to the page" }
-                (top)
-                main id="main" tabindex="-1" { h1 { (heading) } (body) }
-                footer { "redeliver console. Times are UTC." }
-            }
-        }
+    let head = html! {
+        link rel="stylesheet" href="/style.css";
+        link rel="stylesheet" href="/fleet.css";
+        link rel="icon" href="data:,";
+        script src="/console.js" defer {}
     };
-    // maud escapes what would be markup, and leaves characters that move a cursor or turn the direction of text.
-    escaped_lines(&page.into_string())
+    let body = html! {
+        a class="skip" href="#main" { "Skip to the page" }
+        (top)
+        main id="main" tabindex="-1" { h1 { (heading) } (body) }
+        footer { "redeliver console. Times are UTC." }
+    };
+    markup::document(title, &head, &body)
 }
 
 /// A part of an address.

@@ -38,7 +38,7 @@ pub(super) fn progress((seen, approximate): (u64, u64)) -> Markup {
 }
 
 pub(super) fn body(at: &At, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
-    // A look that ends meanwhile has what comes next: so it is asked before what it has found.
+    // In this order: a look tells what it has found before it ends, so what is not under way is seen below.
     let running = at.looks.progress();
     Ok(html! {
         @if let Some(why) = at.looks.latest.failed() { p class="warning" role="alert" { (why) } }

@@ -12,7 +12,7 @@ use redeliver_core::ports::{Clock as _, QueueDepth as _};
 use super::desk::Desk;
 use super::latest::Latest;
 use crate::Failure;
-use crate::connection::{Connection, OpenQueue};
+use crate::connection::{Connection, Counts, OpenQueue};
 use crate::status::{Flow, Metrics, Status, look_at};
 
 /// Between two questions for counts, which SQS has anew about every minute.
@@ -73,9 +73,12 @@ impl Now {
             let Some(mut seen) = self.latest.seen().map(Arc::unwrap_or_clone) else { return Ok(()) };
             for (queue, OpenQueue { known, .. }) in seen.status.queues.iter_mut().zip(open) {
                 let depth = known.queue.depth().await?;
-                queue.visible = Some(depth.visible);
-                queue.in_flight = Some(depth.in_flight);
-                queue.delayed = Some(depth.delayed);
+                queue.counts = Counts {
+                    visible: Some(depth.visible),
+                    in_flight: Some(depth.in_flight),
+                    delayed: Some(depth.delayed),
+                    ..queue.counts
+                };
             }
             seen.at = SystemClock.now();
             self.latest.tell(Ok(seen));

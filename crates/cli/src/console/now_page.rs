@@ -70,9 +70,9 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
         h2 { (role) }
         p class="name" { (queue.name) }
         dl {
-            div class=[(is_dlq && queue.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.visible)) } }
-            div { dt { "in flight" } dd { (count(queue.in_flight)) } }
-            div { dt { "delayed" } dd { (count(queue.delayed)) } }
+            div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
+            div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
+            div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
             @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(whole(seconds))) } } }
         }
         @if let Some(flow) = flow {
@@ -84,7 +84,7 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
             Some([]) => p class="remark" { "no function reads it" },
             Some(mappings) => { @for mapping in mappings { (reader(mapping)) } },
         }
-        @if let Some(seconds) = queue.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
+        @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
     }
 }
 

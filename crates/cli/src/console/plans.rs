@@ -5,15 +5,13 @@
 //! touched: whoever starts the console again can finish it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::Pick;
-use redeliver_dead_letters::files::{FileError, create_new, sync_directory_of};
+use redeliver_dead_letters::files::{FileError, replace};
 use redeliver_dead_letters::redrive::{self, Edit, plan_id};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::Failure;
 
@@ -155,15 +153,8 @@ impl Begun {
     /// If the disk refuses: nothing of the plan may be done then.
     pub(super) fn write(&self, folder: &Path) -> Result<(), FileError> {
         let path = self.plan.path(folder);
-        let new = folder.join(format!("{PREFIX}{}.{}", self.plan.id, Uuid::new_v4().simple()));
-        let written = || {
-            let mut file = create_new(&new)?;
-            file.write_all(&serde_json::to_vec(self)?)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            sync_directory_of(&path)
-        };
-        written().map_err(|error| FileError::new(&path, error))
+        let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
+        replace(&path, &text)
     }
 
     pub(super) fn is_finished(&self) -> bool {

@@ -42,11 +42,15 @@ pub(super) fn content(fleet: &Fleet) -> Markup {
 }
 
 fn facts(fleet: &Fleet) -> Markup {
-    let messages = fleet.dlqs.iter().map(Dlq::messages).fold(0, u64::saturating_add);
-    let first =
-        fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).filter_map(|dlq| dlq.first_deleted_by).min();
+    let messages = fleet.dlqs.iter().map(|dlq| dlq.counts.messages()).fold(0, u64::saturating_add);
+    let first = fleet
+        .dlqs
+        .iter()
+        .filter(|dlq| dlq.counts.messages() > 0)
+        .filter_map(|dlq| dlq.first_deleted_by)
+        .min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
-    let full = fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).count();
+    let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.messages() > 0).count();
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
     let dlqs = counted(fleet.dlqs.len() as u64, "DLQ");
