@@ -1,5 +1,6 @@
 //! Which account, region and queue: as in the AWS CLI, or by the stack's name.
 
+mod counts;
 mod deployment;
 mod endpoint;
 mod profile;
@@ -8,7 +9,7 @@ mod requests;
 mod said;
 mod which;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
@@ -16,18 +17,17 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{Credentials, SharedCredentialsProvider};
-use aws_sdk_sqs::error::ProvideErrorMetadata;
-use aws_sdk_sqs::operation::get_queue_url::GetQueueUrlError;
 use aws_sdk_sqs::types::QueueAttributeName;
 use clap::Args;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsQueue, client_config};
 use redeliver_core::ports::Queue as _;
 use redeliver_core::strategy::Role;
 
+pub use counts::Counts;
 pub(crate) use endpoint::is_on_this_machine;
 pub(crate) use queue_address::{QueueAddress, name_in, region_in};
 pub(crate) use requests::Requests;
-pub(crate) use said::said;
+pub(crate) use said::{is_missing, said};
 pub use which::{OneQueue, OpenQueue, Queues};
 
 use crate::Failure;
@@ -185,28 +185,20 @@ impl Connection {
         account: Option<String>,
     ) -> Result<Option<String>, Failure> {
         let request = client.get_queue_url().queue_name(name).set_queue_owner_aws_account_id(account);
-        let error = match request.send().await {
-            Ok(answer) => return Ok(answer.queue_url),
-            Err(error) => error,
-        };
-        // By JSON, and by the query protocol before it, whose code SQS still sends.
-        let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
-        let is_known = error.as_service_error().is_some_and(GetQueueUrlError::is_queue_does_not_exist);
-        if is_known || error.code().is_some_and(is_code) {
-            return Ok(None);
+        match request.send().await {
+            Ok(answer) => Ok(answer.queue_url),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(self.failed(&error, |reason| refused(name, "sqs:GetQueueUrl", reason)).await),
         }
-        Err(self.failed(&error, |reason| refused(name, "sqs:GetQueueUrl", reason)).await)
     }
 
     async fn known(&self, client: Client, url: &str) -> Result<KnownQueue, Failure> {
         let failed = |reason: &str| refused(url, "sqs:GetQueueAttributes", reason);
         let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let attributes = match request.send().await {
-            Ok(answer) => answer.attributes.unwrap_or_default(),
+            Ok(answer) => by_name(answer.attributes),
             Err(error) => return Err(self.failed(&error, failed).await),
         };
-        let attributes: BTreeMap<_, _> =
-            attributes.into_iter().map(|(name, value)| (name.as_str().to_owned(), value)).collect();
         let arn = attributes.get("QueueArn").ok_or_else(|| failed("the answer has no ARN"))?;
         Ok(KnownQueue { queue: SqsQueue::new(client, url, arn.as_str()), attributes })
     }
@@ -216,6 +208,13 @@ impl Connection {
         let region = Some("eu-central-1".to_owned());
         Self { profile: None, region, endpoint_url: Some(url.to_owned()) }
     }
+}
+
+/// What SQS says of a queue.
+pub(crate) fn by_name(
+    said: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
+) -> BTreeMap<String, String> {
+    said.into_iter().flatten().map(|(name, value)| (name.as_str().to_owned(), value)).collect()
 }
 
 fn refused(queue: &str, action: &str, reason: &str) -> String {

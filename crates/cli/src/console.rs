@@ -1,23 +1,29 @@
 //! `redeliver console`: the operator's commands as a web page for one person on this machine, over the same code and
 //! with that person's own credentials.
 
+mod at;
 mod desk;
 mod edit_page;
 mod fleet_page;
 mod frame;
 mod guard;
+mod latest;
 mod letters;
 mod letters_page;
 mod live;
 mod look;
+mod making;
 mod message_page;
 mod now;
 mod now_page;
+mod outcome;
 mod plan_page;
 mod plans;
 mod policy_page;
+mod run;
 mod site;
 mod spool;
+mod start_form;
 mod work;
 
 use std::net::Ipv4Addr;
@@ -109,16 +115,15 @@ struct Named {
 /// Serves the page until Ctrl-C.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut signals = Signals::listen()?;
-    let site = tokio::select! {
-        site = open(arguments) => site?,
-        _ = signals.next() => return Err("interrupted before anything was opened".into()),
-    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port)).await;
     let listener = listener.map_err(|error| format!("--port {}: {error}", arguments.port))?;
     let guard =
         Guard { address: listener.local_addr()?, token: Token::new(), read_only: arguments.read_only };
     let link = format!("{}/?token={}", guard.origin(), guard.token.as_str());
-    let site = Arc::new(Site { guard, ..site });
+    let site = tokio::select! {
+        site = open(arguments, guard) => Arc::new(site?),
+        _ = signals.next() => return Err("interrupted before anything was opened".into()),
+    };
     Output::default().write(&format!("{link}\n"))?;
     tell::remark("open this link; Ctrl-C ends the console");
     let serving = axum::serve(listener, site::router(Arc::clone(&site)));
@@ -133,7 +138,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
 }
 
-async fn open(arguments: &Arguments) -> Result<Site, Failure> {
+async fn open(arguments: &Arguments, guard: Guard) -> Result<Site, Failure> {
     let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
     let folder = std::path::absolute(&arguments.folder)?;
     if !folder.is_dir() {
@@ -155,7 +160,7 @@ async fn open(arguments: &Arguments) -> Result<Site, Failure> {
         desks.push(Desk::open(which, arguments.to.clone(), arguments.connection.clone(), &folder).await?);
     }
     Ok(Site {
-        guard: Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true },
+        guard,
         desks,
         schema,
         max_generation: arguments.max_generation,
@@ -178,35 +183,8 @@ fn deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, Failure> {
     }
 }
 
-/// Work on a thread of its own: a redrive takes hours, and a look at a large queue keeps a processor busy. The page
-/// answers meanwhile. It has ended when `at_end` is called: also after a panic, and if there is no thread to be had.
-fn thread<F: Future<Output = ()>>(
-    work: impl FnOnce() -> F + Send + 'static,
-    at_end: impl Fn() + Send + 'static,
-) {
-    let at_end = AtEnd(at_end);
-    let run = move || {
-        let _at_end = at_end;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        if let Ok(runtime) = runtime {
-            runtime.block_on(work());
-        }
-    };
-    let _dropped_if_there_is_no_thread = std::thread::Builder::new().spawn(run);
-}
-
-struct AtEnd<F: Fn()>(F);
-
-impl<F: Fn()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use clap::Parser;
 
     use super::*;
@@ -222,22 +200,13 @@ mod tests {
     async fn a_folder_that_cannot_be_written_is_refused_before_a_plan_is_made_in_vain() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
-            open(&Program::parse_from(words).arguments).await.err().map(|error| error.to_string())
+            let guard =
+                Guard { address: (Ipv4Addr::LOCALHOST, 0).into(), token: Token::new(), read_only: true };
+            open(&Program::parse_from(words).arguments, guard).await.err().map(|error| error.to_string())
         };
         let why = refused(&[]).await.unwrap();
         assert!(why.starts_with("--folder /proc: "), "{why}");
         assert!(why.ends_with("; name one that you can write to, or add --read-only"), "{why}");
         assert_eq!(refused(&["--read-only"]).await, None);
-    }
-
-    #[test]
-    fn work_that_panics_has_ended_too() {
-        for panics in [false, true] {
-            let (ended, end) = mpsc::channel();
-            let work = move || async move { assert!(!panics, "as planned") };
-            thread(work, move || ended.send(()).unwrap());
-            assert_eq!(end.recv(), Ok(()));
-            assert_eq!(end.recv(), Err(mpsc::RecvError), "once");
-        }
     }
 }

@@ -102,7 +102,7 @@ impl EventSources {
 }
 
 /// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, perhaps with `:QUALIFIER`.
-fn function_name(arn: &str) -> &str {
+pub(crate) fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)
 }
 

@@ -5,6 +5,7 @@ mod account;
 mod applying;
 mod audit;
 mod check;
+mod cloudwatch;
 mod completions;
 mod connection;
 mod console;

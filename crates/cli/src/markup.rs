@@ -3,25 +3,35 @@
 pub(crate) mod chart;
 
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
+use redeliver_core::message::Timestamp;
+use redeliver_dead_letters::groups::written;
 
 use crate::text::escaped_lines;
 
 const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
-/// A page with the rules of all pages and its own. maud escapes what others wrote; control characters, which are no
-/// markup, are written out here.
+/// A page on its own, with the rules of all pages and its own.
 pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
+    let head = html! {
+        // Even if something of a message became markup, it could load, run and send nothing.
+        meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+        style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
+    };
+    document(title, &head, body)
+}
+
+/// What every page is. maud escapes what others wrote; characters that move a cursor or turn the direction of text,
+/// which are no markup, are written out here.
+pub(crate) fn document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
-                // Even if something of a message became markup, it could load, run and send nothing.
-                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                (head)
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(rules)) }
             }
             body { (body) }
         }
@@ -31,6 +41,40 @@ pub(crate) fn page(title: &str, rules: &str, body: &Markup) -> String {
 
 pub(crate) fn figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
+}
+
+/// A number with its name and a remark.
+pub(crate) struct Fact<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: String,
+    pub(crate) remark: &'a str,
+    /// Whether it stands out.
+    pub(crate) is_alarm: bool,
+}
+
+impl<'a> Fact<'a> {
+    pub(crate) fn new(name: &'a str, value: String, remark: &'a str) -> Self {
+        Self { name, value, remark, is_alarm: false }
+    }
+}
+
+/// What a page says first.
+pub(crate) fn facts(facts: &[Fact<'_>]) -> Markup {
+    html! {
+        dl class="facts" {
+            @for Fact { name, value, remark, is_alarm } in facts {
+                div class=[is_alarm.then_some("alarm")] {
+                    dt { (name) } dd { (value) } dd class="remark" { (remark) }
+                }
+            }
+        }
+    }
+}
+
+/// A moment for people; it is not broken between two lines.
+pub(crate) fn moment(moment: Timestamp) -> Markup {
+    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
+    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
 }
 
 #[cfg(test)]

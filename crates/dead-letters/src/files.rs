@@ -1,11 +1,12 @@
 //! Files that hold messages: for their owner's eyes only, and never over another one.
 
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
+use uuid::Uuid;
 
 /// A file that cannot be used.
 #[derive(Debug, Error)]
@@ -33,6 +34,28 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     opened.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => io::Error::new(io::ErrorKind::AlreadyExists, IS_THERE),
         _ => error,
+    })
+}
+
+/// Puts a file in the place of another one, for its owner's eyes only: whoever reads it, also after a crash, finds the
+/// old one or this one, whole.
+///
+/// # Errors
+/// If the disk refuses; the old one is there then.
+pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", Uuid::new_v4().simple()));
+    let new = path.with_file_name(name);
+    let write = || {
+        let mut file = create_new(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        sync_directory_of(path)
+    };
+    write().map_err(|error| {
+        let _best_effort = fs::remove_file(&new);
+        FileError::new(path, error)
     })
 }
 

@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use redeliver_core::message::Timestamp;
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
-use crate::files::{FileError, check_new, create_new, sync_directory_of};
+use crate::files::{FileError, check_new, replace};
 use crate::groups::{Group, OTHER, written};
 
 /// Causes that are remembered; of more, those that were seen last.
@@ -134,20 +133,7 @@ impl Known {
         let mut all = Self::read(path, &self.queue)?;
         all.causes.extend(self.causes.clone());
         all.forget_beyond(CAUSES_MAX);
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}", Uuid::new_v4().simple()));
-        let new = path.with_file_name(name);
-        let write = || {
-            let mut file = create_new(&new)?;
-            file.write_all(all.lines().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&new, path)?;
-            sync_directory_of(path)
-        };
-        write().map_err(|error| {
-            let _best_effort = fs::remove_file(&new);
-            FileError::new(path, error)
-        })
+        replace(path, all.lines().as_bytes())
     }
 
     fn lines(&self) -> String {

@@ -6,18 +6,17 @@ mod story;
 
 use std::io::{self, Write};
 
-use maud::{Markup, PreEscaped, html};
-use redeliver_core::message::Timestamp;
+use maud::{Markup, html};
 
 use super::report::Report;
 use super::table::{ages, attempts};
 use super::view::View;
-use crate::markup::{figure, page};
+use crate::markup::{self, Fact, figure, moment, page};
 use crate::people::{about, counted, grouped};
 use charts::{bars, class_of, columns};
 use messages::Messages;
 use redeliver_dead_letters::DeadLetterRecord;
-use redeliver_dead_letters::groups::{Group, written};
+use redeliver_dead_letters::groups::Group;
 pub(crate) use story::told;
 
 /// Groups with a row of their own.
@@ -85,22 +84,16 @@ fn facts(report: &Report) -> Markup {
     let copies = format!("copies of {}", counted(duplicates.messages, "message"));
     let skipped_in = format!("in {}", counted(skipped.messages, "message"));
     let soon = age.expires_within_a_day;
-    let facts = [
-        ("Groups", grouped(report.groups.len() as u64), "by fingerprint of the error"),
-        ("Oldest", about(age.oldest_seconds), &expires),
-        ("Deleted within a day", grouped(soon), "unless archived or redriven"),
-        ("Duplicates", grouped(duplicates.extra), &copies),
-        ("Skipped attempts", grouped(skipped.attempts), &skipped_in),
-    ];
-    html! {
-        dl class="facts" {
-            @for (name, value, remark) in facts {
-                div class=[(name == "Deleted within a day" && soon > 0).then_some("alarm")] {
-                    dt { (name) } dd { (value) } dd class="remark" { (remark) }
-                }
-            }
-        }
-    }
+    markup::facts(&[
+        Fact::new("Groups", grouped(report.groups.len() as u64), "by fingerprint of the error"),
+        Fact::new("Oldest", about(age.oldest_seconds), &expires),
+        Fact {
+            is_alarm: soon > 0,
+            ..Fact::new("Deleted within a day", grouped(soon), "unless archived or redriven")
+        },
+        Fact::new("Duplicates", grouped(duplicates.extra), &copies),
+        Fact::new("Skipped attempts", grouped(skipped.attempts), &skipped_in),
+    ])
 }
 
 fn figures(report: &Report) -> Markup {
@@ -141,12 +134,6 @@ fn groups(groups: &[Group]) -> Markup {
 /// An error type with its colour.
 fn badge(error_type: &str) -> Markup {
     html! { span class="badge" { i class=(class_of(error_type)) {} (error_type) } }
-}
-
-/// A moment for people; it is not broken between two lines.
-fn moment(moment: Timestamp) -> Markup {
-    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
-    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
 }
 
 #[cfg(test)]

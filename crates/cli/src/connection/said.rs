@@ -53,6 +53,12 @@ where
     }
 }
 
+/// Whether SQS says that there is no such queue: by JSON, or by the query protocol before it, whose code it still sends.
+pub(crate) fn is_missing(error: &impl ProvideErrorMetadata) -> bool {
+    let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
+    error.code().is_some_and(is_code)
+}
+
 fn causes(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut source = error.source();

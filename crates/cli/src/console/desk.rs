@@ -19,8 +19,8 @@ pub(super) struct Desk {
     pub(super) queues: Queues,
     /// The DLQ's ARN.
     pub(super) from: String,
-    /// The source queue's ARN; `None` if it is not known: nothing can be sent back then.
-    pub(super) to: Option<String>,
+    /// The source queue's ARN, if it is known.
+    to: Option<String>,
     pub(super) connection: Connection,
     pub(super) looks: Arc<Looks>,
     pub(super) works: Arc<Works>,
@@ -63,6 +63,13 @@ impl Desk {
             works: Arc::new(Works::new(folder.to_owned())),
             now: Arc::default(),
         })
+    }
+
+    /// The source queue's ARN, or what cannot be done without it.
+    pub(super) fn source(&self) -> Result<&str, &'static str> {
+        self.to.as_deref().ok_or(
+            "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
+        )
     }
 
     /// The DLQ's name.

@@ -8,9 +8,7 @@ use redeliver_dead_letters::Pick;
 use redeliver_dead_letters::redrive::{Edit, Plan, Verdict};
 use serde::Deserialize;
 
-use super::frame::{base, encoded, source_is_missing};
-use super::letters::{Letter, Letters};
-use super::site::Site;
+use super::at::OneLetter;
 use crate::Failure;
 use crate::text::is_unsafe;
 
@@ -23,16 +21,10 @@ pub(super) struct Edited {
     pub(super) new_id: Option<String>,
 }
 
-pub(super) fn body(
-    site: &Site,
-    number: usize,
-    letters: &Letters,
-    letter: &Letter,
-) -> Result<Markup, Failure> {
-    let record = letters.record(letter)?;
-    let address = format!("{}/letters/{}", base(number), encoded(&letter.sqs_message_id));
-    let back = html! { p { a href=(address) { "Back to the message" } } };
-    if let Some(why) = source_is_missing(&site.desks[number]) {
+pub(super) fn body(one: &OneLetter) -> Result<Markup, Failure> {
+    let record = one.record()?;
+    let back = html! { p { a href=(one.path()) { "Back to the message" } } };
+    if let Err(why) = one.at.source() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
     let Some(text) = text_of(&record.message.body) else {
@@ -40,17 +32,17 @@ pub(super) fn body(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
     };
-    let unchanged = verdict(site, letters, letter, &Edited { body: text.clone(), new_id: None })?;
+    let unchanged = verdict(one, &Edited { body: text.clone(), new_id: None })?;
     Ok(html! {
         p {
-            code { (letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
+            code { (one.letter.message_id) } ". Only what you change is written anew; all other bytes stay as they are. "
             code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
         }
-        form method="post" action={(base(number)) "/plans"} {
+        form method="post" action=(one.at.path("plans")) {
             input type="hidden" name="work" value="send_back";
-            input type="hidden" name="id" value=(letter.sqs_message_id);
+            input type="hidden" name="id" value=(one.letter.sqs_message_id);
             label for="body" { "Body" }
-            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(address) "/check"} aria-describedby="verdict" { "\n" (text) }
+            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(one.path()) "/check"} aria-describedby="verdict" { "\n" (text) }
             label class="check" {
                 input type="checkbox" name="new_id" value="1";
                 "Give it a new message_id: for an API that remembers ids, and did nothing under the old one"
@@ -63,12 +55,7 @@ pub(super) fn body(
 }
 
 /// What would become of the edited message.
-pub(super) fn verdict(
-    site: &Site,
-    letters: &Letters,
-    letter: &Letter,
-    edited: &Edited,
-) -> Result<Markup, Failure> {
+pub(super) fn verdict(one: &OneLetter, edited: &Edited) -> Result<Markup, Failure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
     let edit = match Edit::body(&edited.body) {
         Ok(edit) => edit,
@@ -78,10 +65,10 @@ pub(super) fn verdict(
         pick: Pick::default(),
         edit: Some(edit),
         new_id: edited.new_id.is_some(),
-        max_generation: site.max_generation,
-        schema: site.schema.clone(),
+        max_generation: one.at.site.max_generation,
+        schema: one.at.site.schema.clone(),
     };
-    Ok(match plan.decide(&letters.record(letter)?)? {
+    Ok(match plan.decide(&one.record()?)? {
         Verdict::Send(send_back) if send_back.edited => html! { p { "It can be sent back as it is now." } },
         Verdict::Send(_) => html! { p { "Nothing is changed yet." } },
         Verdict::Stays(reason) => wrong(&format!("It would stay: {reason}")),

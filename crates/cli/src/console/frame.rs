@@ -1,11 +1,9 @@
 //! What all pages have: navigation, style, script, and nothing of anybody else's.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use redeliver_core::message::Timestamp;
-use redeliver_dead_letters::groups::written;
+use maud::{Markup, html};
 
-use super::desk::Desk;
-use super::site::Site;
+use super::at::At;
+use crate::markup;
 
 pub(super) const STYLE: &str = concat!(
     include_str!("../markup/chart.css"),
@@ -41,20 +39,18 @@ const PLACES: [(Place, &str, &str); 5] = [
 ];
 
 /// A page of a deployment.
-pub(super) fn page(site: &Site, number: usize, place: Place, title: &str, body: &Markup) -> String {
-    let desk = site.desks.get(number);
-    let name = desk.map_or("", |desk| desk.name.as_str());
+pub(super) fn page(at: &At, place: Place, title: &str, body: &Markup) -> String {
     let top = html! {
         nav aria-label="Pages" {
-            @if site.desks.len() > 1 || site.fleet.is_some() { a href="/" { "All" } }
-            strong { (name) }
+            @if at.site.desks.len() > 1 || at.site.fleet.is_some() { a href="/" { "All" } }
+            strong { (at.name) }
             @for (other, path, words) in PLACES {
-                a href={"/" (number) "/" (path)} aria-current=[(other == place).then_some("page")] { (words) }
+                a href=(at.path(path)) aria-current=[(other == place).then_some("page")] { (words) }
             }
-            @if site.guard.read_only { span class="badge" { "read only" } }
+            @if at.site.guard.read_only { span class="badge" { "read only" } }
         }
     };
-    document(title, &format!("{title} · {name}"), &top, body)
+    document(title, &format!("{title} · {}", at.name), &top, body)
 }
 
 /// A page about something that went wrong, or of no deployment.
@@ -63,39 +59,19 @@ pub(super) fn bare(title: &str, body: &Markup) -> String {
 }
 
 fn document(heading: &str, title: &str, top: &Markup, body: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) }
-                link rel="stylesheet" href="/style.css";
-                link rel="stylesheet" href="/fleet.css";
-                link rel="icon" href="data:,";
-                script src="/console.js" defer {}
-            }
-            body {
-                a class="skip" href="#main" { "Skip to the page" }
-                (top)
-                main id="main" tabindex="-1" { h1 { (heading) } (body) }
-                footer { "redeliver console. Times are UTC." }
-            }
-        }
+    let head = html! {
+        link rel="stylesheet" href="/style.css";
+        link rel="stylesheet" href="/fleet.css";
+        link rel="icon" href="data:,";
+        script src="/console.js" defer {}
     };
-    harmless(&page.into_string())
-}
-
-/// maud escapes what would be markup; characters that move a cursor or turn the direction of text are written out here.
-pub(super) fn harmless(page: &str) -> String {
-    crate::text::escaped_lines(page)
-}
-
-/// A moment for people; it is not broken between two lines.
-pub(super) fn moment(moment: Timestamp) -> Markup {
-    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
-    html! { time datetime=(written(moment)) { (PreEscaped(words)) } }
+    let body = html! {
+        a class="skip" href="#main" { "Skip to the page" }
+        (top)
+        main id="main" tabindex="-1" { h1 { (heading) } (body) }
+        footer { "redeliver console. Times are UTC." }
+    };
+    markup::document(title, &head, &body)
 }
 
 /// A part of an address.
@@ -110,16 +86,4 @@ pub(super) fn encoded(text: &str) -> String {
         }
     }
     encoded
-}
-
-/// Where a deployment's pages begin.
-pub(super) fn base(number: usize) -> String {
-    format!("/{number}")
-}
-
-/// What a desk cannot do without a source queue.
-pub(super) fn source_is_missing(desk: &Desk) -> Option<&'static str> {
-    desk.to.is_none().then_some(
-        "The source queue is not known, so nothing can be sent back: start the console with --to, or with the stack's name.",
-    )
 }

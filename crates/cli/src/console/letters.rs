@@ -11,6 +11,7 @@ use redeliver_dead_letters::groups::{Group, GroupTable};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Filter};
 use serde::{Deserialize, Serialize};
 
+use super::frame::encoded;
 use super::spool::{BYTES_MAX, Place, Spool};
 use crate::Failure;
 use crate::text::shortened;
@@ -96,10 +97,9 @@ impl Collecting {
         letters.sort_by(|one, other| {
             other.sent_at.cmp(&one.sent_at).then_with(|| one.sqs_message_id.cmp(&other.sqs_message_id))
         });
-        let groups = groups.into_groups();
         Letters {
             letters,
-            groups,
+            groups: groups.into_groups(),
             coverage,
             taken_at,
             retention,
@@ -135,28 +135,53 @@ pub(super) struct Selection {
 }
 
 impl Selection {
+    pub(super) fn of_group(fingerprint: &str) -> Self {
+        Self { group: fingerprint.to_owned(), ..Self::default() }
+    }
+
+    /// One message, by SQS's id.
+    pub(super) fn of_message(id: &str) -> Self {
+        Self { id: id.to_owned(), ..Self::default() }
+    }
+
     pub(super) fn is_everything(&self) -> bool {
         *self == Self::default()
     }
 
+    /// What is given, by the names that addresses and forms have for it.
+    pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let Self { group, error_type, q, tenant, since, until, filter, id } = self;
+        let parts = [
+            ("group", group),
+            ("type", error_type),
+            ("q", q),
+            ("tenant", tenant),
+            ("since", since),
+            ("until", until),
+            ("where", filter),
+            ("id", id),
+        ];
+        parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.as_str()))
+    }
+
     /// A selection in words, for a plan that has no filter any more.
     pub(super) fn words(&self) -> String {
-        let parts = [
-            ("group", &self.group),
-            ("type", &self.error_type),
-            ("text", &self.q),
-            ("tenant", &self.tenant),
-            ("since", &self.since),
-            ("until", &self.until),
-            ("where", &self.filter),
-            ("message", &self.id),
-        ];
-        let given: Vec<_> = parts
-            .into_iter()
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(name, value)| format!("{name} {}", shortened(value, DETAILS_MAX)))
-            .collect();
-        if given.is_empty() { "all".to_owned() } else { given.join(", ") }
+        let words = self.given().map(|(name, value)| {
+            let name = match name {
+                "q" => "text",
+                "id" => "message",
+                name => name,
+            };
+            format!("{name} {}", shortened(value, DETAILS_MAX))
+        });
+        let words: Vec<_> = words.collect();
+        if words.is_empty() { "all".to_owned() } else { words.join(", ") }
+    }
+
+    /// The address of a page with it, to be shared.
+    pub(super) fn address(&self, page: &str) -> String {
+        let query: Vec<_> = self.given().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        if query.is_empty() { page.to_owned() } else { format!("{page}?{}", query.join("&")) }
     }
 }
 
@@ -250,13 +275,9 @@ fn moment(name: &str, text: &str, now: Timestamp) -> Result<Option<Timestamp>, F
         .or_else(|| parse_rfc3339(text))
         .or_else(|| parse_rfc3339(&format!("{text}Z")))
         .or_else(|| parse_rfc3339(&format!("{text}:00Z")));
-    match found {
-        Some(found) => Ok(Some(found)),
-        None => {
-            Err(format!("{name}: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z")
-                .into())
-        }
-    }
+    let wrong =
+        || format!("{name}: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z").into();
+    found.map(Some).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -4,11 +4,13 @@ use maud::{Markup, html};
 use redeliver_dead_letters::groups::Group;
 use serde::Deserialize;
 
-use super::frame::{base, encoded, moment};
+use super::at::At;
+use super::frame::encoded;
 use super::letters::{Letter, Letters, Selection};
-use super::site::Site;
 use crate::Failure;
 use crate::coverage::incompleteness;
+use crate::markup::chart::columns_only;
+use crate::markup::moment;
 use crate::people::{about, counted, grouped};
 use crate::text::shortened;
 
@@ -35,55 +37,24 @@ pub(super) fn progress((seen, approximate): (u64, u64)) -> Markup {
     }
 }
 
-/// The address of a selection, to be shared.
-pub(super) fn address(number: usize, selection: &Selection) -> String {
-    let parts = [
-        ("group", &selection.group),
-        ("type", &selection.error_type),
-        ("q", &selection.q),
-        ("tenant", &selection.tenant),
-        ("since", &selection.since),
-        ("until", &selection.until),
-        ("where", &selection.filter),
-        ("id", &selection.id),
-    ];
-    let given = parts.into_iter().filter(|(_, value)| !value.is_empty());
-    let query: Vec<_> = given.map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-    let mark = if query.is_empty() { "" } else { "?" };
-    format!("{}/letters{mark}{}", base(number), query.join("&"))
-}
-
-pub(super) fn body(
-    site: &Site,
-    number: usize,
-    selection: &Selection,
-    paging: Paging,
-) -> Result<Markup, Failure> {
-    let desk = &site.desks[number];
-    let looked = desk.looks.shown();
+pub(super) fn body(at: &At, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
+    // In this order: a look tells what it has found before it ends, so what is not under way is seen below.
+    let running = at.looks.progress();
     Ok(html! {
-        @if let Some(why) = &looked.failed { p class="warning" role="alert" { (why) } }
-        @if let Some(running) = looked.running {
-            div data-live={(base(number)) "/letters/live"} { (progress(running)) }
+        @if let Some(why) = at.looks.latest.failed() { p class="warning" role="alert" { (why) } }
+        @if let Some(running) = running {
+            div data-live=(at.path("letters/live")) { (progress(running)) }
         }
-        @if let Some(letters) = &looked.last { (found(site, number, letters, selection, paging)?) }
-        @else if looked.running.is_none() { (look_again(number, selection, "Look")) }
+        @if let Some(letters) = at.looks.latest.seen() { (found(at, &letters, selection, paging)?) }
+        @else if running.is_none() { (look_again(at, selection, "Look")) }
     })
 }
 
-fn look_again(number: usize, selection: &Selection, words: &str) -> Markup {
-    let address = address(number, selection);
-    let query = address.split_once('?').map_or("", |(_, query)| query);
-    html! { form method="post" action={(base(number)) "/look?" (query)} class="inline" { button { (words) } } }
+fn look_again(at: &At, selection: &Selection, words: &str) -> Markup {
+    html! { form method="post" action=(selection.address(&at.path("look"))) class="inline" { button { (words) } } }
 }
 
-fn found(
-    site: &Site,
-    number: usize,
-    letters: &Letters,
-    selection: &Selection,
-    paging: Paging,
-) -> Result<Markup, Failure> {
+fn found(at: &At, letters: &Letters, selection: &Selection, paging: Paging) -> Result<Markup, Failure> {
     let (selected, wrong) = match letters.select(selection) {
         Ok(selected) => (selected, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
@@ -93,29 +64,34 @@ fn found(
     Ok(html! {
         div class="actions" {
             span {
-                (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (site.desks[number].dlq()) } ", looked at "
+                (counted(letters.letters.len() as u64, "dead letter")) " in " strong { (at.dlq()) } ", looked at "
                 (moment(letters.taken_at)) "."
             }
-            (look_again(number, selection, "Look again"))
+            (look_again(at, selection, "Look again"))
         }
         @if !letters.coverage.complete { p class="warning" { (incompleteness(&letters.coverage)) "." } }
         @if let Some(remark) = &letters.remark { p class="warning" { (remark) } }
-        (filters(number, selection))
+        (filters(at, selection))
         @if let Some(why) = wrong { p class="warning" role="alert" { (why) } }
-        @if selection.is_everything() || !selection.group.is_empty() { (groups(number, letters, selection)) }
+        @if selection.is_everything() || !selection.group.is_empty() { (groups(at, letters, selection)) }
         h2 { (counted(selected.len() as u64, "message")) @if !selection.is_everything() { ", " (shortened(&selection.words(), DETAILS_MAX)) } }
-        @if !selected.is_empty() && !site.guard.read_only { (actions(number, selection, selected.len())) }
-        (list(number, letters, &shown))
-        (pages(number, selection, paging, selected.len()))
+        @if !selected.is_empty() && !at.site.guard.read_only {
+            @let all = counted(selected.len() as u64, "message");
+            div class="actions" {
+                (plan_forms(at, selection, &format!("Plan to send back {all}"), &format!("Plan to delete {all}")))
+            }
+        }
+        (list(at, letters, &shown))
+        (pages(at, selection, paging, selected.len()))
     })
 }
 
-fn filters(number: usize, selection: &Selection) -> Markup {
+fn filters(at: &At, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
     };
     html! {
-        form class="filters" method="get" action={(base(number)) "/letters"} role="search" {
+        form class="filters" method="get" action=(at.path("letters")) role="search" {
             (field("q", "Text", &selection.q, "an id, an error, a part of the body"))
             (field("type", "Error type", &selection.error_type, "RETRY_ATTEMPT_EXCEEDED"))
             (field("tenant", "Tenant", &selection.tenant, ""))
@@ -124,12 +100,12 @@ fn filters(number: usize, selection: &Selection) -> Markup {
             (field("where", "jq filter", &selection.filter, ".attempts > 3"))
             @if !selection.group.is_empty() { input type="hidden" name="group" value=(selection.group); }
             button { "Filter" }
-            @if !selection.is_everything() { a href={(base(number)) "/letters"} { "All" } }
+            @if !selection.is_everything() { a href=(at.path("letters")) { "All" } }
         }
     }
 }
 
-fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
+fn groups(at: &At, letters: &Letters, selection: &Selection) -> Markup {
     html! {
         h2 { (counted(letters.groups.len() as u64, "cause")) }
         div class="scroll" tabindex="0" { table class="list" {
@@ -137,7 +113,7 @@ fn groups(number: usize, letters: &Letters, selection: &Selection) -> Markup {
             tbody { @for group in letters.groups.iter().take(GROUPS_MAX) {
                 tr aria-current=[(group.fingerprint == selection.group).then_some("true")] {
                     td {
-                        a href=(address(number, &Selection { group: group.fingerprint.clone(), ..Selection::default() })) { (group.error_type) }
+                        a href=(Selection::of_group(&group.fingerprint).address(&at.path("letters"))) { (group.error_type) }
                         @if letters.new_causes.contains(&group.fingerprint) { " " strong class="new" { "new" } }
                         div class="details" { (shortened(&group.error_details, DETAILS_MAX)) }
                     }
@@ -165,57 +141,32 @@ fn trend(letters: &Letters, group: &Group) -> Markup {
         let column = usize::try_from((letter.sent_at.timestamp() - first) / width).unwrap_or(0);
         counts[column.min(TREND - 1)] += 1;
     }
-    let most = counts.iter().copied().max().unwrap_or(1).max(1);
     let [from, to] = [oldest, newest].map(|letter| letter.sent_at.format("%Y-%m-%d %H:%M").to_string());
-    html! {
-        svg class="trend" role="img" aria-label={"from " (from) " to " (to)} viewBox={"0 0 " (TREND * 4) " 20"} width=(TREND * 4) height="20" {
-            @for (column, count) in counts.into_iter().enumerate().filter(|(_, count)| *count > 0) {
-                @let height = (count * 19).div_ceil(most) + 1;
-                rect x=(column * 4) y=(20 - height) width="3" height=(height) {}
-            }
-        }
-    }
+    let columns = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+    columns_only(&format!("from {from} to {to}"), 4, TREND, columns)
 }
 
 /// What can be done with all that is selected.
-fn actions(number: usize, selection: &Selection, count: usize) -> Markup {
-    let all = counted(count as u64, "message");
+pub(super) fn plan_forms(at: &At, selection: &Selection, send_back: &str, delete: &str) -> Markup {
     html! {
-        div class="actions" {
-            @for (work, words) in [("send_back", "Plan to send back"), ("delete", "Plan to delete")] {
-                form method="post" action={(base(number)) "/plans"} class="inline" {
-                    input type="hidden" name="work" value=(work);
-                    (hidden(selection))
-                    button { (words) " " (all) }
-                }
+        @for (work, words) in [("send_back", send_back), ("delete", delete)] {
+            form method="post" action=(at.path("plans")) class="inline" {
+                input type="hidden" name="work" value=(work);
+                @for (name, value) in selection.given() { input type="hidden" name=(name) value=(value); }
+                button { (words) }
             }
         }
     }
 }
 
-/// A selection in a form.
-pub(super) fn hidden(selection: &Selection) -> Markup {
-    let parts = [
-        ("group", &selection.group),
-        ("type", &selection.error_type),
-        ("q", &selection.q),
-        ("tenant", &selection.tenant),
-        ("since", &selection.since),
-        ("until", &selection.until),
-        ("where", &selection.filter),
-        ("id", &selection.id),
-    ];
-    html! { @for (name, value) in parts { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } } }
-}
-
-fn list(number: usize, letters: &Letters, shown: &[&Letter]) -> Markup {
+fn list(at: &At, letters: &Letters, shown: &[&Letter]) -> Markup {
     html! {
         @if !shown.is_empty() {
             div class="scroll" tabindex="0" { table class="list" {
                 thead { tr { th { "Message" } th { "Error" } th class="number" { "Retries" } th { "Sent here" } th { "Deleted by SQS" } } }
                 tbody { @for letter in shown {
                     tr {
-                        td { a href={(base(number)) "/letters/" (encoded(&letter.sqs_message_id))} { code { (letter.message_id) } } }
+                        td { a href=(at.path(&format!("letters/{}", encoded(&letter.sqs_message_id)))) { code { (letter.message_id) } } }
                         td { (letter.error_type) div class="details" { (shortened(&letter.error_details, DETAILS_MAX)) } }
                         td class="number" data-name="Retries" { @match letter.attempts { Some(attempts) => (attempts), None => "?" } }
                         td class="times" data-name="Sent here" { (moment(letter.sent_at)) }
@@ -237,9 +188,9 @@ fn expiry(letters: &Letters, letter: &Letter) -> Markup {
     }
 }
 
-fn pages(number: usize, selection: &Selection, paging: Paging, selected: usize) -> Markup {
+fn pages(at: &At, selection: &Selection, paging: Paging, selected: usize) -> Markup {
     let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
-    let address = address(number, selection);
+    let address = selection.address(&at.path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {
         @if last > 0 {
@@ -270,13 +221,13 @@ mod tests {
             filter: ".a == \"=&\" and .b > 1".to_owned(),
             id: "x/y".to_owned(),
         };
-        let address = address(3, &selection);
+        let address = selection.address("/3/letters");
         assert!(
             address.starts_with("/3/letters?group=21d708b3fca00092&type=A%26B&q=50%20%25%20%2B%20"),
             "{address}"
         );
         let Query(read) = Query::<Selection>::try_from_uri(&address.parse().unwrap()).unwrap();
         assert_eq!(read, selection);
-        assert_eq!(super::address(0, &Selection::default()), "/0/letters");
+        assert_eq!(Selection::default().address("/0/letters"), "/0/letters");
     }
 }

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Known, Reader};
 
+use super::latest::Latest;
 use super::letters::{Collecting, Letters};
 use super::spool::Spool;
 use crate::Failure;
@@ -20,81 +21,53 @@ use crate::connection::{DeadLetterQueue, KnownQueue, name_in};
 /// The last look, and the one that is under way.
 #[derive(Debug)]
 pub(super) struct Looks {
+    pub(super) latest: Arc<Latest<Letters>>,
     /// Where the causes are kept that were seen before.
     folder: PathBuf,
-    state: Mutex<State>,
     seen: AtomicU64,
     approximate: AtomicU64,
     stopping: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    last: Option<Arc<Letters>>,
-    running: bool,
-    failed: Option<String>,
-}
-
-/// What there is to show.
-#[derive(Clone, Debug)]
-pub(super) struct Shown {
-    pub(super) last: Option<Arc<Letters>>,
-    /// How many messages were read, and how many there are, of the look under way.
-    pub(super) running: Option<(u64, u64)>,
-    /// Why the last look failed.
-    pub(super) failed: Option<String>,
-}
-
 impl Looks {
     pub(super) fn new(folder: PathBuf) -> Self {
         Self {
+            latest: Arc::default(),
             folder,
-            state: Mutex::default(),
             seen: AtomicU64::new(0),
             approximate: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         }
     }
 
-    pub(super) fn shown(&self) -> Shown {
-        let state = self.state();
+    /// How many messages were read, and how many there are, of the look under way.
+    pub(super) fn progress(&self) -> Option<(u64, u64)> {
         let progress = || (self.seen.load(Ordering::Relaxed), self.approximate.load(Ordering::Relaxed));
-        Shown {
-            last: state.last.clone(),
-            running: state.running.then(progress),
-            failed: state.failed.clone(),
-        }
+        self.latest.is_running().then(progress)
     }
 
     /// Asks the look to end: it gives back what it has read. Whether there is one.
     pub(super) fn stop(&self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
-        self.state().running
+        self.latest.is_running()
     }
 
-    /// Starts to look, unless a look is under way: two at once would hide messages from one another.
+    /// Starts to look, unless a look is under way.
     pub(super) fn begin(self: &Arc<Self>, queue: &DeadLetterQueue) {
-        if std::mem::replace(&mut self.state().running, true) {
-            return;
+        let (looks, queue) = (Arc::clone(self), queue.clone());
+        self.latest.begin(move || async move { looks.latest.tell(looks.look(&queue).await) });
+    }
+
+    /// The first look begins by itself, and no other one: each receives all messages.
+    pub(super) fn begin_if_never(self: &Arc<Self>, queue: &DeadLetterQueue) {
+        if self.latest.seen().is_none() && self.latest.failed().is_none() {
+            self.begin(queue);
         }
-        self.seen.store(0, Ordering::Relaxed);
-        self.approximate.store(0, Ordering::Relaxed);
-        let (looks, ended, queue) = (Arc::clone(self), Arc::clone(self), queue.clone());
-        let look = move || async move {
-            let looked = looks.look(&queue).await;
-            let mut state = looks.state();
-            match looked {
-                Ok(letters) => {
-                    state.last = Some(Arc::new(letters));
-                    state.failed = None;
-                }
-                Err(error) => state.failed = Some(error.to_string()),
-            }
-        };
-        super::thread(look, move || ended.state().running = false);
     }
 
     async fn look(&self, queue: &DeadLetterQueue) -> Result<Letters, Failure> {
+        self.seen.store(0, Ordering::Relaxed);
+        self.approximate.store(0, Ordering::Relaxed);
         let KnownQueue { queue, attributes } = queue.open().await?;
         let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
         let taken_at = SystemClock.now();
@@ -139,9 +112,5 @@ impl Looks {
         known.remember(&letters.groups, letters.taken_at);
         known.write(&path)?;
         Ok(new)
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

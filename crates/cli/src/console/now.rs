@@ -10,8 +10,9 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock as _, QueueDepth as _};
 
 use super::desk::Desk;
+use super::latest::Latest;
 use crate::Failure;
-use crate::connection::{Connection, OpenQueue};
+use crate::connection::{Connection, Counts, OpenQueue};
 use crate::status::{Flow, Metrics, Status, look_at};
 
 /// Between two questions for counts, which SQS has anew about every minute.
@@ -21,18 +22,11 @@ const COUNTS_OF_A_LOOK: u32 = 6;
 /// Nobody looks any more if nobody has asked for so long.
 const FORGOTTEN: TimeDelta = TimeDelta::seconds(30);
 
-/// What was seen last.
+/// What was seen last, and when somebody has asked for it last.
 #[derive(Debug, Default)]
 pub(super) struct Now {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    seen: Option<Arc<Seen>>,
-    failed: Option<String>,
-    asked_at: Timestamp,
-    running: bool,
+    pub(super) latest: Arc<Latest<Seen>>,
+    asked_at: Mutex<Timestamp>,
 }
 
 /// What was seen.
@@ -47,39 +41,26 @@ pub(super) struct Seen {
 }
 
 impl Now {
-    /// What was seen last, and why nothing newer can be seen.
-    pub(super) fn shown(&self) -> (Option<Arc<Seen>>, Option<String>) {
-        let state = self.state();
-        (state.seen.clone(), state.failed.clone())
-    }
-
     /// Somebody looks: from now on it is asked for, until nobody does.
     pub(super) fn look(self: &Arc<Self>, desk: &Desk) {
-        let mut state = self.state();
-        state.asked_at = SystemClock.now();
-        if std::mem::replace(&mut state.running, true) {
-            return;
-        }
-        drop(state);
-        let (now, ended) = (Arc::clone(self), Arc::clone(self));
-        let (queues, connection) = (desk.queues.clone(), desk.connection.clone());
-        let look = move || async move {
+        *self.asked_at() = SystemClock.now();
+        let (now, queues, connection) = (Arc::clone(self), desk.queues.clone(), desk.connection.clone());
+        self.latest.begin(move || async move {
             while !now.is_forgotten() {
                 let round = async {
                     let open = queues.open(&connection).await?;
                     let at = SystemClock.now();
                     let mut status = look_at(&connection, &open, queues.name(), at).await?;
                     let (flows, alarms) = from_cloudwatch(&connection, &mut status, at).await;
-                    now.show(Seen { at, status, flows, alarms });
+                    now.latest.tell(Ok(Seen { at, status, flows, alarms }));
                     now.count(&open).await
                 };
                 if let Err(error) = round.await {
-                    now.state().failed = Some(error.to_string());
+                    now.latest.tell(Err(error));
                     SystemClock.sleep(COUNTS_EVERY).await;
                 }
             }
-        };
-        super::thread(look, move || ended.state().running = false);
+        });
     }
 
     /// Counts, until it is time to look at the rest again.
@@ -89,32 +70,29 @@ impl Now {
             if self.is_forgotten() {
                 return Ok(());
             }
-            let Some(mut seen) = self.shown().0.map(|seen| Seen::clone(&seen)) else { return Ok(()) };
+            let Some(mut seen) = self.latest.seen().map(Arc::unwrap_or_clone) else { return Ok(()) };
             for (queue, OpenQueue { known, .. }) in seen.status.queues.iter_mut().zip(open) {
                 let depth = known.queue.depth().await?;
-                queue.visible = Some(depth.visible);
-                queue.in_flight = Some(depth.in_flight);
-                queue.delayed = Some(depth.delayed);
+                queue.counts = Counts {
+                    visible: Some(depth.visible),
+                    in_flight: Some(depth.in_flight),
+                    delayed: Some(depth.delayed),
+                    ..queue.counts
+                };
             }
             seen.at = SystemClock.now();
-            self.show(seen);
+            self.latest.tell(Ok(seen));
         }
         SystemClock.sleep(COUNTS_EVERY).await;
         Ok(())
     }
 
-    fn show(&self, seen: Seen) {
-        let mut state = self.state();
-        state.seen = Some(Arc::new(seen));
-        state.failed = None;
-    }
-
     fn is_forgotten(&self) -> bool {
-        SystemClock.now() - self.state().asked_at > FORGOTTEN
+        SystemClock.now() - *self.asked_at() > FORGOTTEN
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn asked_at(&self) -> MutexGuard<'_, Timestamp> {
+        self.asked_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,26 +3,27 @@
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::at::At;
 use super::desk::Desk;
-use super::frame::{base, moment};
 use super::now::Seen;
-use super::site::Site;
 use crate::Failure;
+use crate::cloudwatch::Point;
 use crate::event_sources::Mapping;
+use crate::markup::chart::columns_only;
+use crate::markup::moment;
 use crate::pause::{Wanted, bring_to};
 use crate::people::{about, counted, grouped, span};
 use crate::status::{Flow, QueueStatus, Target};
 
 /// Points of a small chart: an hour of five minutes each.
-const POINTS: i64 = 13;
+const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
 /// What is seen now.
 pub(super) fn part(desk: &Desk) -> Markup {
-    let (seen, failed) = desk.now.shown();
     html! {
-        @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
-        @match seen {
+        @if let Some(why) = desk.now.latest.failed() { p class="warning" role="alert" { (why) } }
+        @match desk.now.latest.seen() {
             Some(seen) => (flow(&desk.from, &seen)),
             None => p role="status" { "Asking AWS…" },
         }
@@ -69,9 +70,9 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
         h2 { (role) }
         p class="name" { (queue.name) }
         dl {
-            div class=[(is_dlq && queue.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.visible)) } }
-            div { dt { "in flight" } dd { (count(queue.in_flight)) } }
-            div { dt { "delayed" } dd { (count(queue.delayed)) } }
+            div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
+            div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
+            div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
             @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(whole(seconds))) } } }
         }
         @if let Some(flow) = flow {
@@ -83,7 +84,7 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
             Some([]) => p class="remark" { "no function reads it" },
             Some(mappings) => { @for mapping in mappings { (reader(mapping)) } },
         }
-        @if let Some(seconds) = queue.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
+        @if let Some(seconds) = queue.counts.retention_seconds { p class="remark" { "kept for " (span(seconds)) } }
     }
 }
 
@@ -98,20 +99,18 @@ fn whole(number: f64) -> i64 {
 }
 
 /// An hour of a metric.
-fn spark(name: &str, points: &[(redeliver_core::message::Timestamp, f64)]) -> Markup {
+fn spark(name: &str, points: &[Point]) -> Markup {
     let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
     let sum: i64 = points.iter().map(|(_, value)| whole(*value)).sum();
-    let most = points.iter().map(|(_, value)| whole(*value)).max().unwrap_or(1).max(1);
+    let columns = points.iter().filter_map(|(at, value)| {
+        let column =
+            POINTS.checked_sub(1 + usize::try_from((last - at.timestamp()) / POINT_SECONDS).ok()?)?;
+        Some((column, whole(*value).unsigned_abs()))
+    });
     html! {
         p class="spark" {
             span { (name) " " (grouped(sum.unsigned_abs())) " in an hour" }
-            svg role="img" aria-label={(name) " by five minutes"} viewBox={"0 0 " (POINTS * 6) " 20"} width=(POINTS * 6) height="20" {
-                @for (at, value) in points {
-                    @let column = POINTS - 1 - (last - at.timestamp()) / POINT_SECONDS;
-                    @let height = whole(*value) * 19 / most + 1;
-                    @if column >= 0 { rect x=(column * 6) y=(20 - height) width="5" height=(height) {} }
-                }
-            }
+            (columns_only(&format!("{name} by five minutes"), 6, POINTS, columns))
         }
     }
 }
@@ -126,13 +125,13 @@ pub(super) struct WantedState {
 }
 
 /// Who reads which queue, and what would change.
-pub(super) fn switches(site: &Site, desk: &Desk, number: usize) -> Markup {
-    let (seen, failed) = desk.now.shown();
+pub(super) fn switches(at: &At) -> Markup {
+    let seen = at.now.latest.seen();
     let queues = seen.as_ref().map_or(&[][..], |seen| &seen.status.queues);
     html! {
         p { "Pausing stops calling the target: messages wait in the source queue and spend no attempts. What is being processed is brought to \
              its end. Resuming starts all of it again." }
-        @if let Some(why) = failed { p class="warning" role="alert" { (why) } }
+        @if let Some(why) = at.now.latest.failed() { p class="warning" role="alert" { (why) } }
         @if seen.is_none() { p role="status" { "Asking AWS… load this page again in a moment." } }
         div class="scroll" tabindex="0" { table {
             thead { tr { th { "Queue" } th { "Read by" } th { "State" } } }
@@ -140,16 +139,16 @@ pub(super) fn switches(site: &Site, desk: &Desk, number: usize) -> Markup {
                 tr { td { (queue.name) } td { (mapping.function) } td { (mapping.state) } }
             } } }
         } }
-        @if !site.guard.read_only {
+        @if !at.site.guard.read_only {
             div class="actions" {
-                form method="post" action={(base(number)) "/pause"} {
+                form method="post" action=(at.path("pause")) {
                     input type="hidden" name="wanted" value="paused";
                     label class="check" { input type="checkbox" name="all" value="1"; "Also the functions that schedule retries and annotate" }
-                    button { "Pause " (desk.name) }
+                    button { "Pause " (at.name) }
                 }
-                form method="post" action={(base(number)) "/pause"} {
+                form method="post" action=(at.path("pause")) {
                     input type="hidden" name="wanted" value="resumed";
-                    button { "Resume " (desk.name) }
+                    button { "Resume " (at.name) }
                 }
             }
             p class="remark" { "Lambda takes up to a minute; the page waits for it, three minutes at most." }

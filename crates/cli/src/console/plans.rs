@@ -5,13 +5,15 @@
 //! touched: whoever starts the console again can finish it.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::files::{FileError, create_new, sync_directory_of};
-use redeliver_dead_letters::redrive::plan_id;
+use redeliver_core::schema::MessageSchema;
+use redeliver_dead_letters::Pick;
+use redeliver_dead_letters::files::{FileError, replace};
+use redeliver_dead_letters::redrive::{self, Edit, plan_id};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
+
+use crate::Failure;
 
 /// A set of dead letters, and what is to be done with them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +46,25 @@ pub(super) enum Work {
         max_generation: u32,
     },
     Delete,
+}
+
+impl Work {
+    /// The source queue, and what the engine is to do with what is picked; `None` if it is to be deleted.
+    pub(super) fn redrive(
+        &self,
+        pick: Pick,
+        schema: &MessageSchema,
+    ) -> Result<Option<(&str, redrive::Plan)>, Failure> {
+        let Self::SendBack { to, edit, new_id, max_generation } = self else { return Ok(None) };
+        let how = redrive::Plan {
+            pick,
+            edit: edit.as_deref().map(Edit::body).transpose()?,
+            new_id: *new_id,
+            max_generation: *max_generation,
+            schema: schema.clone(),
+        };
+        Ok(Some((to, how)))
+    }
 }
 
 /// How a plan is carried out; chosen when it is started, and again when it goes on.
@@ -132,15 +153,8 @@ impl Begun {
     /// If the disk refuses: nothing of the plan may be done then.
     pub(super) fn write(&self, folder: &Path) -> Result<(), FileError> {
         let path = self.plan.path(folder);
-        let new = folder.join(format!("{PREFIX}{}.{}", self.plan.id, Uuid::new_v4().simple()));
-        let written = || {
-            let mut file = create_new(&new)?;
-            file.write_all(&serde_json::to_vec(self)?)?;
-            file.sync_all()?;
-            fs::rename(&new, &path)?;
-            sync_directory_of(&path)
-        };
-        written().map_err(|error| FileError::new(&path, error))
+        let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
+        replace(&path, &text)
     }
 
     pub(super) fn is_finished(&self) -> bool {
@@ -157,9 +171,8 @@ pub(super) fn read(folder: &Path, from: &str) -> (Vec<Begun>, Vec<String>) {
         if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
             continue;
         }
-        let read = fs::read(&path).map_err(|error| error.to_string());
-        match read.and_then(|text| serde_json::from_slice::<Begun>(&text).map_err(|error| error.to_string()))
-        {
+        let read = fs::read(&path).and_then(|text| Ok(serde_json::from_slice::<Begun>(&text)?));
+        match read {
             Ok(begun) if begun.plan.from == from => plans.push(begun),
             Ok(_) => {}
             Err(why) => damaged.push(format!("{} cannot be read as a plan: {why}", path.display())),

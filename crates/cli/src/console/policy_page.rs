@@ -8,7 +8,7 @@ use redeliver_core::strategy::Strategy;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::frame::base;
+use super::at::At;
 use crate::Failure;
 use crate::simulate::{Concurrency, Scenario, Trouble, drawn};
 
@@ -105,7 +105,7 @@ impl Side<'_> {
     }
 }
 
-pub(super) fn body(number: usize, sliders: &Sliders) -> Result<Markup, Failure> {
+pub(super) fn body(at: &At, sliders: &Sliders) -> Result<Markup, Failure> {
     let mut policies = Vec::new();
     for side in sliders.sides() {
         policies.push((side.name, Strategy::default().policy(&side.policy())?));
@@ -113,7 +113,7 @@ pub(super) fn body(number: usize, sliders: &Sliders) -> Result<Markup, Failure> 
     let charts = drawn(sliders.scenario(), &policies)?;
     Ok(html! {
         p { "What a policy would do in an outage: the functions' own code, in virtual time. Nothing is deployed and AWS is not asked." }
-        form class="sliders" method="get" action={(base(number)) "/policy"} data-sliders="" {
+        form class="sliders" method="get" action=(at.path("policy")) data-sliders="" {
             fieldset {
                 legend { "Outage" }
                 (slider("outage_minutes", "minutes", sliders.outage_minutes, 1, OUTAGE_MINUTES_MAX))

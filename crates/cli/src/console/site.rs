@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Form, Path, Query, Request, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
@@ -14,18 +14,18 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
 use redeliver_core::schema::MessageSchema;
 
+use super::at::{Answer, At, Id, OneLetter, Trouble};
 use super::desk::Desk;
 use super::fleet_page::{self, Fleets};
-use super::frame::{self, Place, bare, page};
+use super::frame::{self, Place, bare};
 use super::guard::{Admission, Guard};
 use super::letters::Selection;
-use super::live::{Part, live};
-use super::plan_page::{self, Asked, Making};
+use super::live::live;
 use super::policy_page::Sliders;
 use super::work::Standing;
-use super::{edit_page, letters_page, message_page, now_page, policy_page};
-use crate::Failure;
+use super::{edit_page, letters_page, making, message_page, now_page, plan_page, policy_page, start_form};
 use crate::connection::Connection;
+use crate::text::escaped_lines;
 
 #[derive(Debug)]
 pub(super) struct Site {
@@ -34,42 +34,16 @@ pub(super) struct Site {
     pub(super) schema: MessageSchema,
     pub(super) max_generation: u32,
     /// Every DLQ of the account, if that is to be the first page.
-    pub(super) fleet: Option<Arc<Fleets>>,
+    pub(super) fleet: Option<Fleets>,
     /// Of the fleet.
     pub(super) connection: Connection,
 }
 
 type Shared = State<Arc<Site>>;
 
-/// What is wrong, as a page.
-pub(super) struct Trouble(StatusCode, String);
-
-impl Trouble {
-    fn missing(what: impl Into<String>) -> Self {
-        Self(StatusCode::NOT_FOUND, what.into())
-    }
-}
-
-/// What was asked for is wrong, or AWS refuses it: the words say which.
-impl<E: Into<Failure>> From<E> for Trouble {
-    fn from(error: E) -> Self {
-        Self(StatusCode::BAD_REQUEST, error.into().to_string())
-    }
-}
-
-impl IntoResponse for Trouble {
-    fn into_response(self) -> Response {
-        let Self(status, words) = self;
-        let body = html! { p class="warning" role="alert" { (words) } p { a href="/" { "Go on from the start page" } } };
-        (status, Html(bare("That did not work", &body))).into_response()
-    }
-}
-
-type Answer = Result<Response, Trouble>;
-
 pub(super) fn router(site: Arc<Site>) -> Router {
     Router::new()
-        .route("/", get(start))
+        .route("/", get(start_page))
         .route("/style.css", get(async || typed("text/css; charset=utf-8", frame::STYLE)))
         .route("/fleet.css", get(async || typed("text/css; charset=utf-8", frame::FLEET_STYLE)))
         .route("/fleet", post(look_at_fleet))
@@ -84,10 +58,10 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/{desk}/letters/{id}/edit", get(edit))
         .route("/{desk}/letters/{id}/check", post(check))
         .route("/{desk}/plans", get(plans).post(make_plan))
-        .route("/{desk}/plans/{plan}", get(plan))
-        .route("/{desk}/plans/{plan}/live", get(plan_live))
-        .route("/{desk}/plans/{plan}/start", post(start_plan))
-        .route("/{desk}/plans/{plan}/pause", post(pause_plan))
+        .route("/{desk}/plans/{id}", get(plan))
+        .route("/{desk}/plans/{id}/live", get(plan_live))
+        .route("/{desk}/plans/{id}/start", post(start_plan))
+        .route("/{desk}/plans/{id}/pause", post(pause_plan))
         .route("/{desk}/pause", get(pause_page).post(switch))
         .route("/{desk}/policy", get(policy))
         .fallback(async || Trouble::missing("There is no such page.").into_response())
@@ -131,10 +105,6 @@ const HEADERS: [(HeaderName, &str); 6] = [
 ];
 
 impl Site {
-    fn desk(&self, number: usize) -> Result<&Desk, Trouble> {
-        self.desks.get(number).ok_or_else(|| Trouble::missing("There is no such deployment here."))
-    }
-
     /// Asks what runs to end, and waits until it has: what is hidden is given back.
     pub(super) async fn rest(&self) {
         let is_at_work = |desk: &Desk| {
@@ -152,16 +122,12 @@ fn typed(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-fn shown(page: String) -> Answer {
-    Ok(Html(page).into_response())
-}
-
 /// After a change: the browser asks for the page anew, so that loading it again changes nothing.
 fn to(path: &str) -> Answer {
     Ok(Redirect::to(path).into_response())
 }
 
-async fn start(State(site): Shared) -> Response {
+async fn start_page(State(site): Shared) -> Response {
     if site.desks.len() == 1 && site.fleet.is_none() {
         return Redirect::to("/0/").into_response();
     }
@@ -169,7 +135,7 @@ async fn start(State(site): Shared) -> Response {
         @if !site.desks.is_empty() {
             ul { @for (number, desk) in site.desks.iter().enumerate() { li { a href={"/" (number) "/"} { (desk.name) } } } }
         }
-        @if let Some(fleet) = &site.fleet { (fleet.body(&site.connection)) }
+        @if let Some(fleet) = &site.fleet { (fleet_page::body(fleet, &site.connection)) }
     };
     let title = if site.fleet.is_some() { "Dead-letter queues" } else { "Deployments" };
     Html(bare(title, &body)).into_response()
@@ -177,193 +143,107 @@ async fn start(State(site): Shared) -> Response {
 
 async fn look_at_fleet(State(site): Shared) -> Answer {
     let fleet = site.fleet.as_ref().ok_or("the console was started without --fleet")?;
-    fleet.begin(&site.connection);
+    fleet_page::begin(fleet, &site.connection);
     to("/")
 }
 
 async fn fleet_live(State(site): Shared) -> Response {
-    let part = move || match &site.fleet {
-        Some(fleet) if fleet.is_running() => Part::Shown(fleet_page::waiting()),
-        _ => Part::Over,
-    };
-    live(part).into_response()
+    live(move || site.fleet.as_ref().filter(|fleet| fleet.is_running()).map(|_| fleet_page::waiting()))
 }
 
-async fn now(State(site): Shared, Path(number): Path<usize>) -> Answer {
-    let desk = site.desk(number)?;
-    desk.now.look(desk);
-    let part = now_page::part(desk);
-    let body = html! { div id="live" data-live={"/" (number) "/live"} { (part) } };
-    shown(page(&site, number, Place::Now, "Now", &body))
+async fn now(at: At) -> Answer {
+    at.now.look(&at);
+    let body = html! { div id="live" data-live=(at.path("live")) { (now_page::part(&at)) } };
+    at.page(Place::Now, "Now", &body)
 }
 
-async fn now_live(State(site): Shared, Path(number): Path<usize>) -> Answer {
-    site.desk(number)?;
-    let part = move || {
-        let Some(desk) = site.desks.get(number) else { return Part::Over };
-        desk.now.look(desk);
-        Part::Shown(now_page::part(desk))
-    };
-    Ok(live(part).into_response())
+async fn now_live(at: At) -> Response {
+    live(move || {
+        at.now.look(&at);
+        Some(now_page::part(&at))
+    })
 }
 
 async fn letters(
-    State(site): Shared,
-    Path(number): Path<usize>,
+    at: At,
     Query(selection): Query<Selection>,
     Query(paging): Query<letters_page::Paging>,
 ) -> Answer {
-    let desk = site.desk(number)?;
-    let looked = desk.looks.shown();
-    if looked.last.is_none() && looked.running.is_none() && looked.failed.is_none() {
-        desk.looks.begin(&desk.queue);
-    }
-    let body = blocking({
-        let site = Arc::clone(&site);
-        move || letters_page::body(&site, number, &selection, paging)
-    })
-    .await?;
-    shown(page(&site, number, Place::Letters, "Dead letters", &body))
+    at.looks.begin_if_never(&at.queue);
+    let body = at.blocking(move |at| letters_page::body(at, &selection, paging)).await?;
+    at.page(Place::Letters, "Dead letters", &body)
 }
 
-async fn letters_live(State(site): Shared, Path(number): Path<usize>) -> Answer {
-    site.desk(number)?;
-    let part = move || match site.desks.get(number).and_then(|desk| desk.looks.shown().running) {
-        Some(progress) => Part::Shown(letters_page::progress(progress)),
-        None => Part::Over,
-    };
-    Ok(live(part).into_response())
+async fn letters_live(at: At) -> Response {
+    live(move || at.looks.progress().map(letters_page::progress))
 }
 
-async fn look(State(site): Shared, Path(number): Path<usize>, Query(selection): Query<Selection>) -> Answer {
-    let desk = site.desk(number)?;
-    desk.looks.begin(&desk.queue);
-    to(&letters_page::address(number, &selection))
+async fn look(at: At, Query(selection): Query<Selection>) -> Answer {
+    at.looks.begin(&at.queue);
+    to(&selection.address(&at.path("letters")))
 }
 
-async fn message(
-    State(site): Shared,
-    Path((number, id)): Path<(usize, String)>,
-    Query(showing): Query<message_page::Showing>,
-) -> Answer {
-    let desk = site.desk(number)?;
-    let letters = desk.looks.shown().last.ok_or(message_page::NOT_LOOKED)?;
-    let letter = letters.find(&id).ok_or_else(|| Trouble::missing(message_page::NOT_THERE))?;
-    let body = message_page::body(&site, number, &letters, letter, &showing)?;
-    shown(page(&site, number, Place::Letters, "A dead letter", &body))
+async fn message(one: OneLetter, Query(showing): Query<message_page::Showing>) -> Answer {
+    one.at.page(Place::Letters, "A dead letter", &message_page::body(&one, &showing)?)
 }
 
-async fn edit(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
-    let desk = site.desk(number)?;
-    let letters = desk.looks.shown().last.ok_or(message_page::NOT_LOOKED)?;
-    let letter = letters.find(&id).ok_or_else(|| Trouble::missing(message_page::NOT_THERE))?;
-    let body = edit_page::body(&site, number, &letters, letter)?;
-    shown(page(&site, number, Place::Letters, "Edit and send back", &body))
+async fn edit(one: OneLetter) -> Answer {
+    one.at.page(Place::Letters, "Edit and send back", &edit_page::body(&one)?)
 }
 
-async fn check(
-    State(site): Shared,
-    Path((number, id)): Path<(usize, String)>,
-    Form(edited): Form<edit_page::Edited>,
-) -> Answer {
-    let desk = site.desk(number)?;
-    let letters = desk.looks.shown().last.ok_or(message_page::NOT_LOOKED)?;
-    let letter = letters.find(&id).ok_or_else(|| Trouble::missing(message_page::NOT_THERE))?;
-    let verdict = edit_page::verdict(&site, &letters, letter, &edited)?;
-    Ok(Html(frame::harmless(&verdict.into_string())).into_response())
+async fn check(one: OneLetter, Form(edited): Form<edit_page::Edited>) -> Answer {
+    let verdict = edit_page::verdict(&one, &edited)?;
+    Ok(Html(escaped_lines(&verdict.into_string())).into_response())
 }
 
-async fn plans(State(site): Shared, Path(number): Path<usize>) -> Answer {
-    let body = plan_page::list(&site, site.desk(number)?, number);
-    shown(page(&site, number, Place::Plans, "Plans", &body))
+async fn plans(at: At) -> Answer {
+    at.page(Place::Plans, "Plans", &plan_page::list(&at))
 }
 
-async fn make_plan(State(site): Shared, Path(number): Path<usize>, Form(asked): Form<Asked>) -> Answer {
-    site.desk(number)?;
-    let plan = blocking({
-        let site = Arc::clone(&site);
-        move || {
-            let desk = &site.desks[number];
-            let letters = desk.looks.shown().last.ok_or(message_page::NOT_LOOKED)?;
-            Making { site: &site, desk, letters: &letters }.plan(&asked)
-        }
-    })
-    .await?;
-    let path = format!("/{number}/plans/{}", plan.id);
-    site.desk(number)?.works.show(plan);
+async fn make_plan(at: At, Form(asked): Form<making::Asked>) -> Answer {
+    let plan = at.blocking(move |at| making::plan(at, &asked)).await?;
+    let path = at.path(&format!("plans/{}", plan.id));
+    at.works.show(plan);
     to(&path)
 }
 
-async fn plan(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
-    site.desk(number)?;
-    let (title, body) = blocking({
-        let site = Arc::clone(&site);
-        move || plan_page::body(&site, number, &id)
+async fn plan(at: At, Path(Id { id }): Path<Id>) -> Answer {
+    let (title, body) = at.blocking(move |at| plan_page::body(at, &id)).await?;
+    at.page(Place::Plans, &title, &body)
+}
+
+async fn plan_live(at: At, Path(Id { id }): Path<Id>) -> Response {
+    live(move || match at.works.find(&at.from, &id)? {
+        Standing::Running(begun, progress) => Some(plan_page::running(&begun, &progress)),
+        Standing::Shown(_) | Standing::Ended(_) => None,
     })
-    .await?;
-    shown(page(&site, number, Place::Plans, &title, &body))
 }
 
-async fn plan_live(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
-    site.desk(number)?;
-    let part = move || {
-        let desk = site.desks.get(number);
-        match desk.and_then(|desk| desk.works.find(&desk.from, &id)) {
-            Some(Standing::Running(begun, progress)) => Part::Shown(plan_page::running(&begun, &progress)),
-            _ => Part::Over,
-        }
-    };
-    Ok(live(part).into_response())
+async fn start_plan(at: At, Path(Id { id }): Path<Id>, Form(pace): Form<start_form::PaceAsked>) -> Answer {
+    at.works.start(&at.from, &id, pace.read()?, &at.queue, &at.site.schema)?;
+    to(&at.path(&format!("plans/{id}")))
 }
 
-async fn start_plan(
-    State(site): Shared,
-    Path((number, id)): Path<(usize, String)>,
-    Form(pace): Form<plan_page::PaceAsked>,
-) -> Answer {
-    let desk = site.desk(number)?;
-    desk.works.start(&desk.from, &id, pace.read()?, &desk.queue, &site.schema)?;
-    to(&format!("/{number}/plans/{id}"))
+async fn pause_plan(at: At, Path(Id { id }): Path<Id>) -> Answer {
+    at.works.pause(&id);
+    to(&at.path(&format!("plans/{id}")))
 }
 
-async fn pause_plan(State(site): Shared, Path((number, id)): Path<(usize, String)>) -> Answer {
-    site.desk(number)?.works.pause(&id);
-    to(&format!("/{number}/plans/{id}"))
+async fn pause_page(at: At) -> Answer {
+    at.now.look(&at);
+    at.page(Place::Pause, "Pause and resume", &now_page::switches(&at))
 }
 
-async fn pause_page(State(site): Shared, Path(number): Path<usize>) -> Answer {
-    let desk = site.desk(number)?;
-    desk.now.look(desk);
-    let body = now_page::switches(&site, desk, number);
-    shown(page(&site, number, Place::Pause, "Pause and resume", &body))
-}
-
-async fn switch(
-    State(site): Shared,
-    Path(number): Path<usize>,
-    Form(wanted): Form<now_page::WantedState>,
-) -> Answer {
-    let desk = site.desk(number)?;
-    let lines = now_page::switch(desk, wanted).await?;
+async fn switch(at: At, Form(wanted): Form<now_page::WantedState>) -> Answer {
+    let lines = now_page::switch(&at, wanted).await?;
     let body = html! {
         pre role="status" { (lines) }
-        p { a href={"/" (number) "/pause"} { "Back" } }
+        p { a href=(at.path("pause")) { "Back" } }
     };
-    shown(page(&site, number, Place::Pause, "Pause and resume", &body))
+    at.page(Place::Pause, "Pause and resume", &body)
 }
 
-async fn policy(State(site): Shared, Path(number): Path<usize>, Query(sliders): Query<Sliders>) -> Answer {
-    site.desk(number)?;
-    let body = blocking(move || policy_page::body(number, &sliders)).await?;
-    shown(page(&site, number, Place::Policy, "Policy", &body))
-}
-
-/// What keeps a processor busy, on another thread.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Trouble> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => Ok(done?),
-        Err(_) => Err(Trouble(StatusCode::INTERNAL_SERVER_ERROR, "The page failed.".to_owned())),
-    }
+async fn policy(at: At, Query(sliders): Query<Sliders>) -> Answer {
+    let body = at.blocking(move |at| policy_page::body(at, &sliders)).await?;
+    at.page(Place::Policy, "Policy", &body)
 }

@@ -1,15 +1,14 @@
 //! The messages of one look, on the disk instead of in memory: a DLQ may hold a hundred thousand of a mebibyte each.
-//! The file has no name any more while it is used, so that nothing of a payload is left behind, whatever happens.
+//! The file has no name while it is used, so that nothing of a payload is left behind, whatever happens. It is for its
+//! owner's eyes only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
-use redeliver_dead_letters::files::for_its_owner;
-use uuid::Uuid;
 
 /// Bytes of one look at most; what is beyond is not looked at, and the page says so.
 pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -18,8 +17,6 @@ pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 pub(super) struct Spool {
     file: Mutex<File>,
     end: u64,
-    /// Where a file in use cannot lose its name, it is removed at the end.
-    path: Option<PathBuf>,
 }
 
 /// Where a message is.
@@ -31,10 +28,7 @@ pub(super) struct Place {
 
 impl Spool {
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(format!("redeliver-console-{}", Uuid::new_v4().simple()));
-        let file = for_its_owner(OpenOptions::new().read(true).write(true)).create_new(true).open(&path)?;
-        let path = std::fs::remove_file(&path).err().map(|_| path);
-        Ok(Self { file: Mutex::new(file), end: 0, path })
+        Ok(Self { file: Mutex::new(tempfile::tempfile_in(folder)?), end: 0 })
     }
 
     pub(super) const fn bytes(&self) -> u64 {
@@ -59,14 +53,6 @@ impl Spool {
         drop(file);
         let archived: ArchivedMessage = serde_json::from_slice(&line)?;
         archived.restored().ok_or_else(|| io::Error::other("a message of the look cannot be read back"))
-    }
-}
-
-impl Drop for Spool {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _best_effort = std::fs::remove_file(path);
-        }
     }
 }
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::connection::QueueAddress;
+use crate::connection::{Counts, QueueAddress};
 
 /// A queue, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,30 +50,31 @@ pub enum State {
     Unread(String),
 }
 
-/// What SQS says of a queue; what it does not say is `None`.
+/// What SQS says of a queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    pub visible: Option<u64>,
-    pub in_flight: Option<u64>,
-    pub delayed: Option<u64>,
-    pub retention_seconds: Option<u64>,
+    pub counts: Counts,
     /// The queue that its redrive policy names.
     pub redrives_to: Option<QueueId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    pub kind: SenderKind,
+    pub kind: FeederKind,
     /// The function's name.
     pub name: String,
     pub to: QueueId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SenderKind {
-    /// A function's own DLQ, for asynchronous invocations.
+/// How a queue comes to be a DLQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeederKind {
+    /// By a queue's redrive policy.
+    Queue,
+    /// By a function's own DLQ, for asynchronous invocations.
     Function,
-    /// An event source mapping's destination for failures, of a stream.
+    /// By an event source mapping's destination for failures, of a stream.
     EventSourceMapping,
 }
 
@@ -139,22 +141,13 @@ impl QueueId {
 
 impl Attributes {
     pub fn new(said: &BTreeMap<String, String>) -> Self {
-        let number = |name: &str| said.get(name)?.parse().ok();
         Self {
-            visible: number("ApproximateNumberOfMessages"),
-            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
-            delayed: number("ApproximateNumberOfMessagesDelayed"),
-            retention_seconds: number("MessageRetentionPeriod"),
+            counts: Counts::of(said),
             redrives_to: said.get("RedrivePolicy").and_then(|policy| {
                 let policy: Value = serde_json::from_str(policy).ok()?;
                 QueueId::in_arn(policy["deadLetterTargetArn"].as_str()?)
             }),
         }
-    }
-
-    /// Messages in all states.
-    pub fn messages(&self) -> u64 {
-        [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 }
 

@@ -122,7 +122,17 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Why a request failed, and where.
+    /// What was asked for, or why the request failed, and where.
+    async fn read<T, E>(&self, action: &str, answer: Result<T, E>) -> Result<T, String>
+    where
+        E: ProvideErrorMetadata + std::error::Error + 'static,
+    {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.failed(action, &error).await),
+        }
+    }
+
     async fn failed<E>(&self, action: &str, error: &E) -> String
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,

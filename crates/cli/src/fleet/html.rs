@@ -7,7 +7,7 @@ use super::in_short;
 use super::judge::Code;
 use super::report::{Dlq, Fleet};
 use super::table::{cells, place};
-use crate::markup::page;
+use crate::markup::{self, Fact, page};
 use crate::people::{counted, grouped};
 
 pub(super) fn of(fleet: &Fleet) -> String {
@@ -42,28 +42,31 @@ pub(super) fn content(fleet: &Fleet) -> Markup {
 }
 
 fn facts(fleet: &Fleet) -> Markup {
-    let messages = fleet.dlqs.iter().map(Dlq::messages).fold(0, u64::saturating_add);
-    let first =
-        fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).filter_map(|dlq| dlq.first_deleted_by).min();
+    let messages = fleet.dlqs.iter().map(|dlq| dlq.counts.messages()).fold(0, u64::saturating_add);
+    let first = fleet
+        .dlqs
+        .iter()
+        .filter(|dlq| dlq.counts.messages() > 0)
+        .filter_map(|dlq| dlq.first_deleted_by)
+        .min();
     let first = first.map_or_else(|| "not known".to_owned(), |by| by.format("%Y-%m-%d %H:%M").to_string());
-    let full = fleet.dlqs.iter().filter(|dlq| dlq.messages() > 0).count();
+    let full = fleet.dlqs.iter().filter(|dlq| dlq.counts.messages() > 0).count();
     let wrong = fleet.dlqs.iter().filter(|dlq| !dlq.is_well()).count();
     let queues = fleet.regions.iter().map(|region| region.queues).sum();
-    let facts = [
-        ("Messages", grouped(messages), format!("in {}", counted(full as u64, "DLQ"))),
-        ("Something wrong", grouped(wrong as u64), format!("of {}", counted(fleet.dlqs.len() as u64, "DLQ"))),
-        ("First deleted", first, "by SQS, at the latest".to_owned()),
-        ("Queues", grouped(queues), format!("in {}", counted(fleet.regions.len() as u64, "region"))),
-    ];
-    html! {
-        dl class="facts" {
-            @for (name, value, remark) in facts {
-                div class=[(name == "Something wrong" && wrong > 0).then_some("alarm")] {
-                    dt { (name) } dd { (value) } dd class="remark" { (remark) }
-                }
-            }
-        }
-    }
+    let dlqs = counted(fleet.dlqs.len() as u64, "DLQ");
+    markup::facts(&[
+        Fact::new("Messages", grouped(messages), &format!("in {}", counted(full as u64, "DLQ"))),
+        Fact {
+            is_alarm: wrong > 0,
+            ..Fact::new("Something wrong", grouped(wrong as u64), &format!("of {dlqs}"))
+        },
+        Fact::new("First deleted", first, "by SQS, at the latest"),
+        Fact::new(
+            "Queues",
+            grouped(queues),
+            &format!("in {}", counted(fleet.regions.len() as u64, "region")),
+        ),
+    ])
 }
 
 fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> Markup {

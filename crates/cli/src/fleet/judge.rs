@@ -12,8 +12,8 @@ use redeliver_core::message::Timestamp;
 pub(super) use finding::some_of;
 pub use finding::{Code, Finding};
 
-use super::facts::{Age, Ages, Attributes, QueueId, SenderKind, State, Survey};
-use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
+use super::facts::{Age, Ages, Attributes, FeederKind, QueueId, State, Survey};
+use super::report::{Dlq, DlqAlarm, DlqState, Feeder, Fleet, Region};
 
 /// All that was read, by queue.
 #[derive(Debug)]
@@ -37,11 +37,8 @@ impl<'a> Known<'a> {
             known.add(&queue.id, &queue.state);
         }
         for sender in surveys.iter().flat_map(|survey| &survey.senders) {
-            let kind = match sender.kind {
-                SenderKind::Function => FeederKind::Function,
-                SenderKind::EventSourceMapping => FeederKind::EventSourceMapping,
-            };
-            known.feeders.entry(&sender.to).or_default().insert(Feeder { kind, name: sender.name.clone() });
+            let feeder = Feeder { kind: sender.kind, name: sender.name.clone() };
+            known.feeders.entry(&sender.to).or_default().insert(feeder);
         }
         known
     }
@@ -68,7 +65,7 @@ impl<'a> Known<'a> {
     /// The DLQs that have an oldest message.
     pub fn not_empty(&self) -> BTreeSet<&'a QueueId> {
         let has_messages =
-            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.messages() > 0);
+            |id: &&QueueId| self.attributes(id).is_some_and(|attributes| attributes.counts.messages() > 0);
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
@@ -89,9 +86,9 @@ impl<'a> Known<'a> {
     }
 
     fn dlq(&self, id: &QueueId, age: Option<&Age>, now: Timestamp) -> Dlq {
-        let attributes = self.attributes(id).cloned().unwrap_or_default();
+        let counts = self.attributes(id).map(|attributes| attributes.counts).unwrap_or_default();
         let kept =
-            attributes.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
+            counts.retention_seconds.and_then(|seconds| TimeDelta::try_seconds(seconds.try_into().ok()?));
         let since = age.and_then(|age| age.at.checked_sub_signed(TimeDelta::try_seconds(age.seconds)?));
         let mut dlq = Dlq {
             name: id.name.clone(),
@@ -100,10 +97,7 @@ impl<'a> Known<'a> {
             state: self.state(id),
             fed_by: self.feeders.get(id).into_iter().flatten().cloned().collect(),
             read_by: self.readers(id),
-            visible: attributes.visible,
-            in_flight: attributes.in_flight,
-            delayed: attributes.delayed,
-            retention_seconds: attributes.retention_seconds,
+            counts,
             oldest_seconds: since.map(|since| (now - since).num_seconds()),
             first_deleted_by: since.zip(kept).and_then(|(since, kept)| since.checked_add_signed(kept)),
             alarms: self.alarms(id),
@@ -172,7 +166,7 @@ fn listed(survey: &Survey) -> Option<(&str, &str)> {
 }
 
 fn order(dlq: &Dlq) -> impl Ord + '_ {
-    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.messages()), &dlq.name)
+    (&dlq.account, &dlq.region, dlq.is_well(), Reverse(dlq.counts.messages()), &dlq.name)
 }
 
 fn is_named_like_one(name: &str) -> bool {

@@ -3,7 +3,9 @@
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
+use super::facts::FeederKind;
 use super::judge::{Code, Finding};
+use crate::connection::Counts;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
@@ -37,10 +39,8 @@ pub struct Dlq {
     pub fed_by: Vec<Feeder>,
     /// Functions that read it.
     pub read_by: Vec<String>,
-    pub visible: Option<u64>,
-    pub in_flight: Option<u64>,
-    pub delayed: Option<u64>,
-    pub retention_seconds: Option<u64>,
+    #[serde(flatten)]
+    pub counts: Counts,
     /// How long the oldest message has been in it.
     pub oldest_seconds: Option<i64>,
     /// When SQS deletes the oldest message, at the latest: it may have waited in its source before.
@@ -65,17 +65,6 @@ pub enum DlqState {
 pub struct Feeder {
     pub kind: FeederKind,
     pub name: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FeederKind {
-    /// By its redrive policy.
-    Queue,
-    /// By its own DLQ, for asynchronous invocations.
-    Function,
-    /// By its destination for failures.
-    EventSourceMapping,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -114,10 +103,5 @@ impl Fleet {
 impl Dlq {
     pub fn is_well(&self) -> bool {
         self.findings.iter().all(|finding| finding.code == Code::Orphan)
-    }
-
-    /// Messages in all states.
-    pub fn messages(&self) -> u64 {
-        [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 }

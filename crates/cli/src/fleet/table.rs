@@ -27,7 +27,7 @@ fn totals(fleet: &Fleet) -> String {
     format!(
         "{}, {} with messages, {} with something wrong",
         counted(fleet.dlqs.len() as u64, "DLQ"),
-        count(|dlq| dlq.messages() > 0),
+        count(|dlq| dlq.counts.messages() > 0),
         count(|dlq| !dlq.is_well()),
     )
 }
@@ -53,17 +53,17 @@ fn rows(fleet: &Fleet, dlqs: &[&Dlq]) -> String {
 
 /// In the order of the header.
 pub(super) fn cells(fleet: &Fleet, dlq: &Dlq) -> [String; 8] {
-    let is_empty = dlq.state == DlqState::There && dlq.messages() == 0;
+    let is_empty = dlq.state == DlqState::There && dlq.counts.messages() == 0;
     let unknown = if dlq.state == DlqState::Missing || is_empty { "-" } else { "?" };
     let or_unknown = |known: Option<String>| known.unwrap_or_else(|| unknown.to_owned());
     let left = dlq.first_deleted_by.map(|by| about((by - fleet.at).num_seconds()));
     [
         escaped(&dlq.name),
-        or_unknown(dlq.visible.map(grouped)),
-        or_unknown(dlq.in_flight.map(grouped)),
+        or_unknown(dlq.counts.visible.map(grouped)),
+        or_unknown(dlq.counts.in_flight.map(grouped)),
         or_unknown(dlq.oldest_seconds.filter(|_| !is_empty).map(about)),
         or_unknown(left.filter(|_| !is_empty)),
-        or_unknown(dlq.retention_seconds.map(span)),
+        or_unknown(dlq.counts.retention_seconds.map(span)),
         alarm(dlq).to_owned(),
         fed_by(dlq),
     ]

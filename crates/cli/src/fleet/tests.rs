@@ -187,7 +187,7 @@ async fn what_one_service_refuses_is_told_with_its_place_and_hides_nothing_else(
         assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
         assert_eq!(exit(&fleet), code(1), "{refuses}");
         let dlq = &fleet.dlqs[0];
-        assert_eq!((dlq.name.as_str(), dlq.visible), ("orders-dlq", Some(2)));
+        assert_eq!((dlq.name.as_str(), dlq.counts.visible), ("orders-dlq", Some(2)));
         assert_eq!(dlq.alarms.is_none(), refuses == "DescribeAlarms");
         assert_eq!(dlq.oldest_seconds.is_none(), refuses == "GetMetricData");
     }
@@ -229,7 +229,10 @@ async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
     let fleet = looked(&[&server]).await;
     let dlq = &fleet.dlqs[0];
     let why = "sqs:GetQueueAttributes: AccessDeniedException: no";
-    assert_eq!((dlq.state, dlq.error.as_deref(), dlq.visible), (DlqState::Unreadable, Some(why), None));
+    assert_eq!(
+        (dlq.state, dlq.error.as_deref(), dlq.counts.visible),
+        (DlqState::Unreadable, Some(why), None)
+    );
     assert_eq!(fleet.problems, [format!("eu-central-1: orders-dlq: {why}")]);
     assert!(dlq.is_well(), "nobody knows");
 }

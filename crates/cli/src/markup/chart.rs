@@ -148,6 +148,26 @@ impl Key {
     }
 }
 
+/// A small chart without axes: columns by their places, each as wide as `step` with a gap of a pixel. What is 0 has a line.
+pub(crate) fn columns_only(
+    label: &str,
+    step: usize,
+    places: usize,
+    columns: impl IntoIterator<Item = (usize, u64)>,
+) -> Markup {
+    const HEIGHT: u64 = 20;
+    let columns: Vec<_> = columns.into_iter().collect();
+    let most = columns.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
+    html! {
+        svg class="columns" role="img" aria-label=(label) viewBox={"0 0 " (places * step) " " (HEIGHT)} width=(places * step) height=(HEIGHT) {
+            @for (place, count) in columns {
+                @let height = count * (HEIGHT - 1) / most + 1;
+                rect x=(place * step) y=(HEIGHT - height) width=(step - 1) height=(height) {}
+            }
+        }
+    }
+}
+
 /// A picture of its own: the charts one under the other.
 pub(crate) fn picture(figures: &[Figure]) -> String {
     const HEADING: f64 = 58.0;

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::target::Target;
-use crate::connection::name_in;
+use crate::connection::{Counts, name_in};
 use crate::event_sources::Mapping;
 use crate::people::{counted, grouped, span, table};
 
@@ -24,21 +24,15 @@ pub struct Status {
     pub problems: Vec<String>,
 }
 
-/// One queue. What SQS does not say is `None`.
+/// One queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
     /// What it is in the deployment.
     pub role: &'static str,
     pub name: String,
     pub arn: String,
-    /// Messages that wait to be received.
-    pub visible: Option<u64>,
-    /// Messages that were received and not deleted.
-    pub in_flight: Option<u64>,
-    /// Messages whose delay is not over.
-    pub delayed: Option<u64>,
-    /// How long a message is kept.
-    pub retention_seconds: Option<u64>,
+    #[serde(flatten)]
+    pub counts: Counts,
     /// Where messages go that were received too often.
     pub redrive: Option<Redrive>,
     /// Who reads it; `None` if that could not be read.
@@ -55,15 +49,11 @@ pub struct Redrive {
 
 impl QueueStatus {
     pub fn new(role: &'static str, arn: &str, attributes: &BTreeMap<String, String>) -> Self {
-        let number = |name: &str| attributes.get(name)?.parse().ok();
         Self {
             role,
             name: name_in(arn).to_owned(),
             arn: arn.to_owned(),
-            visible: number("ApproximateNumberOfMessages"),
-            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
-            delayed: number("ApproximateNumberOfMessagesDelayed"),
-            retention_seconds: number("MessageRetentionPeriod"),
+            counts: Counts::of(attributes),
             redrive: attributes.get("RedrivePolicy").and_then(|policy| redrive(policy)),
             mappings: None,
         }
@@ -88,13 +78,14 @@ impl Status {
 
     fn queue_table(&self) -> String {
         let rows = self.queues.iter().map(|queue| {
+            let Counts { visible, in_flight, delayed, retention_seconds } = queue.counts;
             vec![
                 queue.role.to_owned(),
                 queue.name.clone(),
-                shown(queue.visible.map(grouped)),
-                shown(queue.in_flight.map(grouped)),
-                shown(queue.delayed.map(grouped)),
-                shown(queue.retention_seconds.map(span)),
+                shown(visible.map(grouped)),
+                shown(in_flight.map(grouped)),
+                shown(delayed.map(grouped)),
+                shown(retention_seconds.map(span)),
                 match &queue.redrive {
                     Some(Redrive { max_receive_count, target }) => {
                         format!("{} → {target}", counted(*max_receive_count, "receive"))

@@ -5,6 +5,7 @@ use chrono::{DurationRound as _, TimeDelta};
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
+use crate::cloudwatch::Point;
 use crate::people::about;
 
 /// Of the points, as of the alarm `target-down` and of all graphs (`PERIOD` of infra/lib/metrics.ts).
@@ -19,9 +20,6 @@ const QUIET: TimeDelta = TimeDelta::minutes(15);
 const LATE: TimeDelta = TimeDelta::minutes(2);
 
 const LOOK_BACK: TimeDelta = TimeDelta::days(14);
-
-/// A metric's value in the period that begins at that moment.
-pub type Point = (Timestamp, f64);
 
 /// What is known of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -48,7 +48,7 @@ async fn seen(answers: impl IntoIterator<Item = (u16, Body)>) -> (Status, usize)
 async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
     let functions = read_by(&["orders-prod-message-processor:live"]);
     let points =
-        page("f0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
+        page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
     let (status, _) = seen([functions, points]).await;
     assert_eq!(status.problems, Vec::<String>::new());
     let table = status.table();
@@ -76,7 +76,7 @@ async fn a_target_that_is_down_is_said_first_with_the_moment_since_when() {
 #[tokio::test]
 async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
     let functions = read_by(&["b:1", "a", "b:2"]);
-    let points = page("f1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
+    let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = seen([functions, points]).await;
     assert!(
         status.table().starts_with("Target: down since about 2026-11-23 00:15 UTC"),
@@ -88,7 +88,7 @@ async fn of_several_functions_each_is_asked_for_and_the_first_outage_counts() {
 
 #[tokio::test]
 async fn a_target_that_is_well_is_said_too() {
-    let (status, _) = seen([read_by(&["orders"]), page("f0", "Complete", &[], None)]).await;
+    let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
         status.table().starts_with("Target: no outage seen in the last 15 minutes\n\n"),
         "{}",

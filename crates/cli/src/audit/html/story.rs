@@ -5,9 +5,9 @@ use maud::{Markup, html};
 use redeliver_core::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::message::Timestamp;
 
-use super::moment;
 use crate::audit::body::body_for_people;
 use crate::audit::timeline::{Event, Kind, Timeline};
+use crate::markup::moment;
 use crate::people::{about, counted, float};
 use crate::text::shortened;
 use redeliver_dead_letters::{DeadLetterRecord, plain};

@@ -37,13 +37,15 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
         ("RedrivePolicy", policy),
     ]);
     let expected = Attributes {
-        visible: Some(12),
-        in_flight: Some(3),
-        delayed: Some(4),
-        retention_seconds: Some(345_600),
+        counts: Counts {
+            visible: Some(12),
+            in_flight: Some(3),
+            delayed: Some(4),
+            retention_seconds: Some(345_600),
+        },
         redrives_to: Some(id("123456789012", "orders-dlq")),
     };
-    assert_eq!((attributes.messages(), attributes), (19, expected));
+    assert_eq!((attributes.counts.messages(), attributes), (19, expected));
     assert_eq!(said(&[]), Attributes::default());
     assert_eq!(said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]), Attributes::default());
 }

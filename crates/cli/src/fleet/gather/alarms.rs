@@ -4,26 +4,19 @@
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
 use super::Region;
+use crate::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
 use crate::fleet::facts::{Alarm, Metric, Watch};
 
 /// The most that CloudWatch takes ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
-const NAMESPACE: &str = "AWS/SQS";
-const DIMENSION: &str = "QueueName";
 
 impl Region<'_> {
     pub(super) async fn alarms(&self) -> Result<Vec<Alarm>, String> {
-        let mut pages = self.cloudwatch.describe_alarms().max_records(PAGE).into_paginator().send();
-        let mut alarms = Vec::new();
-        while let Some(page) = pages.next().await {
-            match page {
-                Ok(page) => {
-                    alarms.extend(page.metric_alarms.unwrap_or_default().iter().filter_map(on_queues))
-                }
-                Err(error) => return Err(self.failed("cloudwatch:DescribeAlarms", &error).await),
-            }
-        }
-        Ok(alarms)
+        let request = self.cloudwatch.describe_alarms().max_records(PAGE);
+        let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
+        let pages = self.read("cloudwatch:DescribeAlarms", pages).await?;
+        let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
+        Ok(alarms.filter_map(|alarm| on_queues(&alarm)).collect())
     }
 }
 
@@ -31,7 +24,7 @@ impl Region<'_> {
 fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
     let own = of_queue(alarm.namespace(), alarm.dimensions()).map(|metric| Watch { account: None, metric });
     let watches: Vec<_> = alarm.metrics().iter().filter_map(watch).chain(own).collect();
-    let state = alarm.state_value().map_or("INSUFFICIENT_DATA", |state| state.as_str());
+    let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str());
     let is_one = !watches.is_empty();
     is_one.then(|| Alarm {
         name: alarm.alarm_name().unwrap_or_default().to_owned(),
@@ -44,16 +37,14 @@ fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
 fn watch(query: &MetricDataQuery) -> Option<Watch> {
     let of_stat = query.metric_stat().and_then(|stat| stat.metric());
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
-    let is_query = |text: &&str| {
-        text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(NAMESPACE)
-    };
+    let is_query =
+        |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(SQS);
     let of_query = || query.expression().filter(is_query).map(|text| Metric::Query(text.to_owned()));
     Some(Watch { account: query.account_id().map(str::to_owned), metric: of_stat.or_else(of_query)? })
 }
 
 fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Metric> {
-    let is_queue =
-        |dimension: &&Dimension| namespace == Some(NAMESPACE) && dimension.name() == Some(DIMENSION);
+    let is_queue = |dimension: &&Dimension| namespace == Some(SQS) && dimension.name() == Some(QUEUE_NAME);
     Some(Metric::OfQueue(dimensions.iter().find(is_queue)?.value()?.to_owned()))
 }
 

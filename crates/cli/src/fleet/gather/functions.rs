@@ -3,7 +3,8 @@
 use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfiguration};
 
 use super::Region;
-use crate::fleet::facts::{QueueId, Reader, Sender, SenderKind};
+use crate::event_sources::function_name;
+use crate::fleet::facts::{FeederKind, QueueId, Reader, Sender};
 
 /// Functions of an account.
 #[derive(Debug, Default)]
@@ -20,33 +21,23 @@ pub(super) struct Mappings {
 
 impl Region<'_> {
     pub(super) async fn functions(&self) -> Result<Functions, String> {
-        let mut pages = self.lambda.list_functions().into_paginator().items().send();
-        let mut found = Functions::default();
-        while let Some(function) = pages.next().await {
-            match function {
-                Ok(function) => {
-                    found.account = found.account.or_else(|| account(&function));
-                    found.senders.extend(with_dlq(&function));
-                }
-                Err(error) => return Err(self.failed("lambda:ListFunctions", &error).await),
-            }
-        }
-        Ok(found)
+        let request = self.lambda.list_functions();
+        let functions: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
+        let functions = self.read("lambda:ListFunctions", functions).await?;
+        Ok(Functions {
+            account: functions.iter().find_map(account),
+            senders: functions.iter().filter_map(with_dlq).collect(),
+        })
     }
 
     pub(super) async fn mappings(&self) -> Result<Mappings, String> {
-        let mut pages = self.lambda.list_event_source_mappings().into_paginator().items().send();
-        let mut found = Mappings::default();
-        while let Some(mapping) = pages.next().await {
-            match mapping {
-                Ok(mapping) => {
-                    found.senders.extend(with_destination(&mapping));
-                    found.readers.extend(reader(&mapping));
-                }
-                Err(error) => return Err(self.failed("lambda:ListEventSourceMappings", &error).await),
-            }
-        }
-        Ok(found)
+        let request = self.lambda.list_event_source_mappings();
+        let mappings: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
+        let mappings = self.read("lambda:ListEventSourceMappings", mappings).await?;
+        Ok(Mappings {
+            senders: mappings.iter().filter_map(with_destination).collect(),
+            readers: mappings.iter().filter_map(reader).collect(),
+        })
     }
 }
 
@@ -57,12 +48,12 @@ fn account(function: &FunctionConfiguration) -> Option<String> {
 
 fn with_dlq(function: &FunctionConfiguration) -> Option<Sender> {
     let to = QueueId::in_arn(function.dead_letter_config()?.target_arn()?)?;
-    Some(Sender { kind: SenderKind::Function, name: function.function_name()?.to_owned(), to })
+    Some(Sender { kind: FeederKind::Function, name: function.function_name()?.to_owned(), to })
 }
 
 fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender> {
     let to = QueueId::in_arn(mapping.destination_config()?.on_failure()?.destination()?)?;
-    Some(Sender { kind: SenderKind::EventSourceMapping, name: function_of(mapping)?, to })
+    Some(Sender { kind: FeederKind::EventSourceMapping, name: function_of(mapping)?, to })
 }
 
 /// One that is paused reads nothing.
@@ -74,8 +65,7 @@ fn reader(mapping: &EventSourceMappingConfiguration) -> Option<Reader> {
 
 /// With its version or alias if it has one.
 fn function_of(mapping: &EventSourceMappingConfiguration) -> Option<String> {
-    let arn = mapping.function_arn()?;
-    Some(arn.split_once(":function:").map_or(arn, |(_, name)| name).to_owned())
+    Some(function_name(mapping.function_arn()?).to_owned())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::connection::Counts;
 use crate::fleet::facts::{Alarm, Metric, Queue, Reader, Sender, Watch};
 
 const ACCOUNT: &str = "123456789012";
@@ -18,10 +19,12 @@ fn id(name: &str) -> QueueId {
 /// A queue with messages, kept for so many days.
 fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> Queue {
     let attributes = Attributes {
-        visible: Some(visible),
-        in_flight: Some(0),
-        delayed: Some(0),
-        retention_seconds: Some(days * DAY),
+        counts: Counts {
+            visible: Some(visible),
+            in_flight: Some(0),
+            delayed: Some(0),
+            retention_seconds: Some(days * DAY),
+        },
         redrives_to: redrives_to.map(id),
     };
     Queue { id: id(name), state: State::Read(attributes) }
@@ -68,8 +71,8 @@ fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_
     ]);
     let sender = |kind, name: &str, to| Sender { kind, name: name.to_owned(), to: id(to) };
     survey.senders = vec![
-        sender(SenderKind::Function, "mailer", "mails"),
-        sender(SenderKind::EventSourceMapping, "counter:live", "clicks"),
+        sender(FeederKind::Function, "mailer", "mails"),
+        sender(FeederKind::EventSourceMapping, "counter:live", "clicks"),
     ];
     let dlqs = judged(survey);
     let fed =
@@ -115,7 +118,7 @@ fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
 fn only_what_was_looked_at_is_called_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
-    here.senders = vec![Sender { kind: SenderKind::Function, name: "f".to_owned(), to: elsewhere.clone() }];
+    here.senders = vec![Sender { kind: FeederKind::Function, name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
         let fleet = Known::new(surveys).judge(&Ages::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()
@@ -272,7 +275,7 @@ fn what_one_profile_may_not_see_another_one_may() {
     let seen = |surveys: &[Survey]| Known::new(surveys).judge(&Ages::new(), now()).dlqs;
     let [unread] = &seen(std::slice::from_ref(&blind))[..] else { panic!() };
     assert_eq!((unread.state, unread.error.as_deref()), (DlqState::Unreadable, Some("AccessDenied")));
-    assert_eq!((codes(unread), unread.visible), (vec![], None));
+    assert_eq!((codes(unread), unread.counts.visible), (vec![], None));
     let alone = seen(std::slice::from_ref(&seeing));
     assert_eq!(seen(&[blind.clone(), seeing.clone()]), alone);
     assert_eq!(seen(&[seeing, blind]), alone);
@@ -315,11 +318,11 @@ proptest! {
             let has = |code| codes(dlq).contains(&code);
             prop_assert_eq!(has(Code::Missing), !is_there);
             prop_assert_eq!(has(Code::Orphan), sources(name).is_empty() && read(name).is_some());
-            prop_assert_eq!(has(Code::NoAlarm), read(name).is_some_and(|own| own.visible > Some(0)));
-            let own = read(name).and_then(|own| own.retention_seconds);
+            prop_assert_eq!(has(Code::NoAlarm), read(name).is_some_and(|own| own.counts.visible > Some(0)));
+            let own = read(name).and_then(|own| own.counts.retention_seconds);
             let is_shorter = own.is_some_and(|own| {
                 sources(name).iter().filter(|source| source.id.name != name)
-                    .any(|source| read(&source.id.name).unwrap().retention_seconds.unwrap() >= own && own < 14 * DAY)
+                    .any(|source| read(&source.id.name).unwrap().counts.retention_seconds.unwrap() >= own && own < 14 * DAY)
             });
             prop_assert_eq!(has(Code::ShortRetention), is_shorter && !name.ends_with(".fifo"));
             prop_assert_eq!(dlq.is_well(), codes(dlq).iter().all(|code| *code == Code::Orphan));

@@ -1,6 +1,11 @@
 use super::*;
+use crate::connection::Counts;
+use crate::fleet::facts::FeederKind;
 use crate::fleet::judge::Finding;
-use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Region};
+use crate::fleet::report::{DlqAlarm, Feeder, Region};
+
+const EMPTY: Counts =
+    Counts { visible: Some(0), in_flight: Some(0), delayed: Some(0), retention_seconds: Some(1_209_600) };
 
 /// A fleet in which each column has each kind of value.
 pub(in crate::fleet) fn fleet() -> Fleet {
@@ -12,10 +17,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
         state: DlqState::There,
         fed_by: feeders.iter().map(feeder).collect(),
         read_by: Vec::new(),
-        visible: Some(0),
-        in_flight: Some(0),
-        delayed: Some(0),
-        retention_seconds: Some(1_209_600),
+        counts: EMPTY,
         oldest_seconds: None,
         first_deleted_by: None,
         alarms: Some(Vec::new()),
@@ -26,8 +28,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
     let alarm = |state: &str| Some(vec![DlqAlarm { name: "<b>pager".to_owned(), state: state.to_owned() }]);
     let at: redeliver_core::message::Timestamp = "2026-11-23T12:00:00Z".parse().unwrap();
     let full = Dlq {
-        visible: Some(12_345),
-        in_flight: Some(3),
+        counts: Counts { visible: Some(12_345), in_flight: Some(3), ..EMPTY },
         oldest_seconds: Some(273_600),
         first_deleted_by: Some(at + chrono::TimeDelta::hours(5)),
         alarms: alarm("ALARM"),
@@ -36,9 +37,7 @@ pub(in crate::fleet) fn fleet() -> Fleet {
     };
     let missing = Dlq {
         state: DlqState::Missing,
-        visible: None,
-        in_flight: None,
-        retention_seconds: None,
+        counts: Counts { delayed: Some(0), ..Counts::default() },
         findings: finding(Code::Missing, "it is not there"),
         ..dlq("missing", &["e"])
     };

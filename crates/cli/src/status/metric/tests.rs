@@ -1,3 +1,4 @@
+use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_smithy_cbor::Encoder;
 use redeliver_core::message::Timestamp;
 use serde_json::json;
@@ -59,9 +60,9 @@ fn point(at: i64, value: f64) -> Point {
 #[tokio::test]
 async fn points_come_page_by_page_each_to_its_function() {
     let server = Loopback::start([
-        page("f1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
-        page("f0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
-        page("f1", "Complete", &[(1_800_000_000, 2.0)], None),
+        page("q1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
+        page("q0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
+        page("q1", "Complete", &[(1_800_000_000, 2.0)], None),
     ]);
     let found = asked(&server, &["orders", "bills"]).await.unwrap();
     let orders = vec![point(1_800_000_300, 1.0), point(1_800_000_000, 0.0)];
@@ -83,7 +84,7 @@ async fn points_come_page_by_page_each_to_its_function() {
 
 #[tokio::test]
 async fn a_function_without_points_has_none() {
-    let server = Loopback::start([page("f0", "Complete", &[], None)]);
+    let server = Loopback::start([page("q0", "Complete", &[], None)]);
     assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), [[], []]);
 }
 
@@ -91,7 +92,7 @@ async fn a_function_without_points_has_none() {
 async fn what_cannot_be_read_names_the_permission() {
     let error = asked(&Loopback::start([denied()]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
-    let error = asked(&Loopback::start([page("f0", "Forbidden", &[], None)]), &["orders"]).await.unwrap_err();
+    let error = asked(&Loopback::start([page("q0", "Forbidden", &[], None)]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
     let no_such_service = Loopback::start([(404, json!({ "message": "no such service" }))]);
     let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
@@ -101,9 +102,9 @@ async fn what_cannot_be_read_names_the_permission() {
 #[tokio::test]
 async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
     let server = Loopback::start([
-        page("f0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
-        page("f1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
-        page("f5", "Complete", &[(1_800_000_300, 3.0)], None),
+        page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
+        page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
+        page("q5", "Complete", &[(1_800_000_300, 3.0)], None),
     ]);
     let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
     let found = metrics.flows(&["orders", "orders-dlq"], now()).await.unwrap();

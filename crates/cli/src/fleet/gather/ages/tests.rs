@@ -1,28 +1,35 @@
+use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_smithy_cbor::Encoder;
 
 use super::*;
+use crate::cloudwatch::METRICS_MAX;
 use crate::connection::Connection;
 use crate::loopback::{Body, Loopback};
 
-fn result(points: &[(i64, f64)]) -> MetricDataResult {
-    let times = points.iter().map(|(at, _)| DateTime::from_secs(*at)).collect();
-    let values = points.iter().map(|(_, value)| *value).collect();
-    MetricDataResult::builder().id("q0").set_timestamps(Some(times)).set_values(Some(values)).build()
-}
-
 #[test]
 fn the_newest_point_counts_in_whichever_order_they_come() {
-    let age = |points: &[(i64, f64)]| newest(&result(points)).unwrap();
-    let expected = Some(Age { seconds: 120, at: Timestamp::from_timestamp(1_800_000_060, 0).unwrap() });
+    let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
+    let age = |points: &[(i64, f64)]| {
+        newest(&points.iter().map(|(seconds, value)| (at(*seconds), *value)).collect::<Vec<_>>())
+    };
+    let expected = Some(Age { seconds: 120, at: at(1_800_000_060) });
     assert_eq!(age(&[(1_800_000_060, 120.0), (1_800_000_000, 60.0)]), expected);
     assert_eq!(age(&[(1_800_000_000, 60.0), (1_800_000_060, 120.0)]), expected);
     assert_eq!(age(&[]), None);
 }
 
-#[test]
-fn a_metric_that_is_refused_is_not_taken_for_one_without_points() {
-    let refused = MetricDataResult::builder().id("q0").status_code(StatusCode::Forbidden).build();
-    assert_eq!(newest(&refused), Err("Forbidden".to_owned()));
+#[tokio::test]
+async fn a_metric_that_is_refused_is_not_taken_for_one_without_points() {
+    let mut cbor = Encoder::new(Vec::new());
+    cbor.map(1).str("MetricDataResults").array(1).map(2).str("Id").str("q0");
+    cbor.str("StatusCode").str("Forbidden");
+    let server = Loopback::start([(200, Body::cbor(cbor))]);
+    let connection = Connection::to_endpoint(server.url());
+    let region = Region::open(&connection).await.unwrap();
+    let queue = QueueId::in_url("https://sqs/123456789012/dlq", &region.name).unwrap();
+    let now = Timestamp::from_timestamp(1_800_000_120, 0).unwrap();
+    let error = region.ages(&[&queue], now).await.unwrap_err();
+    assert_eq!(error, "eu-central-1: cloudwatch:GetMetricData: Forbidden");
 }
 
 /// A page with one point of the first metric.

@@ -1,0 +1,36 @@
+//! What SQS says of a queue in numbers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// What SQS does not say is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Messages that wait to be received.
+    pub visible: Option<u64>,
+    /// Messages that were received and not deleted.
+    pub in_flight: Option<u64>,
+    /// Messages whose delay is not over.
+    pub delayed: Option<u64>,
+    /// How long a message is kept.
+    pub retention_seconds: Option<u64>,
+}
+
+impl Counts {
+    /// By a queue's attributes.
+    pub fn of(attributes: &BTreeMap<String, String>) -> Self {
+        let number = |name: &str| attributes.get(name)?.parse().ok();
+        Self {
+            visible: number("ApproximateNumberOfMessages"),
+            in_flight: number("ApproximateNumberOfMessagesNotVisible"),
+            delayed: number("ApproximateNumberOfMessagesDelayed"),
+            retention_seconds: number("MessageRetentionPeriod"),
+        }
+    }
+
+    /// Messages in all states.
+    pub fn messages(&self) -> u64 {
+        [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
+    }
+}

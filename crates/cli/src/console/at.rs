@@ -1,0 +1,146 @@
+//! Where a request is: at a deployment, or at one of its dead letters; and what is said if there is none.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{Html, IntoResponse, Response};
+use maud::{Markup, html};
+use redeliver_dead_letters::DeadLetterRecord;
+use serde::Deserialize;
+
+use super::desk::Desk;
+use super::frame::{Place, bare, encoded, page};
+use super::letters::{Letter, Letters};
+use super::site::Site;
+use crate::Failure;
+
+pub(super) const NOT_LOOKED: &str = "The queue was not looked at yet: open \"Dead letters\" first.";
+pub(super) const NOT_THERE: &str =
+    "This message was not in the queue when it was looked at last: look again under \"Dead letters\".";
+
+/// A page, or what is wrong.
+pub(super) type Answer = Result<Response, Trouble>;
+
+/// What is wrong, as a page.
+pub(super) struct Trouble(StatusCode, String);
+
+impl Trouble {
+    pub(super) fn missing(what: impl Into<String>) -> Self {
+        Self(StatusCode::NOT_FOUND, what.into())
+    }
+}
+
+/// What was asked for is wrong, or AWS refuses it: the words say which.
+impl<E: Into<Failure>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Self(StatusCode::BAD_REQUEST, error.into().to_string())
+    }
+}
+
+impl IntoResponse for Trouble {
+    fn into_response(self) -> Response {
+        let Self(status, words) = self;
+        let body = html! { p class="warning" role="alert" { (words) } p { a href="/" { "Go on from the start page" } } };
+        (status, Html(bare("That did not work", &body))).into_response()
+    }
+}
+
+/// A deployment of the site.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub(super) site: Arc<Site>,
+    /// It has a desk: nothing else makes one.
+    number: usize,
+}
+
+impl Deref for At {
+    type Target = Desk;
+
+    fn deref(&self) -> &Desk {
+        &self.site.desks[self.number]
+    }
+}
+
+impl FromRequestParts<Arc<Site>> for At {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Trouble> {
+        #[derive(Deserialize)]
+        struct Named {
+            desk: usize,
+        }
+        let Path(Named { desk: number }) = Path::from_request_parts(parts, site).await?;
+        match site.desks.get(number) {
+            Some(_) => Ok(Self { site: Arc::clone(site), number }),
+            None => Err(Trouble::missing("There is no such deployment here.")),
+        }
+    }
+}
+
+impl At {
+    /// The address of one of its pages.
+    pub(super) fn path(&self, page: &str) -> String {
+        format!("/{}/{page}", self.number)
+    }
+
+    pub(super) fn page(&self, place: Place, title: &str, body: &Markup) -> Answer {
+        Ok(Html(page(self, place, title, body)).into_response())
+    }
+
+    /// What the last look has found.
+    pub(super) fn letters(&self) -> Result<Arc<Letters>, Failure> {
+        Ok(self.looks.latest.seen().ok_or(NOT_LOOKED)?)
+    }
+
+    /// What keeps a processor busy, on another thread.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let at = self.clone();
+        match tokio::task::spawn_blocking(move || work(&at)).await {
+            Ok(done) => Ok(done?),
+            Err(_) => Err(Trouble(StatusCode::INTERNAL_SERVER_ERROR, "The page failed.".to_owned())),
+        }
+    }
+}
+
+/// A dead letter of the last look.
+#[derive(Clone, Debug)]
+pub(super) struct OneLetter {
+    pub(super) at: At,
+    pub(super) letter: Letter,
+    letters: Arc<Letters>,
+}
+
+impl FromRequestParts<Arc<Site>> for OneLetter {
+    type Rejection = Trouble;
+
+    async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, Trouble> {
+        let at = At::from_request_parts(parts, site).await?;
+        let Path(Id { id }) = Path::from_request_parts(parts, site).await?;
+        let letters = at.letters()?;
+        let letter = letters.find(&id).cloned().ok_or_else(|| Trouble::missing(NOT_THERE))?;
+        Ok(Self { at, letter, letters })
+    }
+}
+
+/// Of a dead letter, or of a plan.
+#[derive(Deserialize)]
+pub(super) struct Id {
+    pub(super) id: String,
+}
+
+impl OneLetter {
+    pub(super) fn record(&self) -> Result<DeadLetterRecord, Failure> {
+        self.letters.record(&self.letter)
+    }
+
+    /// The address of its page.
+    pub(super) fn path(&self) -> String {
+        self.at.path(&format!("letters/{}", encoded(&self.letter.sqs_message_id)))
+    }
+}

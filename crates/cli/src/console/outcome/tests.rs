@@ -1,0 +1,60 @@
+use redeliver_dead_letters::Coverage;
+use redeliver_dead_letters::redrive::Watched;
+
+use super::*;
+
+#[test]
+fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
+    let complete = Coverage { complete: true, ..Coverage::default() };
+    let report = Report { sent: 7, coverage: Some(complete), ..Report::default() };
+    let done = of_redrive(&report);
+    assert_eq!(
+        (done.finished, done.ending.as_str(), done.counts),
+        (true, "done", vec![("sent back".to_owned(), 7)])
+    );
+
+    let watched = Watched { seconds: 60, sent: 50, came_back: 2, waiting: Some(30) };
+    let stopped = Report {
+        sent: 50,
+        watched: Some(watched),
+        early: Some(Early::Stopped),
+        came_back: ["x".to_owned(), "y".to_owned()].into(),
+        ..report.clone()
+    };
+    let stopped = of_redrive(&stopped);
+    assert!(!stopped.finished && !stopped.in_both_queues);
+    assert!(
+        stopped.remarks[1]
+            .starts_with("of 50 messages that this run sent, 2 came straight back, and about 30 wait")
+    );
+
+    let in_both = of_redrive(&Report { not_deleted: 3, ..report.clone() });
+    assert!(!in_both.finished && in_both.in_both_queues, "{in_both:?}");
+    assert!(in_both.remarks[0].contains("3 messages were sent and are in the DLQ, too"), "{in_both:?}");
+
+    let not_seen = of_redrive(&Report { coverage: None, ..report.clone() });
+    assert!(!not_seen.finished && not_seen.ending == "not all of the queue was seen");
+    let staying = [("parked".to_owned(), (1, vec!["sqs-1".to_owned()]))].into();
+    assert!(of_redrive(&Report { staying, ..report }).finished, "another run would not change what stays");
+}
+
+#[test]
+fn a_deletion_is_finished_only_if_all_was_seen_and_all_of_it_is_gone() {
+    let complete = Some(Coverage { complete: true, ..Coverage::default() });
+    let purged = Purged { picked: 4, deleted: 4, coverage: complete, ..Purged::default() };
+    let done = of_purge(&purged, "backup.jsonl");
+    assert!(
+        done.finished
+            && done.remarks
+                == ["what was deleted is in backup.jsonl: `redeliver send --backup` sends it again"]
+    );
+    for (purged, ending) in [
+        (Purged { deleted: 3, ..purged.clone() }, "not all of it was deleted"),
+        (Purged { coverage: None, ..purged.clone() }, "not all of it was deleted"),
+        (Purged { interrupted: true, ..purged.clone() }, "paused"),
+        (Purged { failed: Some("disk full".to_owned()), ..purged }, "failed"),
+    ] {
+        let outcome = of_purge(&purged, "backup.jsonl");
+        assert_eq!((outcome.finished, outcome.ending.as_str()), (false, ending));
+    }
+}
