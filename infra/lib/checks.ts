@@ -58,7 +58,10 @@ export function problemsOf(props: Given, plan: Plan, stack: Stack): string[] {
       ? ['maxConcurrency is not for provisionedPollers, which limit the invocations themselves, ten each; remove one of the two.']
       : []),
     ...(props.target.kind === 'http' ? urlProblems(props.target) : []),
-    ...functionProblems(props, plan.strategy, stack),
+    ...(props.target.kind === 'function' && !strategy.onlyHandsOff
+      ? [`strategy is ${plan.strategy}, but target.function only hands off what failed; use delayed-resend, or another kind of target.`]
+      : []),
+    ...functionProblems(props, stack),
     ...(props.existingSourceQueue ? existingQueueProblems(props, props.existingSourceQueue, plan, stack) : []),
     ...ranges,
     // What only follows from a wrong number is not said.

@@ -6,7 +6,7 @@ import type { Construct } from 'constructs';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 
-import { Envelope, Strategy } from './choices';
+import { Envelope } from './choices';
 import { SourceQueue } from './existing-queue';
 import { givenOf } from './given';
 import { planOf } from './planning';
@@ -14,6 +14,7 @@ import type { RedeliverProps } from './props';
 import { REMOVAL_POLICIES } from './props-shape';
 import { RetryPolicy } from './retry-policy';
 import { oneOf } from './shape';
+import { Strategy } from './strategy/index';
 import { Target } from './target';
 
 /** The values that the app knows, each `--context NAME=VALUE`; for all else there is the construct. */

@@ -1,7 +1,6 @@
 import { Duration, Stack, Token } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';
 
-import { Strategy } from './choices';
 import { refuseTooLarge } from './environment';
 import type { Given } from './given';
 import { type Change, changeable, type UserFunction } from './user-function';
@@ -49,7 +48,7 @@ export function readerOf(props: Given, stack: Stack): Reader {
 }
 
 /** What is wrong with such a function, and with the props beside it, except numbers. */
-export function functionProblems(props: Given, strategy: Strategy, stack: Stack): string[] {
+export function functionProblems(props: Given, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
   }
@@ -57,9 +56,6 @@ export function functionProblems(props: Given, strategy: Strategy, stack: Stack)
   const beside = Object.entries(INSTEAD).filter(([name]) => props[name as keyof typeof INSTEAD] !== undefined);
   return [
     ...(typeof found === 'string' ? [found] : templateProblems(found, props, stack)),
-    ...(strategy === Strategy.DELAYED_RESEND
-      ? []
-      : [`strategy is ${strategy}, but target.function only hands off what failed; use delayed-resend, or another kind of target.`]),
     ...beside.map(([name, instead]) => `${name} is for redeliver's own message-processor, and target.function takes its place; remove it, and ${instead}.`),
   ];
 }

@@ -1,12 +1,13 @@
 export { AsyncRetry } from './async-retry';
 export { Backoff, Jitter } from './backoff';
 export type { ExponentialOptions, JitterOptions, UniformOptions } from './backoff';
-export { Envelope, LogDetail, LogLevel, Preset, Strategy } from './choices';
+export { Envelope, LogDetail, LogLevel, Preset } from './choices';
 export { SourceQueue } from './existing-queue';
 export type { SourceQueueOptions } from './existing-queue';
 export type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 export { Redeliver } from './redeliver';
 export { CircuitBreaker, RetryPolicy } from './retry-policy';
 export type { CircuitBreakerOptions, Immediate, RetryPolicyOptions, RetryRules } from './retry-policy';
+export { Strategy } from './strategy/index';
 export { Target } from './target';
 export type { HttpTargetOptions, LambdaTargetOptions, OwnFunctionOptions } from './target';

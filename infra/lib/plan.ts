@@ -1,10 +1,10 @@
 import { Duration } from 'aws-cdk-lib';
 
-import type { Strategy } from './choices';
 import type { Commons } from './commons';
 import type { Names } from './names';
 import type { PolicyDocument } from './policy';
 import type { ProvisionedPollers } from './props';
+import type { Strategy } from './strategy/index';
 import type { UserFunction } from './user-function';
 
 /** What is to be deployed: the props with every default filled in, found to be sound. */

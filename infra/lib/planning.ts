@@ -1,7 +1,6 @@
 import { Duration, type Stack } from 'aws-cdk-lib';
 
 import { problemsOf } from './checks';
-import { Strategy } from './choices';
 import { commonsOf } from './commons';
 import { readerOf } from './function-target';
 import type { Given } from './given';
@@ -11,7 +10,7 @@ import type { PolicyDocument } from './policy';
 import { inWordsOfTheConstruct } from './policy-document';
 import { refuse } from './props-error';
 import { ofThisStack, saidOf } from './source-queue';
-import { STRATEGIES } from './strategy/index';
+import { STRATEGIES, Strategy } from './strategy/index';
 
 /**
  * Fills in the defaults and checks all of it.

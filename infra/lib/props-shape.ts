@@ -1,11 +1,12 @@
 import { RemovalPolicy } from 'aws-cdk-lib';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 
-import { Envelope, LogDetail, LogLevel, Strategy } from './choices';
+import { Envelope, LogDetail, LogLevel } from './choices';
 import type { SourceQueueOptions } from './existing-queue';
 import { policy } from './policy-shape';
 import type { AlarmSetting, AsyncRetryProps, CommonProps, ProvisionedPollers, RedeliverProps, VpcPlacement } from './props';
 import { duration, flag, having, isPlain, listOf, made, members, needed, number, object, oneOf, type Shape, such, text } from './shape';
+import { Strategy } from './strategy/index';
 import type { GivenTarget } from './target';
 
 /** Each removal policy by its name. */

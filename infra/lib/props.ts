@@ -5,9 +5,10 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import type * as sns from 'aws-cdk-lib/aws-sns';
 
-import type { Envelope, LogDetail, LogLevel, Strategy } from './choices';
+import type { Envelope, LogDetail, LogLevel } from './choices';
 import type { SourceQueue } from './existing-queue';
 import type { RetryPolicy } from './retry-policy';
+import type { Strategy } from './strategy/index';
 import type { Target } from './target';
 
 /**

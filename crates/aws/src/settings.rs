@@ -13,7 +13,7 @@ use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::policy::Policy;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy::{Role, Strategy};
+use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 
 use crate::targets::TargetAddress;
 pub use logging::{LogDetail, LogLevel, Logging};
@@ -88,7 +88,8 @@ pub fn queue_url_if_set(name: &str) -> Option<String> {
 /// What every message processor needs, whatever its target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
-    pub strategy: StrategySettings,
+    /// `STRATEGY`, with the URLs of its queues.
+    pub on_failure: OnFailure<String>,
     /// `RETRY_POLICY`: its `immediate`, `circuit_breaker` and lists, and all of it unless failed messages are handed off.
     pub policy: Policy,
     pub annotation_queue_url: String,
@@ -96,22 +97,6 @@ pub struct MessageProcessorSettings {
     /// Which messages are taken: `ENVELOPE`, `DATA_SCHEMA_PATH`, and what plain messages have.
     pub schema: MessageSchema,
     pub logging: Logging,
-}
-
-/// `STRATEGY`: what becomes of a message that failed, and the settings that this takes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StrategySettings {
-    /// `delayed-resend`, the default: it is handed off, and sent again with a delay.
-    DelayedResend { intermediate_dlq_url: String },
-    /// `direct-resend`: it is sent again with a delay by the function that called the target.
-    DirectResend { source_queue_url: String, intermediate_dlq_url: String },
-    /// `visibility`: it stays on its queue, hidden for the delay.
-    Visibility {
-        /// `SOURCE_QUEUE_URL`: its own queue.
-        source_queue_url: String,
-        /// `VISIBILITY_TIMEOUT_SECONDS` and `RETENTION_SECONDS`: those of its own queue.
-        queue_times: QueueTimes,
-    },
 }
 
 /// What the message processor without a handler of its own also needs.
@@ -176,14 +161,14 @@ impl MessageProcessorSettings {
     }
 
     fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let strategy = StrategySettings::read(reader);
-        let policy = policy(reader, strategy.as_ref().map(StrategySettings::strategy));
+        let on_failure = on_failure(reader);
+        let policy = policy(reader, on_failure.as_ref().map(OnFailure::strategy));
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting());
         let max_concurrency = reader.number("MAX_CONCURRENCY", 1..=CONCURRENCY_MAX);
         let schema = schema(reader);
         let logging = Logging::read(reader);
         Some(Self {
-            strategy: strategy?,
+            on_failure: on_failure?,
             policy: policy?,
             annotation_queue_url: annotation_queue_url?,
             max_concurrency: max_concurrency.and_then(NonZeroUsize::new).unwrap_or(DEFAULT_CONCURRENCY),
@@ -193,60 +178,38 @@ impl MessageProcessorSettings {
     }
 }
 
-impl StrategySettings {
-    #[must_use]
-    pub const fn strategy(&self) -> Strategy {
-        match self {
-            Self::DelayedResend { .. } => Strategy::DelayedResend,
-            Self::DirectResend { .. } => Strategy::DirectResend,
-            Self::Visibility { .. } => Strategy::Visibility,
-        }
+/// `STRATEGY`, and what it needs.
+fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
+    let mut known = Strategy::ALL.into_iter().filter(|strategy| strategy.definition().has_message_processor);
+    let strategy = match reader.optional("STRATEGY") {
+        None => Ok(Strategy::default()),
+        Some(name) => known.clone().find(|strategy| strategy.name() == name).ok_or_else(|| {
+            let last = known.next_back().map_or("", Strategy::name);
+            let others: Vec<_> = known.map(Strategy::name).collect();
+            format!("is none of {} and {last}; set it to one of them", others.join(", "))
+        }),
+    };
+    OnFailure::wired(reader.check("STRATEGY", strategy)?, reader)
+}
+
+impl Wiring for &mut Reader<'_> {
+    type Queue = String;
+
+    fn queue(&mut self, role: Role) -> Option<String> {
+        self.queue_url(role.setting())
     }
 
-    /// Of the queue on which failed messages stay, if they do.
-    #[must_use]
-    pub const fn queue_times(&self) -> Option<QueueTimes> {
-        match self {
-            Self::DelayedResend { .. } | Self::DirectResend { .. } => None,
-            Self::Visibility { queue_times, .. } => Some(*queue_times),
-        }
-    }
-
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let strategy = match reader.optional("STRATEGY") {
-            None => Some(Strategy::default()),
-            Some(name) => Strategy::named(&name),
-        };
-        match strategy {
-            Some(Strategy::DelayedResend) => {
-                let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting())?;
-                Some(Self::DelayedResend { intermediate_dlq_url })
-            }
-            Some(Strategy::DirectResend) => {
-                let source_queue_url = reader.queue_url(Role::Source.setting());
-                let intermediate_dlq_url = reader.queue_url(Role::IntermediateDlq.setting())?;
-                Some(Self::DirectResend { source_queue_url: source_queue_url?, intermediate_dlq_url })
-            }
-            Some(Strategy::Visibility) => {
-                let source_queue_url = reader.queue_url(Role::Source.setting());
-                const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
-                let timeout = reader
-                    .required(TIMEOUT, "set it to the source queue's visibility timeout")
-                    .and_then(|_| reader.number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
-                const RETENTION: &str = "RETENTION_SECONDS";
-                let retention = reader
-                    .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
-                    .and_then(|_| reader.number(RETENTION, RETENTION_SECONDS));
-                let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
-                let queue_times =
-                    QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) };
-                Some(Self::Visibility { source_queue_url: source_queue_url?, queue_times })
-            }
-            Some(Strategy::AsyncRetry) | None => reader.check(
-                "STRATEGY",
-                Err("is none of delayed-resend, direct-resend and visibility; set it to one of them"),
-            ),
-        }
+    fn queue_times(&mut self) -> Option<QueueTimes> {
+        const TIMEOUT: &str = "VISIBILITY_TIMEOUT_SECONDS";
+        let timeout = self
+            .required(TIMEOUT, "set it to the source queue's visibility timeout")
+            .and_then(|_| self.number(TIMEOUT, 0..=u64::from(VisibilitySeconds::MAX.get())));
+        const RETENTION: &str = "RETENTION_SECONDS";
+        let retention = self
+            .required(RETENTION, "set it to the source queue's retention (MessageRetentionPeriod)")
+            .and_then(|_| self.number(RETENTION, RETENTION_SECONDS));
+        let visibility_timeout = timeout.and_then(VisibilitySeconds::new)?;
+        Some(QueueTimes { visibility_timeout, retention: Duration::from_secs(retention?) })
     }
 }
 

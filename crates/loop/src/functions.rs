@@ -3,23 +3,22 @@
 use std::num::NonZeroUsize;
 
 use redeliver_async_retry_handler::AsyncRetryHandler;
-use redeliver_core::decision::QueueTimes;
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::policy::Policy;
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy::{SOURCE_RETENTION, Strategy};
+use redeliver_core::strategy::OnFailure;
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
+use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use crate::lambda::FUNCTION_ARN;
-use crate::topology::{Topology, visibility_timeout};
+use crate::topology::Topology;
 
 /// Calls to the target at the same time, as in a function without `MAX_CONCURRENCY`.
 const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
-/// The message-processor: without an intermediate DLQ it hides on the source queue what failed.
+/// The message-processor of any strategy that has one.
 pub fn message_processor<H, Q: Clone, C, O>(
     topology: &Topology<Q>,
     handler: H,
@@ -28,16 +27,9 @@ pub fn message_processor<H, Q: Clone, C, O>(
     schema: MessageSchema,
     policy: Policy,
 ) -> MessageProcessor<H, Q, C, O> {
-    let on_failure = match topology.intermediate.clone() {
-        Some(intermediate_dlq) if topology.strategy == Strategy::DirectResend => {
-            OnFailure::DirectResend(Redelivery::new(topology.source.clone(), intermediate_dlq))
-        }
-        Some(intermediate_dlq) => OnFailure::DelayedResend { intermediate_dlq },
-        None => OnFailure::Visibility {
-            source_queue: topology.source.clone(),
-            queue_times: QueueTimes { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION },
-        },
-    };
+    let on_failure = OnFailure::wired(topology.strategy, topology)
+        .expect("whoever runs async-retry has a handler for it, and each other strategy its queues")
+        .map(Q::clone);
     MessageProcessor {
         handler,
         on_failure,

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use redeliver_core::decision::QueueTimes;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{EntryError, Queue, QueueService, QueueSettings, Redrive};
-use redeliver_core::strategy::{NeededQueue, Role, Strategy};
+use redeliver_core::strategy::{NeededQueue, Role, SOURCE_RETENTION, Strategy, Wiring};
 
 /// The functions' timeout.
 pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -35,6 +36,23 @@ impl<Q> Topology<Q> {
             annotation: queue(&self.annotation),
             final_dlq: queue(&self.final_dlq),
         }
+    }
+}
+
+impl<'a, Q> Wiring for &'a Topology<Q> {
+    type Queue = &'a Q;
+
+    fn queue(&mut self, role: Role) -> Option<&'a Q> {
+        match role {
+            Role::Source => Some(&self.source),
+            Role::IntermediateDlq => self.intermediate.as_ref(),
+            Role::Annotation => Some(&self.annotation),
+            Role::FinalDlq => Some(&self.final_dlq),
+        }
+    }
+
+    fn queue_times(&mut self) -> Option<QueueTimes> {
+        Some(QueueTimes { visibility_timeout: visibility_timeout(), retention: SOURCE_RETENTION })
     }
 }
 
@@ -116,9 +134,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     }
 
     fn all(&self) -> impl Iterator<Item = &Q> {
-        [Some(&self.source), self.intermediate.as_ref(), Some(&self.annotation), Some(&self.final_dlq)]
-            .into_iter()
-            .flatten()
+        Role::ALL.into_iter().filter_map(|role| (&*self).queue(role))
     }
 }
 

@@ -12,8 +12,9 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, Observer};
 
+use super::MessageProcessor;
+use super::accepted::Accepted;
 use super::calls::{Outcome, timeout};
-use super::{Accepted, MessageProcessor};
 
 /// What a held message says of its target is believed for so long after it was sent again: the longest delay, and as
 /// long on the queue.

@@ -14,8 +14,9 @@ use redeliver_core::handler::{Handler, HandlerError};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
+use super::MessageProcessor;
+use super::accepted::Accepted;
 use super::breaker::{Asked, Permitted};
-use super::{Accepted, MessageProcessor};
 
 /// What became of one call.
 #[derive(Debug)]

@@ -4,15 +4,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use redeliver_aws::SystemClock;
-use redeliver_aws::settings::{MessageProcessorSettings, StrategySettings};
+use redeliver_aws::settings::MessageProcessorSettings;
 use redeliver_aws::sqs::SqsQueue;
 use redeliver_aws::start::{self, SdkConfig};
 use redeliver_aws::telemetry::JsonLines;
 use redeliver_core::handler::Handler;
 use redeliver_core::ports::Observer;
-use redeliver_core::redelivery::Redelivery;
 
-use crate::{MessageProcessor, OnFailure, SharedBreaker};
+use crate::{MessageProcessor, SharedBreaker};
 
 /// Its name in logs and metrics, if neither Lambda nor anybody else has given it another.
 pub const NAME: &str = "message-processor";
@@ -50,21 +49,7 @@ impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
         let client = start::sqs_client(config);
         Self {
             handler,
-            on_failure: match settings.strategy {
-                StrategySettings::DelayedResend { intermediate_dlq_url } => {
-                    OnFailure::DelayedResend { intermediate_dlq: start::queue(&client, intermediate_dlq_url) }
-                }
-                StrategySettings::DirectResend { source_queue_url, intermediate_dlq_url } => {
-                    OnFailure::DirectResend(Redelivery::new(
-                        start::queue(&client, source_queue_url),
-                        start::queue(&client, intermediate_dlq_url),
-                    ))
-                }
-                StrategySettings::Visibility { source_queue_url, queue_times } => {
-                    let source_queue = start::queue(&client, source_queue_url);
-                    OnFailure::Visibility { source_queue, queue_times }
-                }
-            },
+            on_failure: settings.on_failure.map(|url| start::queue(&client, url)),
             breaker: SharedBreaker::of(&settings.policy),
             policy: settings.policy,
             annotation_queue: start::queue(&client, settings.annotation_queue_url),

@@ -19,11 +19,12 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use redeliver_core::arrival::producers_attributes;
-use redeliver_core::events::{Event, GivenUp, HandedOff, NotConfirmed, Processed};
+use redeliver_core::decision::QueueTimes;
+use redeliver_core::events::{GivenUp, HandedOff, NotConfirmed, Processed};
 use redeliver_core::handler::HandlerError;
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Attributes, Content};
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::{Role, Strategy, Wiring};
 use redeliver_embedded::VirtualClock;
 
 use super::*;
@@ -66,24 +67,6 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    fn on_failure(&self) -> OnFailure<Spy> {
-        match self.strategy {
-            Strategy::DelayedResend => {
-                OnFailure::DelayedResend { intermediate_dlq: self.intermediate.clone() }
-            }
-            Strategy::DirectResend => {
-                OnFailure::DirectResend(Redelivery::new(self.source.clone(), self.intermediate.clone()))
-            }
-            Strategy::Visibility => {
-                let visibility_timeout = VisibilitySeconds::new(180).unwrap();
-                let retention = Duration::from_secs(7 * 24 * 3600);
-                let queue_times = QueueTimes { visibility_timeout, retention };
-                OnFailure::Visibility { source_queue: self.source.clone(), queue_times }
-            }
-            Strategy::AsyncRetry => unreachable!("it has no message-processor"),
-        }
-    }
-
     /// The n-th message is handled so; all others succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
         self.handler.steps.insert(id(n), step);
@@ -97,7 +80,7 @@ impl Setup {
     fn processor(&self) -> MessageProcessor<Scripted, Spy, VirtualClock, Recorder> {
         MessageProcessor {
             handler: self.handler.clone(),
-            on_failure: self.on_failure(),
+            on_failure: OnFailure::wired(self.strategy, self).expect("it has a message-processor"),
             breaker: self.breaker.get_or_init(|| SharedBreaker::of(&self.policy)).clone(),
             policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
@@ -111,6 +94,23 @@ impl Setup {
     /// Processes with so many seconds until the deadline; the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         self.world.invoke(&self.processor(), records, Duration::from_secs(seconds))
+    }
+}
+
+impl Wiring for &Setup {
+    type Queue = Spy;
+
+    fn queue(&mut self, role: Role) -> Option<Spy> {
+        match role {
+            Role::Source => Some(self.source.clone()),
+            Role::IntermediateDlq => Some(self.intermediate.clone()),
+            Role::Annotation | Role::FinalDlq => None,
+        }
+    }
+
+    fn queue_times(&mut self) -> Option<QueueTimes> {
+        let visibility_timeout = VisibilitySeconds::new(180).unwrap();
+        Some(QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) })
     }
 }
 

@@ -13,6 +13,7 @@ const { SUM } = cloudwatch.Stats;
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,
+  onlyHandsOff: false,
   create: (scope, props, plan) => createResending(scope, props, plan, DIRECT),
 };
 

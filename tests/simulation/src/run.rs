@@ -23,11 +23,11 @@ use redeliver_core::ports::{
 };
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::{DataSchema, MessageSchema};
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::{OnFailure, Role, Strategy, Wiring};
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
+use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, Knobs};
@@ -94,6 +94,25 @@ struct Queues {
     intermediate: EmbeddedQueue,
     annotation: EmbeddedQueue,
     final_dlq: EmbeddedQueue,
+    /// Of the source queue.
+    times: QueueTimes,
+}
+
+impl<'a> Wiring for &'a Queues {
+    type Queue = &'a EmbeddedQueue;
+
+    fn queue(&mut self, role: Role) -> Option<&'a EmbeddedQueue> {
+        Some(match role {
+            Role::Source => &self.source,
+            Role::IntermediateDlq => &self.intermediate,
+            Role::Annotation => &self.annotation,
+            Role::FinalDlq => &self.final_dlq,
+        })
+    }
+
+    fn queue_times(&mut self) -> Option<QueueTimes> {
+        Some(self.times)
+    }
 }
 
 /// Runs to the end, or to the first broken rule.
@@ -155,7 +174,7 @@ fn run_all(knobs: Knobs, schemas: &Schemas) -> Result<Passed, Box<Failed>> {
 
 /// The queues with the counts and retentions of the stack.
 async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
-    let visibility = visibility_timeout(knobs);
+    let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
         let settings = QueueSettings {
             visibility,
@@ -179,11 +198,8 @@ async fn create(sqs: &EmbeddedSqs, knobs: &Knobs) -> Queues {
     } else {
         create("source", 7, Some((&intermediate, receives))).await
     };
-    Queues { source, intermediate, annotation, final_dlq }
-}
-
-fn visibility_timeout(knobs: &Knobs) -> VisibilitySeconds {
-    VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes")
+    let times = QueueTimes { visibility_timeout: visibility, retention: Duration::from_secs(7 * 24 * 3600) };
+    Queues { source, intermediate, annotation, final_dlq, times }
 }
 
 async fn act(world: &World, queues: &Queues, schema: &MessageSchema) {
@@ -202,7 +218,7 @@ fn functions<'a>(
     schema: &MessageSchema,
     events: &'a EventQueue,
 ) -> Vec<BoxFuture<'a, ()>> {
-    let Queues { source, intermediate, annotation, final_dlq } = queues;
+    let Queues { source, intermediate, annotation, final_dlq, .. } = queues;
     let [processors, retriers, annotators] = world.knobs.pollers;
     let policy = policy(&world.knobs);
     let observer = Witness(world);
@@ -232,18 +248,7 @@ fn functions<'a>(
         let (policy, schema) = (policy.clone(), schema.clone());
         let process = move |clock| MessageProcessor {
             handler: Target(world),
-            on_failure: match world.knobs.strategy {
-                Strategy::Visibility => {
-                    let visibility_timeout = visibility_timeout(&world.knobs);
-                    let retention = Duration::from_secs(7 * 24 * 3600);
-                    let queue_times = QueueTimes { visibility_timeout, retention };
-                    OnFailure::Visibility { source_queue: probe(source), queue_times }
-                }
-                Strategy::DirectResend => {
-                    OnFailure::DirectResend(Redelivery::new(probe(source), probe(intermediate)))
-                }
-                _ => OnFailure::DelayedResend { intermediate_dlq: probe(intermediate) },
-            },
+            on_failure: OnFailure::wired(strategy, queues).expect("it is not async-retry").map(probe),
             breaker: SharedBreaker::of(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),

@@ -120,7 +120,10 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
     );
     assert!(settings.functions.admits(&format!("{ORDERS}:$LATEST")));
     assert!(!settings.functions.admits(&format!("{ORDERS}-2:$LATEST")));
-    assert_eq!(settings.policy, Policy::from_json(strategy::Strategy::AsyncRetry.default_policy()).unwrap());
+    assert_eq!(
+        settings.policy,
+        Policy::from_json(strategy::Strategy::AsyncRetry.definition().default_policy).unwrap()
+    );
 
     let error = reader(&[]).read(AsyncRetryHandlerSettings::read).unwrap_err().to_string();
     for name in ["RETRY_QUEUE_URL", "ANNOTATION_QUEUE_URL", "FUNCTION_ARNS"] {
@@ -164,10 +167,8 @@ fn each_strategy_has_settings_of_its_own() {
         reader(&variables).read(MessageProcessorSettings::with_target).map(|(settings, _)| settings)
     };
     let resend = with(&[("INTERMEDIATE_DLQ_URL", &intermediate)]).unwrap();
-    assert_eq!(
-        resend.strategy,
-        StrategySettings::DelayedResend { intermediate_dlq_url: intermediate.clone() }
-    );
+    let OnFailure::DelayedResend { intermediate_dlq } = resend.on_failure else { panic!("{resend:?}") };
+    assert_eq!(intermediate_dlq, intermediate);
     assert_eq!(resend.policy, Policy::default());
 
     let visibility = [
@@ -178,15 +179,13 @@ fn each_strategy_has_settings_of_its_own() {
         ("RETRY_POLICY", r#"{"max_attempts":2}"#),
     ];
     let settings = with(&visibility).unwrap();
-    let queue_times = QueueTimes {
-        visibility_timeout: VisibilitySeconds::new(360).unwrap(),
-        retention: Duration::from_secs(604_800),
-    };
-    assert_eq!(
-        settings.strategy,
-        StrategySettings::Visibility { source_queue_url: source.clone(), queue_times }
-    );
     assert_eq!(settings.policy.max_attempts, 2);
+    let OnFailure::Visibility { source_queue, queue_times } = settings.on_failure else {
+        panic!("{settings:?}")
+    };
+    assert_eq!(source_queue, source);
+    let visibility_timeout = VisibilitySeconds::new(360).unwrap();
+    assert_eq!(queue_times, QueueTimes { visibility_timeout, retention: Duration::from_secs(604_800) });
 
     let error = with(&visibility[..1]).unwrap_err().to_string();
     for line in [
@@ -251,7 +250,7 @@ fn who_sends_again_itself_needs_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {
         let settings = reader(variables).read(MessageProcessorSettings::with_target);
-        settings.map(|(settings, _)| settings.strategy)
+        settings.map(|(settings, _)| settings.on_failure)
     };
     let direct = [
         ("STRATEGY", "direct-resend"),
@@ -261,12 +260,10 @@ fn who_sends_again_itself_needs_both_queues() {
         ("INTERMEDIATE_DLQ_URL", &intermediate),
         ("RETRY_POLICY", r#"{"max_redelivery_per_second":5,"max_redrives":3}"#),
     ];
-    let queues = StrategySettings::DirectResend {
-        source_queue_url: source.clone(),
-        intermediate_dlq_url: intermediate.clone(),
-    };
-    assert_eq!(with(&direct), Ok(queues.clone()));
-    assert_eq!((queues.strategy(), queues.queue_times()), (strategy::Strategy::DirectResend, None));
+    let on_failure = with(&direct).unwrap();
+    assert_eq!((on_failure.strategy(), on_failure.queue_times()), (strategy::Strategy::DirectResend, None));
+    let OnFailure::DirectResend(redelivery) = on_failure else { panic!("{on_failure:?}") };
+    assert_eq!((&redelivery.source_queue, &redelivery.intermediate_dlq), (&source, &intermediate));
     let error = with(&direct[..3]).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"] {
         assert!(error.contains(&format!("- {name} is missing")), "{error}");
@@ -382,10 +379,10 @@ proptest! {
     ) {
         match read_from(&variables).read(MessageProcessorSettings::with_target) {
             Ok((settings, target)) => {
-                let StrategySettings::DelayedResend { intermediate_dlq_url } = &settings.strategy else {
+                let OnFailure::DelayedResend { intermediate_dlq } = &settings.on_failure else {
                     return Err(TestCaseError::fail("STRATEGY is not set"));
                 };
-                prop_assert!(is_queue_url(intermediate_dlq_url));
+                prop_assert!(is_queue_url(intermediate_dlq));
                 prop_assert!(is_queue_url(&settings.annotation_queue_url));
                 prop_assert!((1..=10_000).contains(&settings.max_concurrency.get()));
                 prop_assert!(target.timeout.is_none_or(|timeout| (1..=900).contains(&timeout.as_secs())));

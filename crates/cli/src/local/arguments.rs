@@ -73,7 +73,8 @@ pub struct Arguments {
 
 /// By name, each with its line in `--help`.
 pub(crate) fn strategies(some: &[Strategy]) -> impl TypedValueParser<Value = Strategy> + use<> {
-    let values = some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.summary()));
+    let values =
+        some.iter().map(|strategy| PossibleValue::new(strategy.name()).help(strategy.definition().summary));
     PossibleValuesParser::new(values)
         .map(|name| Strategy::named(&name).expect("the parser lets no other names through"))
 }

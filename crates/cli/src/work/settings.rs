@@ -56,9 +56,9 @@ impl Settings {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
         let on_failure = match &self.message_processor {
             Some((settings, ..)) => Some(OnFailure {
-                strategy: settings.strategy.strategy(),
+                strategy: settings.on_failure.strategy(),
                 max_attempts: settings.policy.max_attempts,
-                queue_times: settings.strategy.queue_times(),
+                queue_times: settings.on_failure.queue_times(),
             }),
             // Where it runs, messages are handed off.
             None => self.failed_message_processor.is_some().then_some(ASSUMED),

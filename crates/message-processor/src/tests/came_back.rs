@@ -1,7 +1,7 @@
 //! Messages that somebody moved from the final DLQ to the source queue, with the console.
 
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate};
-use redeliver_core::failure::FAILURE;
+use redeliver_core::failure::{FAILURE, Stage};
 use redeliver_core::message::Attribute;
 use redeliver_core::reason::DeadLetterReason;
 

@@ -225,7 +225,7 @@ fn what_a_handler_knows_at_the_end_that_it_is_told_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
         handler: Hoping(setup.world.clock.clone()),
-        on_failure: setup.on_failure(),
+        on_failure: OnFailure::wired(setup.strategy, &setup).expect("it has a message-processor"),
         breaker: SharedBreaker::of(&setup.policy),
         policy: setup.policy.clone(),
         annotation_queue: setup.annotation.clone(),

@@ -8,10 +8,10 @@ use redeliver_core::policy::Policy;
 use redeliver_core::ports::QueueDepth as _;
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::schema::MessageSchema;
-use redeliver_core::strategy::Strategy;
+use redeliver_core::strategy::{OnFailure, Strategy};
 use redeliver_failed_message_processor::FailedMessageProcessor;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
-use redeliver_message_processor::{MessageProcessor, OnFailure, SharedBreaker};
+use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::*;
 use crate::Topology;
@@ -53,19 +53,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     let slow = |queue| Altered(Slow { queue, clock });
     let message_processor = MessageProcessor {
         handler: Target(seen),
-        on_failure: match &topology.intermediate {
-            Some(intermediate) if topology.strategy == Strategy::DirectResend => {
-                OnFailure::DirectResend(Redelivery::new(slow(&topology.source), slow(intermediate)))
-            }
-            Some(intermediate) => OnFailure::DelayedResend { intermediate_dlq: slow(intermediate) },
-            None => OnFailure::Visibility {
-                source_queue: slow(&topology.source),
-                queue_times: redeliver_core::decision::QueueTimes {
-                    visibility_timeout: VisibilitySeconds::new(180).unwrap(),
-                    retention: Duration::from_secs(7 * 24 * 3600),
-                },
-            },
-        },
+        on_failure: OnFailure::wired(topology.strategy, topology).unwrap().map(slow),
         breaker: SharedBreaker::of(policy),
         policy: policy.clone(),
         annotation_queue: slow(&topology.annotation),

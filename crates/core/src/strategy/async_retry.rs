@@ -1,0 +1,28 @@
+//! `async-retry`: what failed is an asynchronous invocation of a Lambda function, and Lambda's record of it goes to the
+//! retry queue. The async-retry handler invokes the function again.
+
+use super::queues::{RECEIVES, RETENTION, Role, ending_with};
+use super::{Definition, paced, redriven};
+use crate::async_retry::DEFAULT_POLICY;
+use crate::policy::Policy;
+use crate::schema::Violation;
+
+pub(super) const DEFINITION: Definition = Definition {
+    name: "async-retry",
+    summary: "Each line is the payload of an asynchronous invocation; of a failure Lambda's record goes to the retry queue",
+    default_policy: DEFAULT_POLICY,
+    refusals: &[held, immediate, paced, redriven],
+    queues: |_| ending_with(Role::Source, "retry", RETENTION, RECEIVES),
+    has_message_processor: false,
+    attempts_are_receives: false,
+};
+
+fn immediate(policy: &Policy) -> Option<Violation> {
+    let rule = "but what becomes of an asynchronous invocation is not known within this one: remove it";
+    policy.immediate.map(|_| Violation::new("/immediate", rule))
+}
+
+fn held(policy: &Policy) -> Option<Violation> {
+    let rule = "but Lambda has called the function before this one sees it: remove it";
+    policy.circuit_breaker.as_ref().map(|_| Violation::new("/circuit_breaker", rule))
+}

@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::*;
+
+/// `NAME → NAME of the next queue after so many receives`, from the source on.
+fn way(strategy: Strategy, max_attempts: u32) -> String {
+    let queues = strategy.queues(max_attempts);
+    let name = |role| queues.iter().find(|queue| queue.role == role).expect("it is needed").name;
+    let steps = queues.iter().rev().map(|queue| match queue.redrive {
+        Some(Redrive { to, receives }) => format!("{} -{receives}-> {}", queue.name, name(to)),
+        None => queue.name.to_owned(),
+    });
+    steps.collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn each_strategy_has_its_queues_and_a_moved_message_has_receives_left_in_the_next_one() {
+    let way_of = |strategy| way(strategy, 5);
+    for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
+        assert_eq!(
+            way_of(strategy),
+            "source -1-> intermediate-dlq, intermediate-dlq -100-> annotation, annotation -110-> final-dlq, final-dlq"
+        );
+    }
+    assert_eq!(
+        way_of(Strategy::Visibility),
+        "source -15-> annotation, annotation -25-> final-dlq, final-dlq"
+    );
+    assert_eq!(
+        way_of(Strategy::AsyncRetry),
+        "retry -100-> annotation, annotation -110-> final-dlq, final-dlq"
+    );
+}
+
+#[derive(Deserialize)]
+struct Vector {
+    name: String,
+    strategy: String,
+    policy: Value,
+    refused: Vec<String>,
+}
+
+#[test]
+fn each_strategy_takes_and_refuses_the_policies_of_the_vectors() {
+    let vectors: Vec<Vector> =
+        serde_json::from_str(include_str!("../../../../schemas/vectors/strategies.json")).unwrap();
+    for Vector { name, strategy, policy, refused } in vectors {
+        let found = match Strategy::named(&strategy).unwrap().policy(&policy.to_string()) {
+            Ok(_) => Vec::new(),
+            Err(PolicyError::NotForStrategy(members)) => {
+                members.into_iter().map(|Violation { pointer, .. }| pointer).collect()
+            }
+            Err(wrong) => panic!("{name}: {wrong}"),
+        };
+        assert_eq!(found, refused, "{name}");
+    }
+}
+
+#[test]
+fn a_refusal_says_why_and_what_to_do() {
+    let refused = |strategy: Strategy, text| strategy.policy(text).unwrap_err().to_string();
+    let paced = "has /max_redelivery_per_second, which is for the strategies delayed-resend and direct-resend: remove it";
+    assert_eq!(
+        refused(Strategy::Visibility, r#"{"max_attempts":981,"max_redelivery_per_second":5}"#),
+        format!(
+            "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
+             receive, ten are to spare on the source queue and ten on the annotation queue, and SQS counts to \
+             1000; {paced}"
+        )
+    );
+    assert_eq!(
+        refused(
+            Strategy::AsyncRetry,
+            r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redelivery_per_second":5}"#
+        ),
+        format!(
+            "has /immediate, but what becomes of an asynchronous invocation is not known within this one: remove \
+             it; {paced}"
+        )
+    );
+}
+
+#[test]
+fn no_queue_counts_further_than_sqs_does() {
+    for max_attempts in [980, 981, 1000, 100_000, u32::MAX] {
+        assert_eq!(
+            way(Strategy::Visibility, max_attempts),
+            "source -990-> annotation, annotation -1000-> final-dlq, final-dlq",
+            "{max_attempts}"
+        );
+    }
+}
+
+#[test]
+fn the_source_queue_keeps_a_week_and_the_others_two() {
+    for strategy in Strategy::ALL {
+        for NeededQueue { role, name, retention, .. } in strategy.queues(5) {
+            let days = if role == Role::Source && name == "source" { 7 } else { 14 };
+            assert_eq!(retention, Duration::from_secs(days * 24 * 3600), "{strategy} {name}");
+        }
+    }
+}
+
+#[test]
+fn a_strategy_is_known_by_its_name_alone() {
+    for strategy in Strategy::ALL {
+        assert_eq!(Strategy::named(strategy.name()), Some(strategy));
+    }
+    assert_eq!(Strategy::named("Visibility"), None);
+    assert_eq!(Strategy::default().to_string(), "delayed-resend");
+}
