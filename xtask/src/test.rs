@@ -77,6 +77,8 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), Failure> {
 fn steps(report: &mut Report) -> Result<(), Failure> {
     let this_program = this_program()?;
     report.step("format", format)?;
+    // The packages of Python and Node.js are fetched meanwhile, one by one.
+    let lints = Beside::start("lints", &lints())?;
     let python = report.step("Python environment of the tests", || venv::set_up(&venv::TESTS))?;
     let node = report.step("Node.js packages of the stack", npm::set_up)?;
     supply_chain::check(report, &python)?;
@@ -85,8 +87,8 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     check_manifests(report, &python)?;
     let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;
+    report.finish("lints (beside the steps before)", lints)?;
     let bundle = start_bundle(report, &python, &this_program)?;
-    report.step("lints", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
     instruction_counts(report)?;
@@ -143,8 +145,8 @@ fn format() -> Result<(), Failure> {
     run(&mut cargo(&["fmt", "--all", "--check"]))
 }
 
-fn lints() -> Result<(), Failure> {
-    run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+fn lints() -> Command {
+    cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
 }
 
 /// With the examples Cargo takes the features of the tests, whose dependencies the lints have checked already.

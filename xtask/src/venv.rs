@@ -76,6 +76,7 @@ fn python(arguments: &[&str]) -> bool {
 
 fn pip(venv: &Path) -> Command {
     let mut pip = Command::new(venv.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+    // Python compiles what is imported; to compile all that is there takes as long as to fetch it.
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]);
     pip
 }

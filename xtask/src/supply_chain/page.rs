@@ -114,6 +114,7 @@ fn is_in_a_program(member: &str) -> bool {
         "redeliver-tests",
         "redeliver-simulation",
         "redeliver-fuzz",
+        "redeliver-costs",
         "redeliver-floor",
         "redeliver-testing",
     ]

@@ -7,7 +7,8 @@ use sha2::{Digest, Sha256};
 #[must_use]
 pub fn fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let start = digest.iter().take(8).fold(0, |start: u64, byte| (start << 8) | u64::from(*byte));
+    format!("{start:016x}")
 }
 
 /// Every word of letters and digits that has a digit in it becomes `#`; so does a chain of such words joined by `-`, as
