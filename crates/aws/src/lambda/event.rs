@@ -1,12 +1,10 @@
 //! An SQS event, read in one go; if a record cannot be read, record by record, so that it fails alone. Bodies stay raw
 //! strings.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use aws_lambda_events::sqs::SqsMessage;
 use redeliver_core::message::ReceivedMessage;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
@@ -51,7 +49,7 @@ pub fn records(event: &str) -> Result<Records, NotAnSqsEvent> {
 
 /// `None` unless each record can be read.
 fn all(event: &str) -> Option<Vec<ReceivedMessage>> {
-    let event: SqsEvent<Object<Record>> = object(event)?;
+    let event: SqsEvent<Object<SqsMessage>> = object(event)?;
     event.records.into_iter().map(|Object(record)| received(record).ok()).collect()
 }
 
@@ -82,28 +80,6 @@ struct SqsEvent<R> {
     records: Vec<R>,
 }
 
-/// A record as Lambda writes it ("Using Lambda with Amazon SQS"), as far as it is needed: the rest may be anything.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    message_id: Option<String>,
-    receipt_handle: Option<String>,
-    body: Option<String>,
-    attributes: Option<HashMap<String, String>>,
-    message_attributes: Option<HashMap<String, RecordAttribute>>,
-    #[serde(rename = "eventSourceARN")]
-    event_source_arn: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct RecordAttribute {
-    data_type: Option<String>,
-    string_value: Option<String>,
-    /// In Base64.
-    binary_value: Option<String>,
-}
-
 fn object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
     serde_json::from_str(text).ok().map(|Object(value)| value)
 }
@@ -129,13 +105,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-fn received(record: Record) -> Result<ReceivedMessage, NotUnderstood> {
-    let attributes = record.message_attributes.unwrap_or_default().into_iter().map(|(name, value)| {
-        let bytes = value.binary_value.map(|text| STANDARD.decode(text)).transpose();
-        let bytes = bytes.map_err(|_| NotUnderstood::Attribute)?;
+fn received(record: SqsMessage) -> Result<ReceivedMessage, NotUnderstood> {
+    let attributes = record.message_attributes.into_iter().map(|(name, value)| {
+        let bytes = value.binary_value.map(|bytes| bytes.0);
         Ok((name, attribute(value.data_type, value.string_value, bytes)?))
     });
-    let system = record.attributes.unwrap_or_default();
     let raw = RawMessage {
         message_id: record.message_id,
         receipt_handle: record.receipt_handle.unwrap_or_default(),
@@ -143,7 +117,7 @@ fn received(record: Record) -> Result<ReceivedMessage, NotUnderstood> {
         attributes: attributes.collect::<Result<_, _>>()?,
         queue_arn: record.event_source_arn,
     };
-    raw.received(|name| system.get(name).map(String::as_str))
+    raw.received(|name| record.attributes.get(name).map(String::as_str))
 }
 
 #[cfg(test)]
