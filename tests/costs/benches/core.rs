@@ -10,7 +10,7 @@ fn main() {
 }
 
 fn measure(criterion: &mut Criterion) {
-    let workload = Workload::new();
+    let workload = Workload::default();
     let mut group = criterion.benchmark_group("core");
     group.sampling_mode(SamplingMode::Flat); // short samples: few of them are interrupted
     for Case { name, operation, record, hand_off } in workload.cases() {

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn count(case: &str, times: &str) -> ExitCode {
-    let workload = Workload::new();
+    let workload = Workload::default();
     let cases = workload.cases();
     let (Some(case), Ok(times)) = (cases.iter().find(|known| known.name == case), times.parse::<u32>())
     else {
