@@ -120,7 +120,7 @@ enum Task {
         /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.
         #[arg(long, conflicts_with = "arguments")]
         planted: bool,
-        /// Passed on: --seeds, --seconds, --first-seed, --seed.
+        /// Passed on: --seeds, --changes, --seconds, --first-seed, --seed.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },

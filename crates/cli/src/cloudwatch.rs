@@ -58,8 +58,8 @@ pub(crate) async fn points(
             for result in page.metric_data_results.unwrap_or_default() {
                 check(&result)?;
                 if let Some(points) = result.id().and_then(place).and_then(|place| found.get_mut(place)) {
-                    let moments = result.timestamps().iter().filter_map(timestamp);
-                    points.extend(moments.zip(result.values().iter().copied()));
+                    let both = result.timestamps().iter().zip(result.values());
+                    points.extend(both.filter_map(|(moment, value)| Some((timestamp(moment)?, *value))));
                 }
             }
         }

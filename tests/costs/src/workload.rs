@@ -62,9 +62,9 @@ pub struct Workload {
     now: Timestamp,
 }
 
-impl Workload {
+impl Default for Workload {
     /// The default policy, with and without a schema for `data`.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is one");
         Self {
             policy: Policy::default(),
@@ -73,7 +73,9 @@ impl Workload {
             now: parse_rfc3339("2026-07-25T17:20:00.25Z").expect("a time"),
         }
     }
+}
 
+impl Workload {
     /// Everything that is measured. A body of 1 MiB leaves room for what a re-send adds.
     pub fn cases(&self) -> Vec<Case> {
         let records = [

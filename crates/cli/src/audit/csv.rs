@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::view::View;
 use crate::text::is_unsafe;
+use redeliver_core::metadata::Metadata;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::written;
 
@@ -17,7 +18,7 @@ const COLUMNS: [(&str, Cell); 13] = [
     ("error_type", |record| record.error_type.clone()),
     ("error_details", |record| record.error_details.clone()),
     ("attempts", |record| or_empty(record.attempts())),
-    ("generation", |record| or_empty(record.metadata.as_ref().map(|metadata| metadata.generation()))),
+    ("generation", |record| or_empty(record.metadata.as_ref().map(Metadata::generation))),
     ("fingerprint", |record| record.fingerprint.clone()),
     ("first_sent_time", |record| written(record.first_sent())),
     ("dead_lettered_at", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))),

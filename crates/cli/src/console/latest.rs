@@ -1,9 +1,10 @@
 //! What is looked for on a thread of its own, while pages show what was seen last: a redrive takes hours, and a look at
 //! a large queue keeps a processor busy.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::Failure;
+use crate::locked::locked;
 
 /// What was seen last, and whether another look is under way.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ impl<T: Send + Sync + 'static> Latest<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -54,6 +54,12 @@ impl Looks {
 
     /// Starts to look, unless a look is under way.
     pub(super) fn begin(self: &Arc<Self>, queue: &DeadLetterQueue) {
+        if self.latest.is_running() {
+            return;
+        }
+        // Before it is told that it runs: the page must not show how far the look before it has come.
+        self.seen.store(0, Ordering::Relaxed);
+        self.approximate.store(0, Ordering::Relaxed);
         let (looks, queue) = (Arc::clone(self), queue.clone());
         self.latest.begin(move || async move { looks.latest.tell(looks.look(&queue).await) });
     }
@@ -66,8 +72,6 @@ impl Looks {
     }
 
     async fn look(&self, queue: &DeadLetterQueue) -> Result<Letters, Failure> {
-        self.seen.store(0, Ordering::Relaxed);
-        self.approximate.store(0, Ordering::Relaxed);
         let KnownQueue { queue, attributes } = queue.open().await?;
         let retention = attributes.get("MessageRetentionPeriod").and_then(|seconds| seconds.parse().ok());
         let taken_at = SystemClock.now();

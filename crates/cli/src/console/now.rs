@@ -1,7 +1,7 @@
 //! What is where and what flows, asked for while somebody looks: SQS's counts every ten seconds, who reads the queues,
 //! whether the target is down and how old messages are every minute.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -13,6 +13,7 @@ use super::desk::Desk;
 use super::latest::Latest;
 use crate::Failure;
 use crate::connection::{Connection, Counts, OpenQueue};
+use crate::locked::locked;
 use crate::status::{Flow, Metrics, Status, look_at};
 
 /// Between two questions for counts, which SQS has anew about every minute.
@@ -92,7 +93,7 @@ impl Now {
     }
 
     fn asked_at(&self) -> MutexGuard<'_, Timestamp> {
-        self.asked_at.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.asked_at)
     }
 }
 

@@ -5,10 +5,12 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
+
+use crate::locked::locked;
 
 /// Bytes of one look at most; what is beyond is not looked at, and the page says so.
 pub(super) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -28,7 +30,11 @@ pub(super) struct Place {
 
 impl Spool {
     pub(super) fn new(folder: &Path) -> io::Result<Self> {
-        Ok(Self { file: Mutex::new(tempfile::tempfile_in(folder)?), end: 0 })
+        let file = tempfile::tempfile_in(folder)?;
+        // Linux makes a file without a name with the rights of any other one.
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        Ok(Self { file: Mutex::new(file), end: 0 })
     }
 
     pub(super) const fn bytes(&self) -> u64 {
@@ -38,7 +44,7 @@ impl Spool {
     pub(super) fn add(&mut self, message: &ReceivedMessage) -> io::Result<Place> {
         let line = serde_json::to_vec(&ArchivedMessage::new(message))?;
         let place = Place { start: self.end, bytes: line.len() };
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = locked(&self.file);
         file.seek(SeekFrom::Start(self.end))?;
         file.write_all(&line)?;
         self.end += line.len() as u64;
@@ -47,7 +53,7 @@ impl Spool {
 
     pub(super) fn get(&self, place: Place) -> io::Result<ReceivedMessage> {
         let mut line = vec![0; place.bytes];
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = locked(&self.file);
         file.seek(SeekFrom::Start(place.start))?;
         file.read_exact(&mut line)?;
         drop(file);
@@ -73,8 +79,11 @@ mod tests {
             let back = spool.get(*place).unwrap();
             assert_eq!(ReceivedMessage { receipt_handle: message.receipt_handle.clone(), ..back }, *message);
         }
-        if cfg!(unix) {
+        #[cfg(unix)]
+        {
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "not even while it is in use");
+            let permissions = spool.file.lock().unwrap().metadata().unwrap().permissions();
+            assert_eq!(std::os::unix::fs::PermissionsExt::mode(&permissions) & 0o777, 0o600);
         }
         drop(spool);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

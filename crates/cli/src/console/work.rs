@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use redeliver_core::schema::MessageSchema;
 use redeliver_dead_letters::redrive::Progress;
@@ -13,6 +13,7 @@ use super::plans::{Begun, Pace, Plan, Work};
 use super::run::Run;
 use crate::Failure;
 use crate::connection::DeadLetterQueue;
+use crate::locked::locked;
 use crate::people::span;
 
 pub(super) const NOT_KNOWN: &str = "this plan is not known any more: make it again";
@@ -174,7 +175,7 @@ impl Works {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

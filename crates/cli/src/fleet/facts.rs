@@ -60,6 +60,7 @@ pub struct Attributes {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
+    /// A function or an event source mapping: queues say themselves where they send.
     pub kind: FeederKind,
     /// The function's name.
     pub name: String,

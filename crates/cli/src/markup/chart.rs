@@ -161,7 +161,7 @@ pub(crate) fn columns_only(
     html! {
         svg class="columns" role="img" aria-label=(label) viewBox={"0 0 " (places * step) " " (HEIGHT)} width=(places * step) height=(HEIGHT) {
             @for (place, count) in columns {
-                @let height = count * (HEIGHT - 1) / most + 1;
+                @let height = (count * (HEIGHT - 1)).div_ceil(most) + 1;
                 rect x=(place * step) y=(HEIGHT - height) width=(step - 1) height=(height) {}
             }
         }
