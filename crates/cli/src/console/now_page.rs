@@ -231,7 +231,7 @@ mod tests {
         let columns: Vec<_> = drawn.match_indices("<rect").collect();
         assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
         assert!(
-            drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"10\""),
+            drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"9\""),
             "{drawn}"
         );
         assert_eq!(spark("in", &[]).into_string(), "");
