@@ -99,7 +99,8 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
         let stay = counted(purged.picked - purged.deleted, "message");
         tell::error(format_args!(
             "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
-             backup. Allow sqs:DeleteMessage, then run it again with another backup file"
+             backup. If the role lacks sqs:DeleteMessage, allow it; if another program reads this queue, stop it. Then run it again \
+             with another backup file"
         ));
     }
     for sentence in missing {

@@ -41,7 +41,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// old one or this one, whole.
 ///
 /// # Errors
-/// If the disk refuses; the old one is there then.
+/// If the disk refuses. The old one or this one is there then, whole.
 pub fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", Uuid::new_v4().simple()));

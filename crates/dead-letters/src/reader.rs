@@ -29,6 +29,8 @@ const MESSAGES_OF_A_REQUEST: u8 = 10;
 const WAIT: Duration = Duration::from_secs(1);
 /// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
+/// What a deletion fails with if somebody else may have received the message before it: nothing that SQS says.
+pub(crate) const VISIBLE_TO_OTHERS: &str = "VisibleToOthers";
 
 /// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for
 /// two minutes at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
@@ -156,25 +158,36 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     /// Deletes messages that came out of it; the outcome of each, in order. What is deleted is not given back.
     pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<EntryOutcome<()>> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
+        let hidden: Vec<_> =
+            messages.iter().map(|message| self.held.hidden_until(&message.sqs_message_id)).collect();
         let (queue, clock) = (self.queue, self.clock);
         let deleted = self.during(delete(queue, clock, &handles)).await;
         // What is not deleted stays held: it is given back at the end like all others.
-        let outcomes = messages.iter().zip(handles).zip(deleted);
+        let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
         outcomes
-            .map(|((message, handle), deleted)| deleted.and_then(|()| self.believed(message, &handle)))
+            .map(|(((message, handle), hidden), deleted)| {
+                deleted.and_then(|()| self.believed(message, &handle, hidden))
+            })
             .collect()
     }
 
     /// Whether SQS's "done" of a deletion means that the message is gone. It says the same of a handle that another
     /// receive has replaced, and deletes nothing then: it is believed only of a message that nobody else can have
-    /// received until the answer was here.
-    fn believed(&mut self, message: &ReceivedMessage, handle: &str) -> EntryOutcome<()> {
+    /// received until the answer was here. It was `hidden` until then when the deletion was asked for: an extension that
+    /// comes after the deletion is refused, and takes nothing of that back.
+    fn believed(
+        &mut self,
+        message: &ReceivedMessage,
+        handle: &str,
+        hidden: Option<Timestamp>,
+    ) -> EntryOutcome<()> {
         let id = &message.sqs_message_id;
-        if self.held.handle(id) == Some(handle) && self.held.is_hidden(id) {
+        let is_hidden = self.held.is_hidden(id) || hidden.is_some_and(|until| self.clock.now() < until);
+        if self.held.handle(id) == Some(handle) && is_hidden {
             self.held.release(id);
             return Ok(());
         }
-        Err(EntryError::new(Fault::NoAnswer, "VisibleToOthers"))
+        Err(EntryError::new(Fault::NoAnswer, VISIBLE_TO_OTHERS))
     }
 
     /// Makes what is held visible again and says how much was seen.

@@ -76,6 +76,10 @@ impl<'a, Q: Queue, C: Clock> Held<'a, Q, C> {
         self.receives.get(id).is_some_and(|received| self.clock.now() < received.until)
     }
 
+    pub(super) fn hidden_until(&self, id: &str) -> Option<Timestamp> {
+        self.receives.get(id).map(|received| received.until)
+    }
+
     /// The newest one.
     pub(super) fn handle(&self, id: &str) -> Option<&str> {
         self.receives.get(id).map(|received| received.handle.as_str())

@@ -185,7 +185,7 @@ impl Journal {
             }
             Entry::Sent { sqs_message_id, sends, .. } => {
                 let letter = self.letter(sqs_message_id);
-                letter.step = Step::Sent;
+                letter.step = letter.step.max(Step::Sent);
                 self.copies_not_reported += letter.perhaps_sent(*sends);
             }
             Entry::NotSent { sqs_message_id, sends, .. } => {

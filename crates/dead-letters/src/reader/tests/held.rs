@@ -4,7 +4,7 @@ use crate::reader::patience::TRIES;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use redeliver_testing::altered::{Altered, Full};
+use redeliver_testing::altered::{Alteration, Altered, Full};
 
 #[test]
 fn at_the_limit_in_flight_what_was_seen_is_told_and_given_back() {
@@ -103,4 +103,43 @@ fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
         reader.finish().await;
     });
     assert_eq!(world.depth(), (0, 4));
+}
+
+/// What is asked for at this moment is done at once, and the answer is there half a minute later.
+struct LateAt<'a> {
+    world: &'a World,
+    moment: Timestamp,
+}
+
+impl Alteration for LateAt<'_> {
+    fn queue(&self) -> &EmbeddedQueue {
+        &self.world.queue
+    }
+
+    async fn request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
+        let is_late = self.world.clock.now() == self.moment;
+        let answer = request.await;
+        if is_late {
+            self.world.clock.sleep(Duration::from_secs(30)).await;
+        }
+        answer
+    }
+}
+
+#[test]
+fn what_is_deleted_and_refused_to_be_extended_after_that_is_deleted() {
+    let world = world(10);
+    let deleting = Timestamp::UNIX_EPOCH + Duration::from_secs(59);
+    let late = Altered(LateAt { world: &world, moment: deleting });
+    world.clock.block_on(async {
+        let mut reader = Reader::new(&late, &world.clock).await.unwrap();
+        let messages = reader.next().await.unwrap().unwrap();
+        // A second before they are to be hidden for longer, which SQS refuses for what is deleted.
+        world.clock.sleep(deleting.signed_duration_since(world.clock.now()).to_std().unwrap()).await;
+        world.fail(Action::ChangeMessageVisibilityBatch, When::Chance(1.0), Injection::Sender);
+        assert_eq!(reader.delete(&messages.iter().collect::<Vec<_>>()).await, [const { Ok(()) }; 10]);
+        assert!(messages.iter().all(|message| !reader.is_hidden(message)), "they are not held any more");
+        assert!(reader.finish().await.complete);
+    });
+    assert_eq!(world.depth(), (0, 0));
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use redeliver_core::ports::{Clock, Queue};
 
+use crate::reader::VISIBLE_TO_OTHERS;
 use crate::redrive::journal::{Entry, Journal, JournalError};
 use crate::{DeadLetterRecord, Reader};
 
@@ -52,7 +53,8 @@ impl Deletions {
                 // It stays, or is gone and SQS's answer got lost. The next pass tells which: it comes out again, or
                 // not.
                 Err(error) => {
-                    self.failed += 1;
+                    // One that somebody else may have received says nothing of the next one.
+                    self.failed += u64::from(error.code != VISIBLE_TO_OTHERS);
                     self.left.insert(sqs_message_id, self.pass);
                     self.why_not = Some(error.to_string());
                 }
