@@ -87,8 +87,9 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     check_manifests(report, &python)?;
     let site = Beside::start("docs", &task(&this_program, &["docs"]))?;
     let runtimes = start_runtimes(report, &python, &node, &this_program)?;
-    report.finish("lints (beside the steps before)", lints)?;
+    // The longest of all: whatever waits for it, waits less the sooner it begins.
     let bundle = start_bundle(report, &python, &this_program)?;
+    report.finish("lints (beside the steps before)", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
     instruction_counts(report)?;
