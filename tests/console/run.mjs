@@ -27,6 +27,8 @@ try {
 /** A browser of its own that has opened the link. */
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  // A page may simulate two policies, which takes longer the more the machine has to do.
+  context.setDefaultTimeout(200_000);
   const page = await context.newPage();
   watch(page);
   await page.goto(link);
