@@ -4,7 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long what must come is waited for: longer than the busiest machine needs. Only a hang takes so long.
+pub const PATIENCE: Duration = Duration::from_secs(900);
 
 /// An environment variable; `None` where it is unset, empty or not UTF-8.
 #[must_use]

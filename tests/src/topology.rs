@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::esm::EventSourceMapping;
 use crate::runtime_api::Function;
 use crate::runtimes::{Language, Program};
-use crate::settings::functions;
+use crate::settings::{PATIENCE, functions};
 use crate::sqs::{Queue, client, unique};
 
 /// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
@@ -65,7 +65,6 @@ type Variables = Vec<(&'static str, String)>;
 pub const QUICK_POLICY: &str =
     r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Setup {
     /// The message-processor with an HTTP target.

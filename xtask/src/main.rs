@@ -17,6 +17,7 @@ mod instructions;
 mod libraries;
 mod npm;
 mod packages;
+mod readme;
 mod release;
 mod report;
 mod sizes;

@@ -16,6 +16,7 @@ use crate::instructions;
 use crate::libraries;
 use crate::npm::{self, Node};
 use crate::packages;
+use crate::readme;
 use crate::report::{Report, forget_skipped_tests};
 use crate::sizes;
 use crate::stack;
@@ -99,7 +100,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     library_tests(report, &python, &node)?;
     report.step("documentation tests", || run(&mut cargo(&["test", "--workspace", "--doc"])))?;
     report.step("documentation", || run(documentation().env("RUSTDOCFLAGS", "--deny warnings")))?;
-    report.step("README commands", readme_commands)?;
+    report.step("README commands", readme::commands)?;
     // The bundle is linked on one processor meanwhile: it has the other one.
     let planted = Beside::start("planted", &task(&this_program, &["faults", "--planted"]))?;
     if let Some(bundle) = bundle {
@@ -368,51 +369,4 @@ pub(crate) fn soak(arguments: &[String]) -> Result<(), Failure> {
 /// These tests wait for queues most of the time: more of them than there are processors can run at once.
 fn patient(command: &mut Command) -> &mut Command {
     command.env("RUST_TEST_THREADS", variable("RUST_TEST_THREADS").unwrap_or_else(|| "8".into()))
-}
-
-/// What the README's command makes; `.gitignore` has it, too.
-const DEAD_LETTERS: &str = "dead.jsonl";
-
-/// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
-fn readme_commands() -> Result<(), Failure> {
-    let readme = fs::read_to_string(root().join("README.md"))
-        .map_err(|error| Failure(format!("README.md: {error}")))?;
-    let commands = shell_commands(&readme, "cargo run ");
-    if commands.is_empty() {
-        return Err(Failure("README.md has no `cargo run` line in an `sh` block".to_owned()));
-    }
-    // Of an earlier run: the command line overwrites nothing.
-    let _was_not_there = fs::remove_file(root().join(DEAD_LETTERS));
-    for command in commands {
-        run(Command::new("sh")
-            .args(["-c", command])
-            .current_dir(root())
-            .env("CARGO_TARGET_DIR", target_dir()))?;
-    }
-    fs::remove_file(root().join(DEAD_LETTERS)).map_err(|error| Failure(format!("{DEAD_LETTERS}: {error}")))
-}
-
-/// The lines of a Markdown text's `sh` blocks that start with `prefix`.
-fn shell_commands<'a>(markdown: &'a str, prefix: &str) -> Vec<&'a str> {
-    let mut commands = Vec::new();
-    let mut in_shell_block = false;
-    for line in markdown.lines() {
-        match line.strip_prefix("```") {
-            Some(language) => in_shell_block = !in_shell_block && language == "sh",
-            None if in_shell_block && line.starts_with(prefix) => commands.push(line),
-            None => {}
-        }
-    }
-    commands
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_commands;
-
-    #[test]
-    fn only_shell_blocks_hold_commands() {
-        let markdown = "cargo run 0\n```sh\ncargo run 1\necho\ncargo run 2\n```\ncargo run 3\n```text\ncargo run 4\n```\n";
-        assert_eq!(shell_commands(markdown, "cargo run "), ["cargo run 1", "cargo run 2"]);
-    }
 }

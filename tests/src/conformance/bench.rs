@@ -15,12 +15,12 @@ use redeliver_core::ports::{
     Clock, EntryOutcome, Fault, Queue, QueueSender, QueueService, QueueSettings, Receive,
 };
 
+use crate::settings::PATIENCE;
+
 /// How much earlier than asked for something may happen: clocks of servers differ.
 pub(super) const EARLY: Duration = Duration::from_millis(500);
 /// How much later: a loaded machine, or AWS at a distance.
 pub(super) const LATE: Duration = Duration::from_secs(6);
-/// How long messages that must be there are waited for; standard queues deliver from many servers.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What was seen instead of what the rule says.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use redeliver_tests::settings::{root, tested_program};
+use redeliver_tests::settings::{PATIENCE, root, tested_program};
 use redeliver_tests::sqs::REGION;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -368,7 +368,7 @@ mod ministack {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), until_due).await.expect("its source queue fills");
+        tokio::time::timeout(PATIENCE, until_due).await.expect("its source queue fills");
         let signal = Command::new("sh").args(["-c", &format!("kill -INT {process}")]).status();
         assert!(signal.is_ok_and(|status| status.success()));
         child.wait_with_output().await.expect("the program ends")

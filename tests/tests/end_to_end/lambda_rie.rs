@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::{epoch_millis, free_address, functions, venv_file};
+use redeliver_tests::settings::{PATIENCE, epoch_millis, free_address, functions, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ impl Emulator {
     async fn stop(mut self) {
         let id = self.process.id().expect("it runs").to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
-        tokio::time::timeout(Duration::from_secs(10), self.process.wait()).await.expect("it ends").unwrap();
+        tokio::time::timeout(PATIENCE, self.process.wait()).await.expect("it ends").unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ use redeliver_tests::async_lambda::{AsyncLambda, ERROR_CANARY, Invoked};
 use redeliver_tests::esm::EventSourceMapping;
 use redeliver_tests::ministack::Ministack;
 use redeliver_tests::runtime_api::Function;
-use redeliver_tests::settings::functions;
+use redeliver_tests::settings::{PATIENCE, functions};
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -17,7 +17,6 @@ use super::{FinalRecord, final_records, topology};
 
 const ORDERS: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
 const TIMEOUT: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_secs(60);
 /// Three seconds are a hop; two retries.
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":2,"max_age_seconds":3600,"backoff":{"kind":"fixed","delay_seconds":3,"jitter":"none"}}"#;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use axum::Router;
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::{PATIENCE, tested_program};
 use redeliver_tests::sqs::{REGION, unique};
 use redeliver_tests::topology::Topology;
 use redeliver_tests::wire::serve;
@@ -26,8 +26,6 @@ use tokio::time::{sleep, timeout};
 
 use super::id;
 
-/// For a browser's task; a redrive that was killed waits two minutes for what it has hidden.
-const PATIENCE: Duration = Duration::from_secs(240);
 const HOSTILE: [&str; 3] = [
     "<script>alert('run')</script>",
     "\u{202e}turned\u{202c} \u{9b}31m",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::MessageAttributeValue;
 use redeliver_tests::runtime_api::Outcome;
 use redeliver_tests::runtimes::Language;
+use redeliver_tests::settings::PATIENCE;
 use redeliver_tests::topology::Setup;
 use serde_json::json;
 
@@ -155,7 +156,7 @@ async fn a_killed_process_in_mid_batch_loses_nothing(language: Language) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let called = tokio::time::timeout(Duration::from_secs(60), all_are_called).await;
+    let called = tokio::time::timeout(PATIENCE, all_are_called).await;
     assert!(called.is_ok(), "{}", running.log());
     running.processor.function().kill();
     topology.settle(&running).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::{PATIENCE, tested_program};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::{QUICK_POLICY, Topology};
 use serde_json::{Value, json};
@@ -20,7 +20,6 @@ use super::rotation::Rotation;
 use super::{final_records, id, message, topology};
 
 const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn command(topology: &Topology, target: &str, arguments: &[&str]) -> Command {
     let mut command = command_by_environment(topology, target, arguments);

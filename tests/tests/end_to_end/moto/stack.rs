@@ -13,13 +13,13 @@ use redeliver_tests::http_target::HttpTarget;
 use redeliver_tests::moto::{Account, Invoked};
 use redeliver_tests::runtime_api::Function;
 use redeliver_tests::runtimes::{Language, Program};
-use redeliver_tests::settings::{functions, root, venv_file};
+use redeliver_tests::settings::{PATIENCE, functions, root, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::mapping::Mapping;
 use super::messages::LONG;
@@ -29,7 +29,6 @@ use super::{TEMPLATES, queues};
 /// A round is one poll of each queue; no run takes a tenth of them.
 const ROUNDS_MAX: u32 = 2000;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-const PATIENCE_POLLS: u32 = 100;
 /// What the templates name.
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf";
 
@@ -287,13 +286,11 @@ impl Stack {
     /// What a process writes at its end may come a moment later.
     pub(super) async fn assert_told(&self, right: &Right, words: &[String]) {
         let is_told = || words.iter().all(|word| self.log_of(&right.role).contains(word));
-        for _ in 0..PATIENCE_POLLS {
-            if is_told() {
-                return;
-            }
+        let give_up = Instant::now() + PATIENCE;
+        while !is_told() {
+            assert!(Instant::now() < give_up, "{right:?}: no {words:?} in\n{}", self.log_of(&right.role));
             sleep(POLL_INTERVAL).await;
         }
-        panic!("{right:?}: no {words:?} in\n{}", self.log_of(&right.role));
     }
 
     fn log_of(&self, role: &str) -> String {

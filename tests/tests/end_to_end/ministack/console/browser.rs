@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use redeliver_tests::settings::{root, target_dir, venv_file};
+use redeliver_tests::settings::{PATIENCE, root, target_dir, venv_file};
 use redeliver_tests::sqs::REGION;
 use redeliver_tests::topology::Topology;
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
-use super::{Console, EMULATOR, HOSTILE, LARGE, PATIENCE, dead_letter, fill, folder, topology};
+use super::{Console, EMULATOR, HOSTILE, LARGE, dead_letter, fill, folder, topology};
 
 /// How often each message is in the source queue, by its number; they stay in flight there.
 async fn sent_back(topology: &Topology) -> BTreeMap<u64, (u32, String)> {

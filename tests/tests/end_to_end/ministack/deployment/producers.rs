@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use redeliver_tests::http_target::{HttpTarget, Reply, Request};
+use redeliver_tests::settings::PATIENCE;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::{boto3, boto3_script, queue};
 
 const APP: &str = "examples/producers-app.ts";
-const PATIENCE: Duration = Duration::from_secs(120);
 
 #[tokio::test]
 async fn what_aws_and_existing_producers_send_is_retried_as_it_came() {

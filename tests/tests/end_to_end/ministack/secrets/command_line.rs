@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use redeliver_tests::http_target::{HttpTarget, Reply};
 use redeliver_tests::ministack::Ministack;
-use redeliver_tests::settings::tested_program;
+use redeliver_tests::settings::{PATIENCE, tested_program};
 use redeliver_tests::sqs::{REGION, unique};
 use tokio::process::Command;
 
@@ -15,7 +15,7 @@ async fn redeliver(arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION).stdin(Stdio::null());
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
-    let ended = tokio::time::timeout(Duration::from_secs(60), command.output());
+    let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("it ends").unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (stdout, stderr)

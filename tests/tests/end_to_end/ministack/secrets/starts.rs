@@ -1,6 +1,7 @@
 //! Functions that do not start say why, without a value.
 
 use redeliver_tests::fake_aws::FakeAws;
+use redeliver_tests::settings::PATIENCE;
 
 use super::*;
 
@@ -13,7 +14,7 @@ async fn refused(name: &str, variables: &[(&str, &str)]) -> String {
         .env("_HANDLER", name)
         .envs(loud_variables())
         .envs(variables.iter().copied());
-    let ended = tokio::time::timeout(Duration::from_secs(20), command.output());
+    let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("it ends").unwrap();
     assert!(!output.status.success(), "{variables:?}");
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();

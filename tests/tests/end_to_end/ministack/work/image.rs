@@ -39,6 +39,8 @@ impl Image {
         let name = format!("{}:redeliver:{version}", layout.display());
         let bundle = image.folder.path().join("bundle");
         run(Command::new("umoci").args(["unpack", "--rootless", "--image", &name]).arg(bundle)).await;
+        // As large as what was unpacked.
+        fs::remove_dir_all(layout).unwrap();
         let config = fs::read_to_string(image.folder.path().join("bundle/config.json")).unwrap();
         image.config = serde_json::from_str(&config).unwrap();
         image

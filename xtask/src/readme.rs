@@ -1,0 +1,53 @@
+//! The README's commands, run as a reader would.
+
+use std::fs;
+use std::process::Command;
+
+use crate::tools::{Failure, root, run, target_dir};
+
+/// What the README's command makes; `.gitignore` has it, too.
+const DEAD_LETTERS: &str = "dead.jsonl";
+
+/// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
+pub(crate) fn commands() -> Result<(), Failure> {
+    let readme = fs::read_to_string(root().join("README.md"))
+        .map_err(|error| Failure(format!("README.md: {error}")))?;
+    let commands = shell_commands(&readme, "cargo run ");
+    if commands.is_empty() {
+        return Err(Failure("README.md has no `cargo run` line in an `sh` block".to_owned()));
+    }
+    // Of an earlier run: the command line overwrites nothing.
+    let _was_not_there = fs::remove_file(root().join(DEAD_LETTERS));
+    for command in commands {
+        run(Command::new("sh")
+            .args(["-c", command])
+            .current_dir(root())
+            .env("CARGO_TARGET_DIR", target_dir()))?;
+    }
+    fs::remove_file(root().join(DEAD_LETTERS)).map_err(|error| Failure(format!("{DEAD_LETTERS}: {error}")))
+}
+
+/// The lines of a Markdown text's `sh` blocks that start with `prefix`.
+fn shell_commands<'a>(markdown: &'a str, prefix: &str) -> Vec<&'a str> {
+    let mut commands = Vec::new();
+    let mut in_shell_block = false;
+    for line in markdown.lines() {
+        match line.strip_prefix("```") {
+            Some(language) => in_shell_block = !in_shell_block && language == "sh",
+            None if in_shell_block && line.starts_with(prefix) => commands.push(line),
+            None => {}
+        }
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_commands;
+
+    #[test]
+    fn only_shell_blocks_hold_commands() {
+        let markdown = "cargo run 0\n```sh\ncargo run 1\necho\ncargo run 2\n```\ncargo run 3\n```text\ncargo run 4\n```\n";
+        assert_eq!(shell_commands(markdown, "cargo run "), ["cargo run 1", "cargo run 2"]);
+    }
+}
