@@ -5,7 +5,7 @@ use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::GiveUp;
 use redeliver_core::delivery::{Outgoing, until};
-use redeliver_core::events::{Event, NotConfirmed, RetryScheduled};
+use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
@@ -20,12 +20,13 @@ const CONCURRENCY: usize = 10;
 #[derive(Debug)]
 pub(super) struct Reinvocation {
     pub(super) arrival: Arrival,
+    pub(super) request_id: String,
     pub(super) function_arn: String,
     pub(super) payload: String,
     /// Should Lambda refuse the payload.
     pub(super) failure: Failure,
     /// What has happened once Lambda has taken it.
-    pub(super) scheduled: RetryScheduled,
+    pub(super) scheduled: Event,
 }
 
 /// What is left to do after the invocations.
@@ -44,7 +45,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         let mut outcomes = Outcomes::default();
         for (reinvocation, answer) in reinvocations.into_iter().zip(answers) {
             match answer {
-                Ok(()) => self.observer.observe(&Event::RetryScheduled(reinvocation.scheduled)),
+                Ok(()) => self.observer.observe(&reinvocation.scheduled),
                 Err(NotInvoked::TooLarge) => {
                     let bytes = reinvocation.payload.len();
                     let explanation = format!(
@@ -63,8 +64,8 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                 Err(NotInvoked::NotNow { code }) => {
                     let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
                     outcomes.not_done.push(sqs_message_id.clone());
-                    let not_confirmed = NotConfirmed { sqs_message_id, send: "invocation", code };
-                    self.observer.observe(&Event::NotConfirmed(not_confirmed));
+                    let send = "invocation";
+                    self.observer.observe(&Event::NotConfirmed { sqs_message_id, send, code });
                 }
             }
         }
@@ -105,7 +106,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
 
 impl Reinvocation {
     fn refused(self, reason: DeadLetterReason, explanation: String) -> Outgoing {
-        let Self { arrival, failure, scheduled, .. } = self;
-        *verdict(arrival, Some(scheduled.message_id), failure, GiveUp { reason, explanation })
+        let Self { arrival, request_id, failure, .. } = self;
+        *verdict(arrival, Some(request_id), failure, GiveUp { reason, explanation })
     }
 }

@@ -10,7 +10,7 @@ use redeliver_core::arrival::Arrival;
 use redeliver_core::async_retry::{Decision, FailedInvocation, Invocation, decide};
 use redeliver_core::decision::GiveUp;
 use redeliver_core::delivery::{Outbox, Outgoing, keep_free, until};
-use redeliver_core::events::RetryScheduled;
+use redeliver_core::events::Event;
 use redeliver_core::failure::{Delivery, Failure, HandOff, Stage};
 use redeliver_core::function_arn::FunctionArns;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
@@ -93,8 +93,8 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
         let failure = last_failure(&arrival.record, &failed);
         match decide(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
             Decision::Invoke(Invocation { payload, retry, waited }) => {
-                let scheduled = RetryScheduled {
-                    message_id: request_id,
+                let scheduled = Event::RetryScheduled {
+                    message_id: request_id.clone(),
                     retry_attempt: retry.attempt,
                     spends_attempt: true,
                     delay_seconds: waited,
@@ -104,6 +104,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                 let function_arn = failed.function_arn;
                 NextStep::Invoke(Box::new(Reinvocation {
                     arrival,
+                    request_id,
                     function_arn,
                     payload,
                     failure,

@@ -7,7 +7,6 @@ mod verdicts;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use redeliver_core::events::Event;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_core::ports::NotInvoked;

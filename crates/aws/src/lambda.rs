@@ -8,7 +8,7 @@ use std::panic::AssertUnwindSafe;
 use chrono::DateTime;
 use futures_util::FutureExt as _;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use redeliver_core::events::{Event, UnreadableRecord};
+use redeliver_core::events::Event;
 use redeliver_core::ports::{Function, Observer};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ async fn invoke(
     let Records { readable, unreadable } = records(event)?;
     for sqs_message_id in &unreadable {
         let sqs_message_id = sqs_message_id.clone();
-        observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
+        observer.observe(&Event::UnreadableRecord { sqs_message_id });
     }
     let millis = i64::try_from(deadline).unwrap_or(i64::MAX);
     let deadline =

@@ -4,7 +4,7 @@
 use crate::annotation::DeadLetter;
 use crate::decision::GiveUp;
 use crate::delivery::Outgoing;
-use crate::events::{Event, GivenUp};
+use crate::events::Event;
 use crate::failure::{
     CameBack, Case, Delivery, Document, Failure, HandOff, LastError, RawFailure, Stage, Verdict,
 };
@@ -146,11 +146,11 @@ impl Arrival {
         failure: Failure,
         GiveUp { reason, explanation }: GiveUp,
     ) -> Outgoing {
-        let given_up = Event::GivenUp(GivenUp {
+        let given_up = Event::GivenUp {
             message_id,
             sqs_message_id: self.record.sqs_message_id.clone(),
             error_type: reason.as_str(),
-        });
+        };
         let case = Some(Case { stage: Some(stage.into()), explanation, failure });
         let ReceivedMessage { attributes: producer, body, .. } = &self.record;
         let attributes = Verdict { code: reason.into(), case }.attached_at_any_price(producer, body.len());

@@ -8,7 +8,7 @@ use futures_util::join;
 use crate::arrival::Arrival;
 use crate::decision::{Decision, Failed, GiveUp, Resend, Spends, decide};
 use crate::delivery::{Outbox, Outgoing, until};
-use crate::events::{Event, Paced, RetryScheduled};
+use crate::events::Event;
 use crate::failure::{Failure, HandOff, Hop, Stage};
 use crate::limits::DelaySeconds;
 use crate::message::{ReceivedMessage, Timestamp, attributes_size};
@@ -75,7 +75,7 @@ impl<Q: QueueSender + QueueDepth> Redelivery<Q> {
             let paced = paced.iter().filter(|record| !resends.contains(record)).count();
             if paced > 0 {
                 let paced = u32::try_from(paced).unwrap_or(u32::MAX);
-                outbox.report(&Event::Paced(Paced { waiting, paced, rate_is_held: !exceeds_rate }));
+                outbox.report(&Event::Paced { waiting, paced, rate_is_held: !exceeds_rate });
             }
         }
         [resends, hops].concat()
@@ -148,15 +148,13 @@ impl Routes {
     fn resend(&mut self, failed: FailedMessage, message_id: String, retry: Resend, now: Timestamp) {
         let FailedMessage { arrival, error_type, .. } = failed;
         // A message may be held a hundred times, and the message-processor has told of it.
-        let scheduled = (retry.spends != Spends::Hold).then(|| {
-            Event::RetryScheduled(RetryScheduled {
-                message_id,
-                retry_attempt: retry.retry_attempt,
-                spends_attempt: retry.spends == Spends::Attempt,
-                delay_seconds: retry.waited,
-                age_seconds: until(retry.first_sent, now).as_secs_f64(),
-                error_type,
-            })
+        let scheduled = (retry.spends != Spends::Hold).then(|| Event::RetryScheduled {
+            message_id,
+            retry_attempt: retry.retry_attempt,
+            spends_attempt: retry.spends == Spends::Attempt,
+            delay_seconds: retry.waited,
+            age_seconds: until(retry.first_sent, now).as_secs_f64(),
+            error_type,
         });
         if retry.pace != Pace::Own {
             self.paced.push(arrival.record.sqs_message_id.clone());

@@ -6,7 +6,7 @@ use futures_util::join;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::hops_on;
 use redeliver_core::delivery::{Outbox, until};
-use redeliver_core::events::{ArrivedByRedrive, Event, ReceivedAgain};
+use redeliver_core::events::Event;
 use redeliver_core::failure::Stage;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
@@ -74,12 +74,11 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let receive_count = record.receive_count;
         if receive_count > RECEIVES_EXPECTED {
             let age_seconds = until(record.sent_at, now).as_secs_f64();
-            let again = ReceivedAgain { sqs_message_id: sqs_message_id.clone(), receive_count, age_seconds };
-            self.observer.observe(&Event::ReceivedAgain(again));
+            let sqs_message_id = sqs_message_id.clone();
+            self.observer.observe(&Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds });
         }
         if record.redriven_from.is_some() {
-            let arrived = ArrivedByRedrive { sqs_message_id, receive_count };
-            self.observer.observe(&Event::ArrivedByRedrive(arrived));
+            self.observer.observe(&Event::ArrivedByRedrive { sqs_message_id, receive_count });
         }
     }
 }

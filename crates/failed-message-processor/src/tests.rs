@@ -14,7 +14,6 @@ mod verdicts;
 use std::time::Duration;
 
 use redeliver_core::backoff::{Key, delay, target_delay};
-use redeliver_core::events::{GivenUp, RetryScheduled};
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::{DelaySeconds, RetryDelay};
 use redeliver_core::message::{Attribute, Attributes, Content};

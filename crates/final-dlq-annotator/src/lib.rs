@@ -5,7 +5,7 @@ mod on_aws;
 use redeliver_core::annotation::{Annotation, Cause, DeadLetter, annotate, fingerprint};
 use redeliver_core::arrival::Arrival;
 use redeliver_core::delivery::{Outbox, Outgoing, until};
-use redeliver_core::events::{DeadLettered, Event};
+use redeliver_core::events::Event;
 use redeliver_core::failure::{Case, LastError, Stage, Verdict, in_its_generation};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
@@ -52,13 +52,13 @@ impl<Q: QueueSender, C: Clock, O: Observer> FinalDlqAnnotator<Q, C, O> {
         let metadata = message.map(|message| in_its_generation(message.into_metadata(), came_back));
         let verdict = arrival.take_verdict();
         let (annotation, first_sent) = explain(&arrival.record, verdict, metadata.as_ref(), now);
-        let dead_lettered = Event::DeadLettered(DeadLettered {
+        let dead_lettered = Event::DeadLettered {
             message_id: metadata.map(|metadata| metadata.message_id_text),
             sqs_message_id: annotation.record.sqs_message_id.clone(),
             error_type: annotation.reason.loggable(),
             retry_attempt: annotation.record.attempts.unwrap_or(0),
             age_seconds: until(first_sent, now).as_secs_f64(),
-        });
+        };
         let attributes = annotate(&arrival.record.attributes, arrival.record.body.len(), &annotation);
         arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, dead_lettered)
     }

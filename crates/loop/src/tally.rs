@@ -52,14 +52,16 @@ impl Default for Counts {
 impl Observer for Tally {
     fn observe(&self, event: &Event) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            Event::RetryScheduled(retry) => counts.delays[usize::from(retry.delay_seconds.get())] += 1,
-            Event::Hopped(batch) => counts.hops += u64::from(batch.messages),
-            Event::Paced(batch) => counts.paced += u64::from(batch.paced),
-            Event::RetriedImmediately(_) => counts.immediate_retries += 1,
-            Event::CircuitOpened(_) => counts.openings += 1,
-            Event::ProbeFailed(_) | Event::CircuitClosed(_) => counts.probes += 1,
-            Event::Held(batch) => counts.holds += u64::from(batch.messages),
+        match *event {
+            Event::RetryScheduled { delay_seconds, .. } => {
+                counts.delays[usize::from(delay_seconds.get())] += 1
+            }
+            Event::Hopped { messages } => counts.hops += u64::from(messages),
+            Event::Paced { paced, .. } => counts.paced += u64::from(paced),
+            Event::RetriedImmediately { .. } => counts.immediate_retries += 1,
+            Event::CircuitOpened { .. } => counts.openings += 1,
+            Event::ProbeFailed { .. } | Event::CircuitClosed { .. } => counts.probes += 1,
+            Event::Held { messages, .. } => counts.holds += u64::from(messages),
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use std::mem;
 use redeliver_core::arrival::Arrival;
 use redeliver_core::decision::GiveUp;
 use redeliver_core::delivery::{Outgoing, until};
-use redeliver_core::events::Processed;
+use redeliver_core::events::Event;
 use redeliver_core::failure::{CIRCUIT_OPEN, Failure, HandOff, Stage, in_its_generation};
 use redeliver_core::handler::{Form, Message};
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
@@ -80,14 +80,14 @@ impl Accepted {
     }
 
     /// What its call has made of it.
-    pub(super) fn answered(self, call: &Call, now: Timestamp) -> Result<Processed, Box<Failed>> {
+    pub(super) fn answered(self, call: &Call, now: Timestamp) -> Result<Event, Box<Failed>> {
         let delivery = || self.arrival.delivery(now);
         let (hand_off, error_type) = match &call.outcome {
             Outcome::Success => {
                 let age_seconds = until(self.first_sent(), now).as_secs_f64();
                 let target_seconds = call.seconds;
                 let Message { message_id, retry_attempt, .. } = self.message;
-                return Ok(Processed { message_id, retry_attempt, age_seconds, target_seconds });
+                return Ok(Event::Processed { message_id, retry_attempt, age_seconds, target_seconds });
             }
             Outcome::Failure(error) => {
                 (HandOff::of_handler(error, delivery()), error.error_type.loggable().into_owned())

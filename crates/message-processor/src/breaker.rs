@@ -6,7 +6,7 @@ use std::time::Duration;
 use redeliver_core::breaker::{Breaker, Change, Met, Permission, Permit, Tenant, met};
 use redeliver_core::decision::may_be_held;
 use redeliver_core::delivery::until;
-use redeliver_core::events::{CircuitClosed, CircuitOpened, Event, ProbeFailed};
+use redeliver_core::events::Event;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
@@ -146,14 +146,14 @@ fn event_of(change: Change, error_type: String) -> Event {
     match change {
         Change::Opened { calls, outages, probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();
-            Event::CircuitOpened(CircuitOpened { calls, outages, error_type, probe_in_seconds })
+            Event::CircuitOpened { calls, outages, error_type, probe_in_seconds }
         }
         Change::ProbeFailed { probe_in } => {
             let probe_in_seconds = probe_in.as_secs_f64();
-            Event::ProbeFailed(ProbeFailed { error_type, probe_in_seconds })
+            Event::ProbeFailed { error_type, probe_in_seconds }
         }
         Change::Closed { open_for, probes } => {
-            Event::CircuitClosed(CircuitClosed { open_seconds: open_for.as_secs_f64(), probes })
+            Event::CircuitClosed { open_seconds: open_for.as_secs_f64(), probes }
         }
     }
 }

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
 use redeliver_core::decision::retries_at_once;
 use redeliver_core::delivery::until;
-use redeliver_core::events::{Event, Held, RetriedImmediately};
+use redeliver_core::events::Event;
 use redeliver_core::handler::{Handler, HandlerError};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
@@ -134,10 +134,10 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             |call: &Call| if let Outcome::Held { since, .. } = call.outcome { Some(since) } else { None };
         let down_since = calls.iter().filter_map(since).min()?;
         let messages = calls.iter().filter_map(since).count();
-        Some(Event::Held(Held {
+        Some(Event::Held {
             messages: u32::try_from(messages).unwrap_or(u32::MAX),
             open_seconds: until(down_since, self.clock.now()).as_secs_f64(),
-        }))
+        })
     }
 
     /// Calls the target until it is done, the blips that the policy allows are over, or no time remains. A further call
@@ -173,11 +173,11 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             let Asked::Call(permitted) = self.ask(accepted) else {
                 return Outcome::Failure(error);
             };
-            self.observer.observe(&Event::RetriedImmediately(RetriedImmediately {
+            self.observer.observe(&Event::RetriedImmediately {
                 message_id: accepted.message.message_id.clone(),
                 retry_attempt: accepted.message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
-            }));
+            });
             made += 1;
             let time_is_up = self.clock.sleep(until(self.clock.now(), end)).fuse();
             let call = self.guarded(accepted, permitted, end).fuse();

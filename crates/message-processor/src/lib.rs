@@ -31,7 +31,6 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use redeliver_core::delivery::keep_free;
-use redeliver_core::events::Event;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
@@ -97,7 +96,7 @@ impl<H: Handler, Q: QueueSender + QueueDepth + VisibilityControl, C: Clock, O: O
         let mut failed = Vec::new();
         for (message, call) in accepted.into_iter().zip(calls) {
             match message.answered(&call, now) {
-                Ok(processed) => done.push(Event::Processed(processed)),
+                Ok(processed) => done.push(processed),
                 Err(message) => failed.push(*message),
             }
         }

@@ -1,6 +1,5 @@
 //! Waiting: the record hops on its own queue.
 
-use redeliver_core::events::Hopped;
 use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
@@ -22,7 +21,7 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
         (Some("tenant"), Some("Root=1"))
     );
     assert_eq!(hop.attributes, producer_attributes(), "and nobody's Failure");
-    assert_eq!(setup.world.seen.events(), [Event::Hopped(Hopped { messages: 1 })]);
+    assert_eq!(setup.world.seen.events(), [Event::Hopped { messages: 1 }]);
 }
 
 #[test]
@@ -42,12 +41,9 @@ fn a_hop_that_is_not_confirmed_leaves_its_record_and_no_other() {
     assert_eq!(failed, ["sqs-1"]);
     assert_eq!(setup.calls().len(), 1);
     let not_confirmed = setup.world.seen.events().into_iter().find_map(|event| match event {
-        Event::NotConfirmed(event) => Some((event.sqs_message_id, event.send)),
+        Event::NotConfirmed { sqs_message_id, send, .. } => Some((sqs_message_id, send)),
         _ => None,
     });
     assert_eq!(not_confirmed, Some(("sqs-1".to_owned(), "hop")));
-    assert!(
-        setup.world.seen.events().contains(&Event::Hopped(Hopped { messages: 1 })),
-        "only what is confirmed"
-    );
+    assert!(setup.world.seen.events().contains(&Event::Hopped { messages: 1 }), "only what is confirmed");
 }

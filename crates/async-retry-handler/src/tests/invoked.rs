@@ -10,10 +10,22 @@ fn what_failed_is_invoked_again_with_its_payload_in_the_envelope() {
     assert!(setup.process(vec![received(1, body)]).is_empty());
     assert_eq!(setup.calls(), [(arn, wrapped(1, -1001, &payload(1)))]);
     assert!(setup.retry.sent().is_empty() && setup.annotation.sent().is_empty());
-    let [Event::RetryScheduled(told)] = &setup.world.seen.events()[..] else { panic!() };
-    assert_eq!((told.message_id.as_str(), told.retry_attempt, told.spends_attempt), (&*id(1), 1, true));
-    assert_eq!((told.delay_seconds.get(), told.error_type.as_deref()), (1000, Some("FromTarget")));
-    assert!((told.age_seconds - 1001.0).abs() < 1.0, "{}", told.age_seconds);
+    let [
+        Event::RetryScheduled {
+            message_id,
+            retry_attempt,
+            spends_attempt,
+            delay_seconds,
+            age_seconds,
+            error_type,
+        },
+    ] = &setup.world.seen.events()[..]
+    else {
+        panic!()
+    };
+    assert_eq!((message_id, *retry_attempt, *spends_attempt), (&id(1), 1, true));
+    assert_eq!((delay_seconds.get(), error_type.as_deref()), (1000, Some("FromTarget")));
+    assert!((age_seconds - 1001.0).abs() < 1.0, "{age_seconds}");
 }
 
 #[test]
@@ -69,7 +81,7 @@ fn ten_records_have_ten_outcomes() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::NotConfirmed(event) => Some((event.sqs_message_id, event.send, event.code)),
+            Event::NotConfirmed { sqs_message_id, send, code } => Some((sqs_message_id, send, code)),
             _ => None,
         })
         .collect();

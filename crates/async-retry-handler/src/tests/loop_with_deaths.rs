@@ -269,7 +269,7 @@ fn where_nothing_dies_each_event_is_retried_as_the_policy_says() {
         .seen
         .events()
         .iter()
-        .map(|event| if let Event::Hopped(batch) = event { batch.messages } else { 0 })
+        .map(|event| if let Event::Hopped { messages } = event { *messages } else { 0 })
         .sum::<u32>();
     assert_eq!(hops, 2 * (2 + 3 + 1 + 3 + 1), "two for each retry, also for the one that Lambda refused");
 }

@@ -33,9 +33,9 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
         })
     );
     let events = setup.world.seen.events();
-    let [Event::GivenUp(given_up)] = &events[..] else { panic!() };
-    assert_eq!(given_up.message_id, Some(id(1)));
-    assert_eq!(given_up.error_type, "RETRY_ATTEMPT_EXCEEDED");
+    let [Event::GivenUp { message_id, error_type, .. }] = &events[..] else { panic!() };
+    assert_eq!(*message_id, Some(id(1)));
+    assert_eq!(*error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(!format!("{events:?}").contains("CANARY"));
 }
 

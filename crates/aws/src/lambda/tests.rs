@@ -35,8 +35,8 @@ struct Noted(Mutex<Vec<String>>);
 
 impl Observer for Noted {
     fn observe(&self, event: &Event) {
-        let Event::UnreadableRecord(unreadable) = event else { panic!("{event:?}") };
-        self.0.lock().unwrap().push(unreadable.sqs_message_id.clone());
+        let Event::UnreadableRecord { sqs_message_id } = event else { panic!("{event:?}") };
+        self.0.lock().unwrap().push(sqs_message_id.clone());
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use redeliver_core::delivery::until;
-use redeliver_core::events::{Event, RetriedImmediately};
+use redeliver_core::events::Event;
 use redeliver_core::handler::{ErrorType, Form, Handler, HandlerError, Message};
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
@@ -96,11 +96,11 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         }
         let again = pin!(async {
             let headers = secret.other_than(refused).await?;
-            secret.observer().observe(&Event::RetriedImmediately(RetriedImmediately {
+            secret.observer().observe(&Event::RetriedImmediately {
                 message_id: message.message_id.clone(),
                 retry_attempt: message.retry_attempt,
                 error_type: error.error_type.loggable().into_owned(),
-            }));
+            });
             Some(self.call(message, &headers).await)
         });
         match select(again, pin!(self.clock.sleep(time))).await {

@@ -117,8 +117,8 @@ impl BatchLine<'_> {
 /// The error of a message that failed.
 fn failure(event: &Event) -> Option<&str> {
     match event {
-        Event::HandedOff(event) => Some(&event.error_type),
-        Event::RetryScheduled(event) => event.error_type.as_deref(),
+        Event::HandedOff { error_type, .. } => Some(error_type),
+        Event::RetryScheduled { error_type, .. } => error_type.as_deref(),
         _ => None,
     }
 }

@@ -162,51 +162,55 @@ impl Observed {
     #[must_use]
     pub fn of(event: &Event) -> Self {
         use Metric as M;
-        match event {
-            Event::Processed(event) => {
-                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
-                let target = seconds(M::TargetSeconds, event.target_seconds);
+        match *event {
+            Event::Processed { age_seconds, target_seconds, .. } => {
+                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                let target = seconds(M::TargetSeconds, target_seconds);
                 info("processed", None, &[once(M::Processed), age, target])
             }
-            Event::HandedOff(event) => {
-                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
-                info("handed_off", Some(event.kind), &[once(M::HandedOff), age])
+            Event::HandedOff { kind, age_seconds, .. } => {
+                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                info("handed_off", Some(kind), &[once(M::HandedOff), age])
             }
-            Event::NotConfirmed(_) => warn("not_confirmed", None, &[once(M::NotConfirmed)]),
-            Event::RetryScheduled(event) => {
-                let delay = whole(M::RetryDelaySeconds, event.delay_seconds.get().into());
-                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
-                let by = attempt_range(event.retry_attempt);
+            Event::NotConfirmed { .. } => warn("not_confirmed", None, &[once(M::NotConfirmed)]),
+            Event::RetryScheduled { retry_attempt, delay_seconds, age_seconds, .. } => {
+                let delay = whole(M::RetryDelaySeconds, delay_seconds.get().into());
+                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                let by = attempt_range(retry_attempt);
                 info("retry_scheduled", Some(by), &[once(M::RetriesScheduled), delay, age])
             }
-            Event::Hopped(event) => info("hopped", None, &[whole(M::Hops, event.messages)]),
-            Event::Paced(event) => {
-                let not_held = whole(M::RedeliveryRateNotHeld, u32::from(!event.rate_is_held));
-                info("paced", None, &[whole(M::PacedRetries, event.paced), not_held])
+            Event::Hopped { messages } => info("hopped", None, &[whole(M::Hops, messages)]),
+            Event::Paced { paced, rate_is_held, .. } => {
+                let not_held = whole(M::RedeliveryRateNotHeld, u32::from(!rate_is_held));
+                info("paced", None, &[whole(M::PacedRetries, paced), not_held])
             }
-            Event::NotCounted(_) => warn("not_counted", None, &[once(M::NotCounted)]),
-            Event::RetriedImmediately(_) => info("retried_immediately", None, &[once(M::ImmediateRetries)]),
-            Event::CircuitOpened(_) => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
-            Event::ProbeFailed(_) => rare("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
-            Event::CircuitClosed(_) => rare("circuit_closed", None, &[once(M::Probes)]),
-            Event::Held(event) => info("held", None, &[whole(M::Held, event.messages), once(M::CircuitOpen)]),
-            Event::GivenUp(_) => warn("given_up", None, &[once(M::GivenUp)]),
-            Event::DeadLettered(event) => {
-                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
+            Event::NotCounted { .. } => warn("not_counted", None, &[once(M::NotCounted)]),
+            Event::RetriedImmediately { .. } => {
+                info("retried_immediately", None, &[once(M::ImmediateRetries)])
+            }
+            Event::CircuitOpened { .. } => warn("circuit_opened", None, &[once(M::CircuitOpen)]),
+            Event::ProbeFailed { .. } => rare("probe_failed", None, &[once(M::Probes), once(M::CircuitOpen)]),
+            Event::CircuitClosed { .. } => rare("circuit_closed", None, &[once(M::Probes)]),
+            Event::Held { messages, .. } => {
+                info("held", None, &[whole(M::Held, messages), once(M::CircuitOpen)])
+            }
+            Event::GivenUp { .. } => warn("given_up", None, &[once(M::GivenUp)]),
+            Event::DeadLettered { error_type, age_seconds, .. } => {
+                let age = seconds(M::MessageAgeSeconds, age_seconds);
                 // A later version's code is no value of the dimension, which would be paid for.
-                let by = Some(event.error_type).filter(|code| ERROR_TYPE.values.contains(code));
+                let by = Some(error_type).filter(|code| ERROR_TYPE.values.contains(code));
                 warn("dead_lettered", by, &[once(M::DeadLettered), age])
             }
-            Event::ArrivedByRedrive(_) => warn("arrived_by_redrive", None, &[once(M::ArrivedByRedrive)]),
-            Event::ReceivedAgain(event) => {
-                let age = seconds(M::MessageAgeSeconds, event.age_seconds);
-                warn("received_again", None, &[whole(M::ReceiveCount, event.receive_count), age])
+            Event::ArrivedByRedrive { .. } => warn("arrived_by_redrive", None, &[once(M::ArrivedByRedrive)]),
+            Event::ReceivedAgain { receive_count, age_seconds, .. } => {
+                let age = seconds(M::MessageAgeSeconds, age_seconds);
+                warn("received_again", None, &[whole(M::ReceiveCount, receive_count), age])
             }
-            Event::UnreadableRecord(_) => warn("unreadable_record", None, &[once(M::UnreadableRecord)]),
-            Event::ReceiveFailed(_) => warn("receive_failed", None, &[once(M::ReceiveFailed)]),
-            Event::BatchBrokenOff(_) => warn("batch_broken_off", None, &[once(M::BatchBrokenOff)]),
-            Event::NotDeleted(_) => warn("not_deleted", None, &[once(M::NotDeleted)]),
-            Event::HeadersNotRefreshed(_) => {
+            Event::UnreadableRecord { .. } => warn("unreadable_record", None, &[once(M::UnreadableRecord)]),
+            Event::ReceiveFailed { .. } => warn("receive_failed", None, &[once(M::ReceiveFailed)]),
+            Event::BatchBrokenOff { .. } => warn("batch_broken_off", None, &[once(M::BatchBrokenOff)]),
+            Event::NotDeleted { .. } => warn("not_deleted", None, &[once(M::NotDeleted)]),
+            Event::HeadersNotRefreshed { .. } => {
                 warn("headers_not_refreshed", None, &[once(M::HeadersNotRefreshed)])
             }
         }

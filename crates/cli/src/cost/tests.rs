@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redeliver_core::events::{Event, HandedOff, Hopped, Processed, RetryScheduled};
+use redeliver_core::events::Event;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Timestamp;
 use redeliver_core::policy::Policy;
@@ -39,33 +39,33 @@ fn message_id() -> String {
 
 /// With values of usual lengths, as all of these.
 fn processed() -> Event {
-    Event::Processed(Processed {
+    Event::Processed {
         message_id: message_id(),
         retry_attempt: 0,
         age_seconds: 1.234,
         target_seconds: 0.123_456,
-    })
+    }
 }
 
 fn handed_off() -> Event {
-    Event::HandedOff(HandedOff {
+    Event::HandedOff {
         message_id: message_id(),
         retry_attempt: 1,
         error_type: "HttpStatus.503".to_owned(),
         kind: "transient",
         age_seconds: 123.456,
-    })
+    }
 }
 
 fn scheduled(error_type: Option<&str>) -> Event {
-    Event::RetryScheduled(RetryScheduled {
+    Event::RetryScheduled {
         message_id: message_id(),
         retry_attempt: 1,
         spends_attempt: true,
         delay_seconds: RetryDelay::SHORT_MAX,
         age_seconds: 123.456,
         error_type: error_type.map(str::to_owned),
-    })
+    }
 }
 
 /// As the functions write them.
@@ -75,7 +75,7 @@ fn log_bytes_of_ten() -> LogBytes {
         handed_off: bytes(CALLS, &vec![handed_off(); 10]),
         scheduled: bytes(DECIDES, &vec![scheduled(None); 10]),
         sent_again: bytes(CALLS, &vec![scheduled(Some("HttpStatus.503")); 10]),
-        hopped: bytes(DECIDES, &[Event::Hopped(Hopped { messages: 10 })]),
+        hopped: bytes(DECIDES, &[Event::Hopped { messages: 10 }]),
     }
 }
 

@@ -352,12 +352,12 @@ fn what_is_given_up_goes_on_whole_with_its_verdict_and_is_told() {
     let outgoing =
         arrival.give_up(Some("id".to_owned()), Stage::MessageProcessor, hand_off().into(), give_up);
     assert_eq!(outgoing.record, "n");
-    let told = GivenUp {
+    let told = Event::GivenUp {
         message_id: Some("id".to_owned()),
         sqs_message_id: "n".to_owned(),
         error_type: "MESSAGE_EXPIRED",
     };
-    assert_eq!(outgoing.confirmed, Some(Event::GivenUp(told)));
+    assert_eq!(outgoing.confirmed, Some(told));
     let content = outgoing.message.unwrap().into_content();
     assert_eq!((content.body.as_str(), content.delay), ("{}", DelaySeconds::ZERO));
     assert_eq!(content.message_group_id.as_deref(), Some("tenant"));

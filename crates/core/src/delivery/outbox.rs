@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::delivery::{change_visibility, deliver, until};
-use crate::events::{Event, Hopped, NotConfirmed};
+use crate::events::Event;
 use crate::limits::VisibilitySeconds;
 use crate::message::{Content, NotSendable, OutgoingMessage, Timestamp};
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
@@ -85,7 +85,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         // 12 hours are 48 hops. A line for each would be most of what such a retry costs.
         let messages = u32::try_from(all - failed.len()).unwrap_or(u32::MAX);
         if messages > 0 {
-            self.observer.observe(&Event::Hopped(Hopped { messages }));
+            self.observer.observe(&Event::Hopped { messages });
         }
         failed
     }
@@ -97,7 +97,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
 
     fn report_not_confirmed(&self, record: &str, send: &'static str, code: String) {
         let sqs_message_id = record.to_owned();
-        self.observer.observe(&Event::NotConfirmed(NotConfirmed { sqs_message_id, send, code }));
+        self.observer.observe(&Event::NotConfirmed { sqs_message_id, send, code });
     }
 
     /// Sends all, reports each to the observer, and answers with the ids of the records whose send is not confirmed.
@@ -112,7 +112,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         let mut failed = Vec::new();
         let mut report_failed = |record: String, code: String| {
             failed.push(record.clone());
-            Event::NotConfirmed(NotConfirmed { sqs_message_id: record, send: name, code })
+            Event::NotConfirmed { sqs_message_id: record, send: name, code }
         };
         let mut messages = Vec::with_capacity(outgoing.len());
         let mut waiting = Vec::with_capacity(outgoing.len());

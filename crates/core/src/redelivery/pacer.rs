@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::delivery::until;
-use crate::events::{Event, NotCounted};
+use crate::events::Event;
 use crate::message::Timestamp;
 use crate::pacing::Window;
 use crate::policy::RedeliveryRate;
@@ -52,7 +52,7 @@ impl Pacer {
                 let waiting = match count(queue, clock, PATIENCE.min(until(now, deadline) / 4)).await {
                     Ok(waiting) => Some((now, waiting)),
                     Err(code) => {
-                        observer.observe(&Event::NotCounted(NotCounted { code }));
+                        observer.observe(&Event::NotCounted { code });
                         // The old count stays with the moment of its own answer, so that it grows old all the same.
                         let known = last.and_then(|counted| counted.waiting);
                         known.filter(|(at, _)| until(*at, now) < STALE)

@@ -1,6 +1,5 @@
 //! Events: one per outcome, none before it is true, and no text that is not ours.
 
-use redeliver_core::events::NotConfirmed;
 use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
@@ -9,7 +8,7 @@ use super::*;
 fn a_retry_is_told_with_exact_values() {
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":2"#), &busy(1))]);
-    let scheduled = RetryScheduled {
+    let scheduled = Event::RetryScheduled {
         message_id: id(1),
         retry_attempt: 3,
         spends_attempt: true,
@@ -17,7 +16,7 @@ fn a_retry_is_told_with_exact_values() {
         age_seconds: 10.0,
         error_type: None,
     };
-    assert_eq!(setup.world.seen.events(), [Event::RetryScheduled(scheduled)]);
+    assert_eq!(setup.world.seen.events(), [scheduled]);
 }
 
 #[test]
@@ -35,7 +34,9 @@ fn what_comes_back_after_a_crash_or_a_snooze_is_told_to_spend_no_attempt() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::RetryScheduled(told) => Some((told.message_id, told.retry_attempt, told.spends_attempt)),
+            Event::RetryScheduled { message_id, retry_attempt, spends_attempt, .. } => {
+                Some((message_id, retry_attempt, spends_attempt))
+            }
             _ => None,
         })
         .collect();
@@ -49,9 +50,9 @@ fn an_arrival_by_redrive_is_told_only_of_what_was_redriven() {
     setup.process(vec![handed_off(1, body(1), &busy(1)), redriven(2, body(2))]);
     let events = setup.world.seen.events();
     let arrivals: Vec<_> =
-        events.iter().filter(|event| matches!(event, Event::ArrivedByRedrive(_))).collect();
-    let arrived = ArrivedByRedrive { sqs_message_id: "sqs-2".to_owned(), receive_count: 2 };
-    assert_eq!(arrivals, [&Event::ArrivedByRedrive(arrived)]);
+        events.iter().filter(|event| matches!(event, Event::ArrivedByRedrive { .. })).collect();
+    let arrived = Event::ArrivedByRedrive { sqs_message_id: "sqs-2".to_owned(), receive_count: 2 };
+    assert_eq!(arrivals, [&arrived]);
     assert_eq!(events.len(), 3);
 }
 
@@ -61,8 +62,8 @@ fn a_message_that_keeps_coming_out_of_the_intermediate_dlq_is_told_from_the_four
     let received = |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, body(n), &busy(n)) };
     setup.process(vec![received(1, 3), received(2, 4)]);
     let events = setup.world.seen.events();
-    let again = ReceivedAgain { sqs_message_id: "sqs-2".to_owned(), receive_count: 4, age_seconds: 1.0 };
-    assert_eq!(events[0], Event::ReceivedAgain(again));
+    let sqs_message_id = "sqs-2".to_owned();
+    assert_eq!(events[0], Event::ReceivedAgain { sqs_message_id, receive_count: 4, age_seconds: 1.0 });
     assert_eq!(events.len(), 3, "and both retries: {events:?}");
 }
 
@@ -71,8 +72,10 @@ fn a_verdict_is_told_with_the_message_id_where_there_is_one() {
     let setup = Setup::new();
     let permanent = with(busy(1), json!({ "kind": "permanent" }));
     setup.process(vec![handed_off(1, body(1), &permanent), handed_off(2, "{}", &busy(2))]);
-    let given_up = |n: usize, message_id, error_type| {
-        Event::GivenUp(GivenUp { message_id, sqs_message_id: format!("sqs-{n}"), error_type })
+    let given_up = |n: usize, message_id, error_type| Event::GivenUp {
+        message_id,
+        sqs_message_id: format!("sqs-{n}"),
+        error_type,
     };
     let expected =
         [given_up(1, Some(id(1)), "NON_RETRYABLE_ERROR"), given_up(2, None, "INVALID_MESSAGE_SCHEMA")];
@@ -99,7 +102,7 @@ fn a_send_that_fails_is_told_instead_of_the_outcome() {
     setup.world.fail_sends(&setup.source, Scope::Request, When::Chance(1.0), Injection::Sender);
     setup.process(vec![handed_off(1, body(1), &busy(1))]);
     let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
-    let expected = [Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "re-send", code })];
+    let expected = [Event::NotConfirmed { sqs_message_id, send: "re-send", code }];
     assert_eq!(setup.world.seen.events(), expected);
 }
 

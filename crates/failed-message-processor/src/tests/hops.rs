@@ -1,7 +1,6 @@
 //! Long delays: the message hops on its own queue.
 
 use redeliver_core::arrival::producers_attributes;
-use redeliver_core::events::Hopped;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_embedded::{Injection, Scope, When};
 
@@ -30,7 +29,7 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
     let mut attributes = hop.attributes;
     attributes.remove(FAILURE);
     assert_eq!(attributes, producer);
-    assert_eq!(setup.world.seen.events(), [Event::Hopped(Hopped { messages: 1 })]);
+    assert_eq!(setup.world.seen.events(), [Event::Hopped { messages: 1 }]);
 }
 
 #[test]
@@ -39,7 +38,7 @@ fn the_hops_of_a_batch_are_told_once_and_only_those_that_are_confirmed() {
     setup.world.fail_sends(&setup.intermediate, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
     assert_eq!(setup.process((0..10).map(|n| handed_off(n, body(n), &busy(n))).collect()), ["sqs-3"]);
     let events = setup.world.seen.events();
-    assert!(events.contains(&Event::Hopped(Hopped { messages: 9 })), "{events:?}");
+    assert!(events.contains(&Event::Hopped { messages: 9 }), "{events:?}");
     assert_eq!(events.len(), 2, "and what is not confirmed: {events:?}");
 }
 
@@ -59,8 +58,8 @@ fn it_hops_on_without_a_look_at_the_body_and_comes_when_it_is_due() {
     let metadata = MessageSchema::default().parse(&resend.body).unwrap().metadata;
     assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (1, 1));
     let events = setup.world.seen.events();
-    let [Event::RetryScheduled(scheduled)] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(scheduled.delay_seconds.get(), 901, "since it failed");
+    let [Event::RetryScheduled { delay_seconds, .. }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(delay_seconds.get(), 901, "since it failed");
 }
 
 #[test]

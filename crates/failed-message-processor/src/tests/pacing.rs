@@ -1,6 +1,5 @@
 //! Pacing: how many messages wait decides how long a re-send waits.
 
-use redeliver_core::events::{NotCounted, Paced};
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::packing::pack;
@@ -56,7 +55,7 @@ fn where_nobody_waits_a_retry_comes_by_the_policy() {
     assert!(setup.source.sent().iter().all(|message| message.delay.get() == 60));
     assert_eq!(count_requests(&setup), 1, "one for the batch");
     let events = setup.world.seen.events();
-    assert!(events.iter().all(|event| matches!(event, Event::RetryScheduled(_))), "{events:?}");
+    assert!(events.iter().all(|event| matches!(event, Event::RetryScheduled { .. })), "{events:?}");
 }
 
 #[test]
@@ -75,9 +74,9 @@ fn where_many_wait_the_delays_are_stretched_and_it_is_told_once() {
     assert_eq!(delays, (0..10).map(|n| delay_of(n, 3000)).collect::<Vec<_>>());
     let events = setup.world.seen.events();
     let (last, retries) = events.split_last().unwrap();
-    assert_eq!(*last, Event::Paced(Paced { waiting: 3000, paced: 10, rate_is_held: true }));
+    assert_eq!(*last, Event::Paced { waiting: 3000, paced: 10, rate_is_held: true });
     let told = retries.iter().map(|event| match event {
-        Event::RetryScheduled(scheduled) => scheduled.delay_seconds.get(),
+        Event::RetryScheduled { delay_seconds, .. } => delay_seconds.get(),
         other => panic!("{other:?}"),
     });
     assert_eq!(told.collect::<Vec<_>>(), delays);
@@ -93,7 +92,7 @@ fn what_sqs_moved_is_paced_like_all_others() {
     assert!(delay > 5, "longer than its own: {delay}");
     assert_eq!(setup.source.only().delay.get(), delay);
     let events = setup.world.seen.events();
-    assert_eq!(events.last(), Some(&Event::Paced(Paced { waiting: 3000, paced: 1, rate_is_held: true })));
+    assert_eq!(events.last(), Some(&Event::Paced { waiting: 3000, paced: 1, rate_is_held: true }));
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn a_rate_that_cannot_be_held_is_told() {
     wait(&setup, 100);
     setup.process(vec![failed(1)]);
     let events = setup.world.seen.events();
-    assert_eq!(events[1], Event::Paced(Paced { waiting: 100, paced: 1, rate_is_held: false }));
+    assert_eq!(events[1], Event::Paced { waiting: 100, paced: 1, rate_is_held: false });
     assert!(setup.source.only().delay.get() >= 450);
 }
 
@@ -152,7 +151,7 @@ fn a_count_that_fails_holds_nothing_up_and_the_last_one_stands() {
     assert!(setup.process(vec![failed(1)]).is_empty());
     assert_eq!(setup.source.only().delay.get(), 60, "nothing is known");
     let code = match &setup.world.seen.events()[0] {
-        Event::NotCounted(NotCounted { code }) => code.clone(),
+        Event::NotCounted { code } => code.clone(),
         other => panic!("{other:?}"),
     };
     assert_eq!(code, "RequestThrottled");
@@ -179,7 +178,7 @@ fn a_count_that_takes_too_long_is_not_waited_for() {
     wait(&setup, 3000);
     setup.source = setup.source.clone().slow(Duration::from_millis(2500), Duration::ZERO);
     assert!(setup.process(vec![failed(1)]).is_empty());
-    assert_eq!(setup.world.seen.events()[0], Event::NotCounted(NotCounted { code: "Timeout".to_owned() }));
+    assert_eq!(setup.world.seen.events()[0], Event::NotCounted { code: "Timeout".to_owned() });
     // Two seconds, and those of the send.
     assert_eq!(setup.world.elapsed(), 4);
     assert_eq!(setup.source.only().delay.get(), 60);
@@ -192,7 +191,7 @@ fn a_count_takes_at_most_a_quarter_of_the_time_that_is_left() {
     assert!(setup.process_within(Duration::from_secs(4), vec![failed(1)]).is_empty());
     let events = setup.world.seen.timed();
     let one_second_later = start() + Duration::from_secs(1);
-    assert_eq!(events[0], (one_second_later, Event::NotCounted(NotCounted { code: "Timeout".to_owned() })));
+    assert_eq!(events[0], (one_second_later, Event::NotCounted { code: "Timeout".to_owned() }));
 }
 
 #[test]
@@ -220,5 +219,5 @@ fn only_a_re_send_that_is_confirmed_is_told_as_paced() {
     setup.world.fail_sends(&setup.source, Scope::Entry, When::Numbers(vec![4]), Injection::Sender);
     assert_eq!(setup.process((0..10).map(failed).collect()), ["sqs-3"]);
     let events = setup.world.seen.events();
-    assert_eq!(*events.last().unwrap(), Event::Paced(Paced { waiting: 3000, paced: 9, rate_is_held: true }));
+    assert_eq!(*events.last().unwrap(), Event::Paced { waiting: 3000, paced: 9, rate_is_held: true });
 }

@@ -1,6 +1,5 @@
 //! A record is done when its final record is confirmed, and not before.
 
-use redeliver_core::events::NotConfirmed;
 use redeliver_embedded::{Injection, Scope, When};
 
 use super::*;
@@ -17,7 +16,7 @@ fn a_failing_send_reports_exactly_its_record() {
     assert_eq!(setup.final_dlq.received().len(), 9);
     let events = setup.world.seen.events();
     let (sqs_message_id, code) = ("sqs-3".to_owned(), "InvalidParameterValue".to_owned());
-    let expected = Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "final record", code });
+    let expected = Event::NotConfirmed { sqs_message_id, send: "final record", code };
     assert_eq!(events.len(), 10);
     assert!(events.contains(&expected), "{events:?}");
 }
@@ -31,7 +30,7 @@ fn what_sqs_would_refuse_is_reported_without_its_name_and_holds_no_other_up() {
     assert_eq!(setup.process(records), ["sqs-3"]);
     assert_eq!(setup.final_dlq.received().len(), 9);
     let (sqs_message_id, code) = ("sqs-3".to_owned(), "AttributeName".to_owned());
-    let not_confirmed = Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "final record", code });
+    let not_confirmed = Event::NotConfirmed { sqs_message_id, send: "final record", code };
     assert!(setup.world.seen.events().contains(&not_confirmed));
 }
 

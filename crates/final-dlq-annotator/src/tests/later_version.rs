@@ -30,8 +30,10 @@ fn a_verdict_of_a_later_version_is_one() {
     });
     assert_eq!(document(&sent.attributes, DEAD_LETTER), expected);
     assert_eq!(text(&sent, "tenant"), "acmé");
-    let [Event::DeadLettered(event)] = &setup.world.seen.events()[..] else { panic!("one event") };
-    assert_eq!(event.error_type, "OTHER", "no text of a document in the log");
+    let [Event::DeadLettered { error_type, .. }] = &setup.world.seen.events()[..] else {
+        panic!("one event")
+    };
+    assert_eq!(*error_type, "OTHER", "no text of a document in the log");
 }
 
 /// A later version may leave out what this one writes.

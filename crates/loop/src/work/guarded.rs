@@ -6,7 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use futures_util::pin_mut;
 use redeliver_core::delivery::until;
-use redeliver_core::events::{BatchBrokenOff, Event};
+use redeliver_core::events::Event;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{BatchResponse, Clock, Function, Observer};
 
@@ -30,7 +30,7 @@ impl<F: Function, C: Clock, O: Observer> Function for Guarded<'_, F, C, O> {
             Either::Right(_) => "timeout",
         };
         // Nobody knows how far it came. All are reported failed, so nothing is deleted and everything comes back.
-        self.observer.observe(&Event::BatchBrokenOff(BatchBrokenOff { records: all.len(), reason }));
+        self.observer.observe(&Event::BatchBrokenOff { records: all.len(), reason });
         BatchResponse { failed: all }
     }
 }

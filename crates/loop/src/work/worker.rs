@@ -7,7 +7,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder as _, ExponentialBackoff, ExponentialBuilder};
 use futures_util::future::{join_all, select};
 use futures_util::pin_mut;
-use redeliver_core::events::{Event, NotDeleted, ReceiveFailed, UnreadableRecord};
+use redeliver_core::events::Event;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::ports::{Clock, EntryError, Function, Observer, Queue, Unreadable};
 
@@ -87,7 +87,7 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
         let guarded = Guarded { function: &self.function, clock: &self.clock, observer: &self.observer };
         let left = handle(&self.queue, &guarded, &self.clock, records, self.limits.invocation).await;
         for sqs_message_id in left {
-            self.observer.observe(&Event::NotDeleted(NotDeleted { sqs_message_id }));
+            self.observer.observe(&Event::NotDeleted { sqs_message_id });
         }
         // Its own time does not count as time without a poll.
         self.vitals.polled(self.clock.now());
@@ -96,13 +96,13 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Worker<Q, F, C, O> {
 
     fn report_unreadable(&self) {
         for Unreadable { sqs_message_id, .. } in self.queue.take_unreadable() {
-            self.observer.observe(&Event::UnreadableRecord(UnreadableRecord { sqs_message_id }));
+            self.observer.observe(&Event::UnreadableRecord { sqs_message_id });
         }
     }
 
     fn report_failed(&self, error: EntryError, pause: Duration) {
-        let failed = ReceiveFailed { code: error.code, pause_seconds: pause.as_secs_f64() };
-        self.observer.observe(&Event::ReceiveFailed(failed));
+        let pause_seconds = pause.as_secs_f64();
+        self.observer.observe(&Event::ReceiveFailed { code: error.code, pause_seconds });
     }
 }
 

@@ -1,7 +1,7 @@
 //! `delayed-resend`: each failed message goes to the failed-message-processor with the reason, which decides on it.
 
 use redeliver_core::delivery::{Outgoing, until};
-use redeliver_core::events::{Event, HandedOff, NotConfirmed};
+use redeliver_core::events::Event;
 use redeliver_core::failure::Kind;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::Timestamp;
@@ -40,18 +40,18 @@ impl<H, Q: QueueSender, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         let Some(attributes) = hand_off.attached(&arrival.record.attributes, arrival.record.body.len())
         else {
             let record = arrival.record.sqs_message_id;
-            self.observer.observe(&Event::NotConfirmed(NotConfirmed {
+            self.observer.observe(&Event::NotConfirmed {
                 sqs_message_id: record.clone(),
                 send: "hand-off",
                 code: "NoPlaceForFailure".to_owned(),
-            }));
+            });
             return Err(record);
         };
         let kind = hand_off.answer.kind();
         // A message may be held a hundred times: one line a batch tells of it.
         let handed_off = (kind != Kind::Held).then(|| {
             let kind = kind.as_str();
-            Event::HandedOff(HandedOff { message_id, retry_attempt, error_type, kind, age_seconds })
+            Event::HandedOff { message_id, retry_attempt, error_type, kind, age_seconds }
         });
         Ok(arrival.with_attributes(attributes).pass_on(DelaySeconds::ZERO, handed_off))
     }

@@ -3,7 +3,7 @@
 
 use redeliver_core::decision::{QueueTimes, Stayed, decide_on_queue};
 use redeliver_core::delivery::{Hiding, Outgoing, until};
-use redeliver_core::events::{Event, RetryScheduled};
+use redeliver_core::events::Event;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{Clock, Observer, QueueSender, VisibilityControl};
@@ -45,7 +45,7 @@ impl<H, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> MessageProces
         };
         match decide_on_queue(&self.policy, stayed, now) {
             Ok(visibility) => {
-                let scheduled = Event::RetryScheduled(RetryScheduled {
+                let scheduled = Event::RetryScheduled {
                     message_id: accepted.message.message_id,
                     retry_attempt: receive_count,
                     // The queue counts every receive.
@@ -53,7 +53,7 @@ impl<H, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> MessageProces
                     delay_seconds: RetryDelay::saturating(visibility.get().into()),
                     age_seconds: until(first_sent, now).as_secs_f64(),
                     error_type: Some(error_type),
-                });
+                };
                 let ReceivedMessage { sqs_message_id: record, receipt_handle, .. } = accepted.arrival.record;
                 Ok(Hiding { record, receipt_handle, visibility, confirmed: scheduled })
             }

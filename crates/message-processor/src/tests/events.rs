@@ -14,17 +14,13 @@ fn every_record_has_one_event_with_exact_values() {
     let handed_off = |n, error_type: &str| {
         let error_type = error_type.to_owned();
         let (message_id, kind) = (id(n), "transient");
-        Event::HandedOff(HandedOff { message_id, retry_attempt: 0, error_type, kind, age_seconds: 35.0 })
+        Event::HandedOff { message_id, retry_attempt: 0, error_type, kind, age_seconds: 35.0 }
     };
-    let processed = Processed { message_id: id(1), retry_attempt: 0, age_seconds: 35.0, target_seconds: 2.0 };
+    let processed =
+        Event::Processed { message_id: id(1), retry_attempt: 0, age_seconds: 35.0, target_seconds: 2.0 };
     let error_type = "INVALID_MESSAGE_SCHEMA";
-    let given_up = GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type };
-    let expected = [
-        Event::Processed(processed),
-        handed_off(2, "Db.Busy"),
-        handed_off(3, "Timeout"),
-        Event::GivenUp(given_up),
-    ];
+    let given_up = Event::GivenUp { message_id: None, sqs_message_id: "sqs-4".to_owned(), error_type };
+    let expected = [processed, handed_off(2, "Db.Busy"), handed_off(3, "Timeout"), given_up];
     assert_eq!(setup.world.seen.events(), expected);
 }
 
@@ -34,13 +30,7 @@ fn a_call_that_was_not_started_is_told_as_that() {
     setup.process(vec![record(1, body(1)), record(2, body(2))], 30);
     let handed_off = |n, error_type: &str, kind| {
         let error_type = error_type.to_owned();
-        Event::HandedOff(HandedOff {
-            message_id: id(n),
-            retry_attempt: 0,
-            error_type,
-            kind,
-            age_seconds: 35.0,
-        })
+        Event::HandedOff { message_id: id(n), retry_attempt: 0, error_type, kind, age_seconds: 35.0 }
     };
     let expected = [handed_off(1, "Timeout", "transient"), handed_off(2, "NotStarted", "not_started")];
     assert_eq!(setup.world.seen.events(), expected);
@@ -52,8 +42,8 @@ fn the_age_counts_from_the_first_send() {
     let setup = Setup::new();
     setup.process(vec![record(1, body(1).replace(r#""message_id""#, &metadata))], 30);
     let processed =
-        Processed { message_id: id(1), retry_attempt: 2, age_seconds: 3600.0, target_seconds: 0.0 };
-    assert_eq!(setup.world.seen.events(), [Event::Processed(processed)]);
+        Event::Processed { message_id: id(1), retry_attempt: 2, age_seconds: 3600.0, target_seconds: 0.0 };
+    assert_eq!(setup.world.seen.events(), [processed]);
 }
 
 #[test]
@@ -77,7 +67,7 @@ fn a_send_that_fails_is_told_instead_of_the_outcome() {
     setup.world.fail_sends(&setup.intermediate, Scope::Request, When::Chance(1.0), Injection::Sender);
     setup.process(vec![record(1, body(1))], 30);
     let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
-    let expected = [Event::NotConfirmed(NotConfirmed { sqs_message_id, send: "hand-off", code })];
+    let expected = [Event::NotConfirmed { sqs_message_id, send: "hand-off", code }];
     assert_eq!(setup.world.seen.events(), expected);
 }
 
@@ -98,6 +88,7 @@ fn no_event_holds_payload_attributes_or_a_targets_text() {
     let events = setup.world.seen.events();
     assert_eq!(events.len(), 6);
     assert!(!format!("{events:?}").contains(CANARY), "{events:?}");
-    let named = |event: &Event| matches!(event, Event::HandedOff(told) if told.error_type == "FromTarget");
+    let named =
+        |event: &Event| matches!(event, Event::HandedOff { error_type, .. } if error_type == "FromTarget");
     assert_eq!(events.iter().filter(|event| named(event)).count(), 1);
 }

@@ -21,7 +21,7 @@ fn always() -> When {
 fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {
-        Event::NotConfirmed(NotConfirmed { sqs_message_id, code, .. }) => Some((sqs_message_id, code)),
+        Event::NotConfirmed { sqs_message_id, code, .. } => Some((sqs_message_id, code)),
         _ => None,
     });
     codes.collect()

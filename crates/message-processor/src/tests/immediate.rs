@@ -1,18 +1,13 @@
 //! Retries at once, within the invocation.
 
-use redeliver_core::events::RetriedImmediately;
-
 use super::*;
 
 const TWICE: &str = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
 
-fn retried(setup: &Setup) -> Vec<(i64, RetriedImmediately)> {
+fn retried(setup: &Setup) -> Vec<(i64, Event)> {
     let events = setup.world.seen.timed().into_iter();
-    let retried = events.filter_map(|(at, event)| match event {
-        Event::RetriedImmediately(event) => Some(((at - start()).num_milliseconds(), event)),
-        _ => None,
-    });
-    retried.collect()
+    let retried = events.filter(|(_, event)| matches!(event, Event::RetriedImmediately { .. }));
+    retried.map(|(at, event)| ((at - start()).num_milliseconds(), event)).collect()
 }
 
 #[test]
@@ -21,10 +16,12 @@ fn a_blip_is_over_before_a_delayed_retry_is_spent() {
     assert!(setup.process(vec![record(1, body(1))], 30).is_empty());
     assert!(setup.intermediate.sent().is_empty());
     assert_eq!(setup.handler.called(), [id(1), id(1)]);
-    let event = RetriedImmediately { message_id: id(1), retry_attempt: 0, error_type: "Db.Busy".to_owned() };
+    let error_type = "Db.Busy".to_owned();
+    let event = Event::RetriedImmediately { message_id: id(1), retry_attempt: 0, error_type };
     assert_eq!(retried(&setup), [(100, event)]);
-    let processed = Processed { message_id: id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
-    assert!(setup.world.seen.events().contains(&Event::Processed(processed)));
+    let processed =
+        Event::Processed { message_id: id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
+    assert!(setup.world.seen.events().contains(&processed));
 }
 
 #[test]

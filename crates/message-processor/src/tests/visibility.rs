@@ -2,7 +2,6 @@
 
 mod jittered;
 
-use redeliver_core::events::RetryScheduled;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Attribute;
@@ -100,7 +99,7 @@ fn a_hidden_message_is_told_with_its_error_and_delay() {
     let setup = setup().failing(1, busy());
     setup.produce(1, Attributes::new());
     setup.process(setup.receive(), 30);
-    let scheduled = RetryScheduled {
+    let scheduled = Event::RetryScheduled {
         message_id: id(1),
         retry_attempt: 1,
         spends_attempt: true,
@@ -108,7 +107,7 @@ fn a_hidden_message_is_told_with_its_error_and_delay() {
         age_seconds: 0.0,
         error_type: Some("Db.Busy".to_owned()),
     };
-    assert_eq!(setup.world.seen.events(), [Event::RetryScheduled(scheduled)]);
+    assert_eq!(setup.world.seen.events(), [scheduled]);
 }
 
 #[test]
@@ -148,7 +147,7 @@ fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_tim
     };
     let once = fails(When::Numbers(vec![1, 2]));
     let scheduled = |setup: &Setup| {
-        setup.world.seen.events().iter().any(|event| matches!(event, Event::RetryScheduled(_)))
+        setup.world.seen.events().iter().any(|event| matches!(event, Event::RetryScheduled { .. }))
     };
     assert!(scheduled(&once));
     let always = fails(When::Chance(1.0));
@@ -158,7 +157,7 @@ fn a_throttled_change_is_tried_again_and_a_refused_one_leaves_the_queues_own_tim
         .seen
         .events()
         .into_iter()
-        .any(|event| matches!(event, Event::NotConfirmed(NotConfirmed { send: "visibility", .. })));
+        .any(|event| matches!(event, Event::NotConfirmed { send: "visibility", .. }));
     assert!(not_confirmed);
     always.world.sqs.set_faults(FaultPlan::new(1));
     let (_, again) = always.hidden_for();

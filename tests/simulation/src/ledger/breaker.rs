@@ -367,8 +367,8 @@ impl Ledger {
             return Ok(());
         };
         let is_so = match event {
-            Event::CircuitOpened(_) | Event::ProbeFailed(_) => environment.is_open(),
-            Event::CircuitClosed(_) => matches!(environment.state, State::SlowStart { .. }),
+            Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(),
+            Event::CircuitClosed { .. } => matches!(environment.state, State::SlowStart { .. }),
             _ => true,
         };
         if is_so { Ok(()) } else { Err("its calls do not show that".to_owned()) }

@@ -1,6 +1,6 @@
 //! The target's side of the ledger, and what the functions say they did.
 
-use redeliver_core::events::{DeadLettered, Event};
+use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Strategy;
@@ -168,20 +168,21 @@ impl Ledger {
             self.report(format!("a function says what is not so: {text}: {why}"));
         }
         let message_id = match event {
-            Event::Processed(event) => &event.message_id,
-            Event::HandedOff(event) => &event.message_id,
+            Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
             // Of an asynchronous invocation it is the request's id.
-            Event::RetryScheduled(event) if self.knobs.strategy != Strategy::AsyncRetry => &event.message_id,
-            Event::DeadLettered(DeadLettered { message_id: Some(message_id), .. }) => message_id,
+            Event::RetryScheduled { message_id, .. } if self.knobs.strategy != Strategy::AsyncRetry => {
+                message_id
+            }
+            Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };
         let subject = self.by_message_id.get(message_id).map(|n| &self.subjects[*n]);
         let is_so = subject.is_some_and(|subject| match event {
-            Event::Processed(_) => subject.processed > 0,
-            Event::HandedOff(_) => {
+            Event::Processed { .. } => subject.processed > 0,
+            Event::HandedOff { .. } => {
                 subject.copies[Place::Intermediate as usize].iter().any(|copy| !copy.redriven)
             }
-            Event::RetryScheduled(event) => subject.resent.contains(&event.retry_attempt),
+            Event::RetryScheduled { retry_attempt, .. } => subject.resent.contains(retry_attempt),
             _ => subject.final_records > 0,
         });
         if !is_so {

@@ -10,7 +10,7 @@ use aws_sdk_secretsmanager::Client;
 use aws_sdk_secretsmanager::error::ProvideErrorMetadata as _;
 use futures_util::future::{Either, select};
 use redeliver_core::delivery::until;
-use redeliver_core::events::{Event, HeadersNotRefreshed};
+use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 use tokio::sync::OwnedMutexGuard;
@@ -123,7 +123,7 @@ impl<C: Clock + Clone + 'static> SecretHeaders<C> {
             Err(_) if until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
                 let code = error.code().to_owned();
-                self.observer.observe(&Event::HeadersNotRefreshed(HeadersNotRefreshed { code }));
+                self.observer.observe(&Event::HeadersNotRefreshed { code });
             }
         }
     }

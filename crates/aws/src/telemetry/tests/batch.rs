@@ -106,9 +106,11 @@ fn a_further_value_of_a_dimension_a_further_error_and_more_values_are_in_further
 
 #[test]
 fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once() {
-    let sent_again = |error_type: &str| {
-        let Event::RetryScheduled(retry) = retry_scheduled(1) else { unreachable!("what it is") };
-        Event::RetryScheduled(RetryScheduled { error_type: Some(error_type.to_owned()), ..retry })
+    let sent_again = |error: &str| {
+        let mut event = retry_scheduled(1);
+        let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
+        *error_type = Some(error.to_owned());
+        event
     };
     let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again);
     let lines = lines_of(&written(&events));

@@ -8,13 +8,17 @@ use crate::telemetry::metrics::{Measured, Metric, Observed};
 #[test]
 fn every_metric_and_every_value_of_a_dimension_is_listed() {
     let retries = [0, 1, 9, 10, 11, 100, 101, 1000].map(retry_scheduled);
-    let kinds = [Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted].map(|kind| {
-        let Event::HandedOff(event) = handed_off(&"Http.Timeout".into()) else { unreachable!() };
-        Event::HandedOff(HandedOff { kind: kind.as_str(), ..event })
+    let kinds = [Kind::Transient, Kind::Permanent, Kind::Snooze, Kind::NotStarted].map(|answer| {
+        let mut event = handed_off(&"Http.Timeout".into());
+        let Event::HandedOff { kind, .. } = &mut event else { unreachable!() };
+        *kind = answer.as_str();
+        event
     });
     let codes = DeadLetterReason::CODES.iter().map(|code| {
-        let Event::DeadLettered(event) = dead_lettered() else { unreachable!() };
-        Event::DeadLettered(DeadLettered { error_type: code, ..event })
+        let mut event = dead_lettered();
+        let Event::DeadLettered { error_type, .. } = &mut event else { unreachable!() };
+        *error_type = code;
+        event
     });
     for event in retries.into_iter().chain(kinds).chain(codes).chain(all()) {
         let Observed { by, metrics, .. } = Observed::of(&event);

@@ -1,8 +1,6 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use redeliver_core::events::{HandedOff, Hopped, Processed, ReceivedAgain};
-
 use super::*;
 use redeliver_loop::work::FunctionReport;
 
@@ -10,17 +8,17 @@ const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
 fn processed(target_seconds: f64) -> Event {
     let message_id = CANARY.to_owned();
-    Event::Processed(Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds })
+    Event::Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds }
 }
 
 fn handed_off(kind: &'static str) -> Event {
-    Event::HandedOff(HandedOff {
+    Event::HandedOff {
         message_id: CANARY.to_owned(),
         retry_attempt: 2,
         error_type: "FromTarget".to_owned(),
         kind,
         age_seconds: 61.5,
-    })
+    }
 }
 
 /// What is served after these events of `orders-message-processor`, next to a function that had none.
@@ -54,7 +52,7 @@ fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
 
 #[test]
 fn events_are_added_up_by_function_and_by_what_they_are_also_counted_by() {
-    let hopped = Event::Hopped(Hopped { messages: 7 });
+    let hopped = Event::Hopped { messages: 7 };
     let text = text(&[processed(0.2), processed(0.3), handed_off("permanent"), hopped.clone(), hopped]);
     let of = |name: &str, more: &str| {
         let series = format!("redeliver_{name}{{function=\"orders-message-processor\"{more}}}");
@@ -79,7 +77,7 @@ fn events_are_added_up_by_function_and_by_what_they_are_also_counted_by() {
 fn receives_so_far_are_not_added_up() {
     let event = |receive_count| {
         let sqs_message_id = CANARY.to_owned();
-        Event::ReceivedAgain(ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 })
+        Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 }
     };
     let text = text(&[event(5), event(60)]);
     let of = |name| {

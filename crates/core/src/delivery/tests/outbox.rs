@@ -1,7 +1,7 @@
 //! Send → report.
 
 use super::*;
-use crate::events::{DeadLettered, Event, NotConfirmed};
+use crate::events::Event;
 use crate::ports::Observer;
 
 #[derive(Default)]
@@ -15,21 +15,17 @@ impl Observer for Observed {
 
 /// The event of a confirmed send, told apart by the record's id.
 fn confirmed(record: &str) -> Event {
-    Event::DeadLettered(DeadLettered {
+    Event::DeadLettered {
         message_id: None,
         sqs_message_id: record.to_owned(),
         error_type: "NON_RETRYABLE_ERROR",
         retry_attempt: 0,
         age_seconds: 0.0,
-    })
+    }
 }
 
 fn not_confirmed(record: &str, code: &str) -> Event {
-    Event::NotConfirmed(NotConfirmed {
-        sqs_message_id: record.to_owned(),
-        send: "final record",
-        code: code.to_owned(),
-    })
+    Event::NotConfirmed { sqs_message_id: record.to_owned(), send: "final record", code: code.to_owned() }
 }
 
 /// Records `r-BODY` with these bodies.

@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::{join, pending};
-use redeliver_core::events::BatchBrokenOff;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 use redeliver_core::packing::pack;
@@ -230,7 +229,7 @@ fn a_message_that_cannot_be_understood_is_told_and_stays_and_the_others_are_hand
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
     let events = world.seen.events();
     assert!(
-        matches!(&events[..], [(0, Event::UnreadableRecord(told))] if !told.sqs_message_id.is_empty()),
+        matches!(&events[..], [(0, Event::UnreadableRecord { sqs_message_id })] if !sqs_message_id.is_empty()),
         "{events:?}"
     );
     assert_eq!(world.left(), 1, "it was not deleted");
@@ -268,7 +267,7 @@ fn a_panic_is_told_and_neither_ends_the_loop_nor_deletes_anything() {
         world.send(&["a", "b"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
-    let broken_off = Event::BatchBrokenOff(BatchBrokenOff { records: 2, reason: "panic" });
+    let broken_off = Event::BatchBrokenOff { records: 2, reason: "panic" };
     assert_eq!(world.seen.events(), [(0, broken_off)]);
     assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (40, "a"), (40, "b")]));
     assert_eq!(world.left(), 0);
@@ -282,7 +281,7 @@ fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
         world.seconds(5).await;
         assert!(world.health.report(world.clock.now()).healthy);
     });
-    let broken_off = Event::BatchBrokenOff(BatchBrokenOff { records: 1, reason: "timeout" });
+    let broken_off = Event::BatchBrokenOff { records: 1, reason: "timeout" };
     assert_eq!(world.seen.events(), [(30, broken_off)]);
     assert_eq!((ended, world.left()), (30, 1));
     assert_eq!(world.health.workers[0].report(world.clock.now()).batches_in_flight, 0);

@@ -3,7 +3,6 @@
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
-use redeliver_core::events::HeadersNotRefreshed;
 use redeliver_core::ports::Observer;
 
 use super::*;
@@ -34,15 +33,15 @@ fn secret(key: &str) -> Answer {
 }
 
 fn again() -> Event {
-    Event::RetriedImmediately(RetriedImmediately {
+    Event::RetriedImmediately {
         message_id: message("{}").message_id,
         retry_attempt: 3,
         error_type: "HttpStatus.401".to_owned(),
-    })
+    }
 }
 
 fn not_refreshed(code: &str) -> Event {
-    Event::HeadersNotRefreshed(HeadersNotRefreshed { code: code.to_owned() })
+    Event::HeadersNotRefreshed { code: code.to_owned() }
 }
 
 fn keys(server: &Loopback) -> Vec<String> {

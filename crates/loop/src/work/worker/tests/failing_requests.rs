@@ -24,7 +24,7 @@ fn receives_that_fail_are_told_and_tried_again_after_growing_pauses() {
         .events()
         .into_iter()
         .map(|(_, event)| match event {
-            Event::ReceiveFailed(failed) => (failed.code, failed.pause_seconds),
+            Event::ReceiveFailed { code, pause_seconds } => (code, pause_seconds),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -51,8 +51,8 @@ fn a_pause_ends_with_the_stop_and_the_next_failure_after_a_success_pauses_shortl
     let ended = world.run(world.taking(0), world.seconds(60));
     assert_eq!(ended, 60);
     let events = world.seen.events();
-    let Event::ReceiveFailed(failed) = &events[3].1 else { panic!("{events:?}") };
-    assert!(failed.pause_seconds <= 1.0, "{failed:?}: it begins anew");
+    let Event::ReceiveFailed { pause_seconds, .. } = &events[3].1 else { panic!("{events:?}") };
+    assert!(*pause_seconds <= 1.0, "{pause_seconds}: it begins anew");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_record_that_cannot_be_deleted_is_told_and_comes_back() {
         world.send(&["a", "b"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
-    assert!(matches!(&world.seen.events()[..], [(0, Event::NotDeleted(_))]), "{:?}", world.seen.events());
+    assert!(matches!(&world.seen.events()[..], [(0, Event::NotDeleted { .. })]), "{:?}", world.seen.events());
     let bodies = world.seen.bodies();
     assert_eq!(bodies[..2], at(&[(0, "a"), (0, "b")]));
     assert_eq!(bodies[2].0, 40, "{bodies:?}");
