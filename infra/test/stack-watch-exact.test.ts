@@ -134,7 +134,7 @@ describe('what is watched is what the functions write', () => {
   const crates = join(__dirname, '../../crates/');
   const source = readFileSync(join(crates, 'aws/src/telemetry/metrics.rs'), 'utf8');
   /** By event: which metrics its line has. */
-  const shapes = source.split(/(?=Event::\w+\(\w+\) =>)/).slice(1).map((text) => ({
+  const shapes = source.split(/(?=Event::\w+ \{[^}]*\} =>)/).slice(1).map((text) => ({
     event: text.match(/^Event::(\w+)/)?.[1] ?? '',
     metrics: [...text.matchAll(/\bM::(\w+)/g)].map(([, metric]) => metric ?? ''),
   }));
@@ -150,7 +150,7 @@ describe('what is watched is what the functions write', () => {
     readdirSync(crates).filter((crate) =>
       (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])
         .filter((file) => file.endsWith('.rs') && !/tests|telemetry/.test(file))
-        .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event}(`)),
+        .some((file) => readFileSync(join(crates, `${crate}/src/${file}`), 'utf8').includes(`Event::${event} {`)),
     );
 
   const direct = templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, longDelays: true, policy: RetryPolicy.fromJson({ max_redelivery_per_second: 50 }) }));
