@@ -78,6 +78,12 @@ impl Failure {
         self.0[name].as_str().unwrap_or("")
     }
 
+    /// It has a verdict's code alone, and what was folded.
+    pub(crate) fn is_bare(&self) -> bool {
+        let members = self.0.as_object().into_iter().flat_map(|members| members.keys());
+        members.map(String::as_str).all(|name| ["verdict", "folded_attributes"].contains(&name))
+    }
+
     pub(crate) fn retry_after(&self) -> Option<u64> {
         self.0["retry_after_seconds"].as_u64()
     }

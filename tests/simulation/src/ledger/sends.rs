@@ -327,6 +327,12 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
         return error_type == "ORCHESTRATION_FAILED";
     };
     let parts = [failure.text("explanation"), failure.text("type"), failure.text("details")];
+    // Where there is no room for more than the verdict's code, the rest is of the copy that carries it.
+    let delivery = if !whole && failure.is_bare() {
+        [&copy.id, "", "final-dlq-annotator"]
+    } else {
+        ["source_message_id", "source_queue_arn", "stage"].map(|name| failure.text(name))
+    };
     let told_time = DateTime::parse_from_rfc3339(told("first_sent_time")).ok();
     error_type == failure.text("verdict")
         && told_time.is_some_and(|time| time == first_sent)
@@ -338,9 +344,7 @@ fn explains(copy: &Copy, error_type: &str, details: &str, record: &Value, whole:
             == retries.as_ref().map(|retries| retries.redrives.into()).filter(|count| *count > 0)
         && record["attempts"].as_u64()
             == failure.attempts().or(retries.map(|retries| retries.attempt)).map(u64::from)
-        && told("sqs_message_id") == failure.text("source_message_id")
-        && told("source_queue_arn") == failure.text("source_queue_arn")
-        && told("stage") == failure.text("stage")
+        && [told("sqs_message_id"), told("source_queue_arn"), told("stage")] == delivery
         && !told("fingerprint").is_empty()
         && (!whole
             || (parts.iter().all(|part| *part == error_type || details.contains(part))
