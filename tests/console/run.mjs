@@ -13,13 +13,18 @@ mkdirSync(given.pictures, { recursive: true });
 /** What must never happen on any page. */
 const alarms = [];
 
-const tasks = { looksAround, pausesAndResumes, looksAgain, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
+const tasks = { looksAround, pausesAndResumes, looksAgain, leavesInTime, looksAtTheFleet, filtersByKeyboard, readsHostileTexts, editsOne, sendsBack, startsSlowly, goesOn, deletes, plansAPolicy, onlyReads };
 
 const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 try {
   const found = await tasks[task]();
   if (alarms.length > 0) throw new Error(alarms.join('\n'));
   console.log(JSON.stringify(found ?? {}));
+} catch (error) {
+  for (const page of browser.contexts().flatMap((context) => context.pages())) {
+    console.error(`${page.url()}:\n${await page.locator('body').innerText()}\n`);
+  }
+  throw error;
 } finally {
   await browser.close();
 }
@@ -172,6 +177,8 @@ async function editsOne() {
   const body = page.getByLabel('Body');
   const verdict = page.locator('#verdict');
   const before = await body.inputValue();
+  // What is typed before its script runs is not checked.
+  await page.waitForLoadState();
   const said = [];
   for (const text of ['{', before.replace(/"message_id": "[^"]*"/, '"message_id": "x"'), before.replace(given.from, given.to)]) {
     const last = await verdict.textContent();
@@ -204,10 +211,7 @@ async function sendsBack() {
     page.getByRole('button', { name: /^Send back/ }).dblclick(),
     other.getByRole('button', { name: /^Send back/ }).click(),
   ]);
-  for (const one of [page, other]) {
-    await one.goto(plan);
-    await one.getByText('done', { exact: true }).waitFor();
-  }
+  for (const one of [page, other]) await one.getByText('done', { exact: true }).waitFor();
   await isAccessible(page, 'outcome');
   await picture(page, 'outcome');
   const outcome = await page.locator('table.plan').innerText();
@@ -270,6 +274,24 @@ async function looksAgain() {
   await row.waitFor();
   await isAccessible(page, 'new cause');
   return { new: await page.locator('tr:has(.new) a').allTextContents(), row: await row.innerText() };
+}
+
+/** Clicks on a link just before the page would load itself again. */
+async function leavesInTime() {
+  const page = await open();
+  const letters = `${base}/0/letters`;
+  await page.goto(letters);
+  await page.route(`${base}/0/plans`, async (route) => {
+    const isLooking = async () => (await (await page.request.get(letters)).text()).includes('data-live');
+    while (await isLooking()) await page.waitForTimeout(100);
+    // The page is told within a second.
+    await page.waitForTimeout(2_000);
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Look again' }).click();
+  await page.getByRole('link', { name: 'Plans', exact: true }).click();
+  await page.getByRole('heading', { level: 1, name: 'Plans' }).waitFor();
+  return {};
 }
 
 /** Stops a deployment and starts it again. */

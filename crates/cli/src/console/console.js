@@ -1,6 +1,15 @@
 // What moves on a page. Every page works without it, except that live parts stand still.
 "use strict";
 
+// Whoever has clicked on a link or a button is about to leave: loading the page again would take the click back.
+let leaving = false;
+addEventListener("beforeunload", () => {
+  leaving = true;
+});
+addEventListener("pageshow", () => {
+  leaving = false;
+});
+
 // A part that is told anew whenever it changes; what comes after it is another page. Only while it can be seen: browsers
 // keep few connections to one place, and nobody should ask AWS for a tab that nobody looks at.
 for (const part of document.querySelectorAll("[data-live]")) {
@@ -15,7 +24,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      location.reload();
+      if (!leaving) location.reload();
     });
     source.addEventListener("error", () => part.classList.add("stale"));
     source.addEventListener("open", () => part.classList.remove("stale"));

@@ -155,6 +155,7 @@ async fn what_a_person_sends_back_edits_and_deletes_is_done_once_however_often_t
     let looked = console.done("looksAgain", json!({"cause": "LAMBDA_DESTINATION"})).await;
     assert_eq!(looked["new"], json!(["LAMBDA_DESTINATION"]), "{looked}");
     assert!(looked["row"].as_str().unwrap().contains("orders: OrderLocked: order 7 is locked"), "{looked}");
+    console.done("leavesInTime", json!({})).await;
     assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
 }
 
@@ -164,7 +165,8 @@ async fn a_redrive_that_was_killed_is_finished_by_the_next_console() {
     fill(&topology, &(0..100).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
     let folder = folder();
     let mut console = Console::start(&topology, &folder, &[]).await;
-    let begun = console.done("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 5})).await;
+    // It must not end before it is killed, however slow the browser is.
+    let begun = console.done("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 1})).await;
     let [journal] = &console.files("redeliver-redrive-")[..] else { panic!("one journal") };
     while std::fs::read_to_string(journal).unwrap().matches("\"sent\"").count() < 10 {
         assert!(console.process.try_wait().unwrap().is_none(), "it ended too early");
