@@ -180,7 +180,8 @@ impl MessageProcessorSettings {
 
 /// `STRATEGY`, and what it needs.
 fn on_failure(reader: &mut Reader<'_>) -> Option<OnFailure<String>> {
-    let mut known = Strategy::ALL.into_iter().filter(|strategy| strategy.definition().has_message_processor);
+    let mut known =
+        Strategy::ALL.iter().copied().filter(|strategy| strategy.definition().has_message_processor);
     let strategy = match reader.optional("STRATEGY") {
         None => Ok(Strategy::default()),
         Some(name) => known.clone().find(|strategy| strategy.name() == name).ok_or_else(|| {

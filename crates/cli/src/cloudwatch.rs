@@ -17,8 +17,8 @@ pub(crate) const NO_STATE: &str = "INSUFFICIENT_DATA";
 /// Metrics of one request ("GetMetricData", Amazon CloudWatch API Reference).
 pub(crate) const METRICS_MAX: usize = 500;
 
-/// A metric's value in the period that begins at that moment.
-pub(crate) type Point = (Timestamp, f64);
+/// A metric's value in the period that begins at that moment: all that is asked for are whole numbers.
+pub(crate) type Point = (Timestamp, i64);
 
 /// A metric with one dimension.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,8 @@ pub(crate) async fn points(
                 check(&result)?;
                 if let Some(points) = result.id().and_then(place).and_then(|place| found.get_mut(place)) {
                     let both = result.timestamps().iter().zip(result.values());
-                    points.extend(both.filter_map(|(moment, value)| Some((timestamp(moment)?, *value))));
+                    points
+                        .extend(both.filter_map(|(moment, value)| Some((timestamp(moment)?, whole(*value)))));
                 }
             }
         }
@@ -101,6 +102,11 @@ fn check(result: &MetricDataResult) -> Result<(), NoPoints> {
         }
         _ => Ok(()),
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
+fn whole(value: f64) -> i64 {
+    value as i64
 }
 
 fn moment(at: Timestamp) -> DateTime {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Queue as _;
 use redeliver_dead_letters::Archive;
@@ -76,7 +77,11 @@ async fn run(arguments: &Arguments) -> Result<(Purged, Vec<String>), Failure> {
     account::announce(&arguments.queue.connection, queue.arn(), what).await;
     let backup = arguments.applying.is_wanted().then_some(&mut backup);
     let max = arguments.picking.max();
-    let purged = purge(&queue, &SystemClock, &pick, max, backup, &|| stop.is_requested()).await?;
+    let bar = tell::progress(ProgressBar::new_spinner(), "{spinner} {human_pos} deleted, {elapsed}");
+    let (interrupted, progress) = (|| stop.is_requested(), |deleted| bar.set_position(deleted));
+    let purged = purge(&queue, &SystemClock, &pick, max, backup, &interrupted, &progress).await;
+    bar.finish_and_clear();
+    let purged = purged?;
     if let Some(remark) = remark(&pick) {
         tell::warning(remark);
     }
@@ -99,8 +104,8 @@ fn print(arguments: &Arguments, purged: &Purged, missing: &[String]) -> Result<E
         let stay = counted(purged.picked - purged.deleted, "message");
         tell::error(format_args!(
             "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
-             backup. If the role lacks sqs:DeleteMessage, allow it; if another program reads this queue, stop it. Then run it again \
-             with another backup file"
+             backup. {}, then run it again with another backup file",
+            why.remedy()
         ));
     }
     for sentence in missing {

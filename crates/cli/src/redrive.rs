@@ -24,7 +24,7 @@ use crate::signals::interrupted;
 use crate::text::escaped_lines;
 use crate::{Failure, account, picking, tell};
 pub(crate) use paused::Consumer;
-pub(crate) use words::watched_in_words;
+pub(crate) use words::{watched_in_words, why_not_deleted};
 
 /// Plans, and with `--apply` does it.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, Failure> {

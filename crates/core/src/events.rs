@@ -147,8 +147,9 @@ pub enum Event {
         sqs_message_id: String,
         /// `RETRY_ATTEMPT_EXCEEDED` and so on.
         error_type: &'static str,
+        /// Retries made; 0 also if nothing says how many.
         retry_attempt: u32,
-        /// From the first send to now, if that is known.
+        /// From the first sending to now; if nothing says when that was, from SQS's `SentTimestamp`.
         #[serde(serialize_with = "milliseconds")]
         age_seconds: f64,
     },

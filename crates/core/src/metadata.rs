@@ -37,7 +37,7 @@ pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 pub const REDRIVES_MAX: u32 = 1000;
 
 /// `metadata` as it was read from a valid message.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
     /// The producer's id of the message, the same on every copy.
     pub message_id: Uuid,
@@ -68,7 +68,20 @@ pub struct Metadata {
 impl Metadata {
     /// Of a message that has only its id.
     pub(crate) fn first(message_id: Uuid, message_id_text: String) -> Self {
-        Self { message_id, message_id_text, ..Self::default() }
+        Self {
+            message_id,
+            message_id_text,
+            retry_attempt: 0,
+            first_sent_time: None,
+            retry_history: Vec::new(),
+            snooze_count: 0,
+            redrive_generation: None,
+            held_since: None,
+            held_seconds: 0,
+            redrive_count: 0,
+            expires_at: None,
+            max_attempts: None,
+        }
     }
 
     /// When the message was first sent: `metadata.first_sent_time` if it is believed (after a retry, and never later

@@ -9,6 +9,8 @@ mod visibility;
 
 use std::fmt;
 
+use strum::VariantArray;
+
 use crate::decision::QueueTimes;
 use crate::policy::{Policy, PolicyError};
 use crate::redelivery::Redelivery;
@@ -16,7 +18,7 @@ use crate::schema::Violation;
 pub use queues::{NeededQueue, Redrive, Role, SOURCE_RETENTION};
 
 /// How a message that failed comes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Strategy {
     /// It is handed off to the intermediate DLQ and sent again with a delay.
     #[default]
@@ -47,7 +49,7 @@ pub struct Definition {
 }
 
 impl Strategy {
-    pub const ALL: [Self; 4] = [Self::DelayedResend, Self::DirectResend, Self::Visibility, Self::AsyncRetry];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     #[must_use]
     pub const fn definition(self) -> &'static Definition {
@@ -68,7 +70,7 @@ impl Strategy {
     /// The strategy of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|strategy| strategy.name() == name)
+        Self::ALL.iter().copied().find(|strategy| strategy.name() == name)
     }
 
     /// Reads a policy for this strategy: what is absent is as in its default policy.

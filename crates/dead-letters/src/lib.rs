@@ -28,5 +28,5 @@ pub use filter::{Absent, Filter, FilterError};
 pub use foreign::{Batch, Foreign, Stream, Writer};
 pub use known::Known;
 pub use pick::Pick;
-pub use reader::{Coverage, HIDDEN, Reader, ReaderError};
+pub use reader::{Coverage, HIDDEN, NotDeleted, Reader, ReaderError};
 pub use record::{DeadLetterRecord, UNANNOTATED, plain};

@@ -4,8 +4,7 @@ use redeliver_core::ports::{Clock, Queue};
 use serde::Serialize;
 
 use crate::groups::{Group, GroupTable};
-use crate::reader::VISIBLE_TO_OTHERS;
-use crate::{Archive, Coverage, DeadLetterRecord, Failure, Pick, Reader};
+use crate::{Archive, Coverage, DeadLetterRecord, Failure, NotDeleted, Pick, Reader};
 
 /// What was deleted, or would be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -14,8 +13,8 @@ pub struct Purged {
     /// What they died of, largest group first.
     pub groups: Vec<Group>,
     pub deleted: u64,
-    /// SQS's last word on those that are not.
-    pub why_not_deleted: Option<String>,
+    /// Why the last one of those that are not is not.
+    pub why_not_deleted: Option<NotDeleted>,
     /// Why it could not go on.
     pub failed: Option<String>,
     /// How much of the queue was seen.
@@ -26,7 +25,8 @@ pub struct Purged {
 /// So many deletions in a row without one that is confirmed: the next would not fare better.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
-/// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing.
+/// Deletes what is picked, `max` messages at most, after it is in the backup; without a backup, nothing. Tells how many
+/// are deleted so far.
 ///
 /// # Errors
 /// If the queue, the backup or the filter fails.
@@ -37,6 +37,7 @@ pub async fn purge<Q: Queue, C: Clock>(
     max: u64,
     mut backup: Option<&mut Archive>,
     interrupted: &dyn Fn() -> bool,
+    progress: &dyn Fn(u64),
 ) -> Result<Purged, Failure> {
     let mut purged = Purged::default();
     let mut groups = GroupTable::default();
@@ -52,7 +53,7 @@ pub async fn purge<Q: Queue, C: Clock>(
                     picked.push(record);
                 }
             }
-            // Not before all of them are: a filter that fails on one of them leaves the others as they are, too.
+            // Not before the filter has judged all of them: if it fails on one, none of them is deleted.
             picked.iter().for_each(|record| groups.add(record));
             purged.picked += picked.len() as u64;
             let picked: Vec<_> = picked.iter().map(|record| &record.message).collect();
@@ -66,14 +67,15 @@ pub async fn purge<Q: Queue, C: Clock>(
                             deletions_failed = 0;
                             purged.deleted += 1;
                         }
-                        Err(error) => {
+                        Err(why) => {
                             // One that somebody else may have received says nothing of the next one.
-                            deletions_failed += u64::from(error.code != VISIBLE_TO_OTHERS);
-                            purged.why_not_deleted = Some(error.to_string());
+                            deletions_failed += u64::from(matches!(why, NotDeleted::Refused(_)));
+                            purged.why_not_deleted = Some(why);
                         }
                     }
                 }
             }
+            progress(purged.deleted);
             if deletions_failed >= DELETIONS_FAILED_MAX {
                 break;
             }

@@ -14,8 +14,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive};
-use serde::Serialize;
+use redeliver_core::ports::{Clock, EntryError, Queue, Receive};
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 pub use held::HIDDEN;
@@ -29,8 +29,6 @@ const MESSAGES_OF_A_REQUEST: u8 = 10;
 const WAIT: Duration = Duration::from_secs(1);
 /// What SQS says when 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
-/// What a deletion fails with if somebody else may have received the message before it: nothing that SQS says.
-pub(crate) const VISIBLE_TO_OTHERS: &str = "VisibleToOthers";
 
 /// A queue that is being read. Whatever came out of it and was not deleted is invisible until [`Reader::finish`]: for
 /// two minutes at a time, and longer while [`Reader::next`] or [`Reader::during`] is at work.
@@ -72,6 +70,34 @@ pub struct Coverage {
     /// Messages that could not be made visible again; they come back by themselves within two minutes.
     #[serde(skip)]
     pub still_hidden: u64,
+}
+
+/// Why a message is not deleted, as far as one knows.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotDeleted {
+    /// SQS's last word.
+    #[error("{0}")]
+    Refused(EntryError),
+    /// SQS says that it is deleted. But somebody else may have received it before, and then it is not.
+    #[error("another program may have received it (VisibleToOthers)")]
+    VisibleToOthers,
+}
+
+impl NotDeleted {
+    /// What a person does about it; a sentence without its end.
+    #[must_use]
+    pub fn remedy(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "Allow sqs:DeleteMessage on the DLQ",
+            Self::VisibleToOthers => "Stop the other program that reads the DLQ",
+        }
+    }
+}
+
+impl Serialize for NotDeleted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Why a queue cannot be read on.
@@ -156,7 +182,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
     }
 
     /// Deletes messages that came out of it; the outcome of each, in order. What is deleted is not given back.
-    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<EntryOutcome<()>> {
+    pub async fn delete(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let handles: Vec<_> = messages.iter().map(|message| self.newest_handle(message)).collect();
         let hidden: Vec<_> =
             messages.iter().map(|message| self.held.hidden_until(&message.sqs_message_id)).collect();
@@ -166,7 +192,8 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
         outcomes
             .map(|(((message, handle), hidden), deleted)| {
-                deleted.and_then(|()| self.believed(message, &handle, hidden))
+                deleted.map_err(NotDeleted::Refused)?;
+                self.believed(message, &handle, hidden)
             })
             .collect()
     }
@@ -180,14 +207,14 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         message: &ReceivedMessage,
         handle: &str,
         hidden: Option<Timestamp>,
-    ) -> EntryOutcome<()> {
+    ) -> Result<(), NotDeleted> {
         let id = &message.sqs_message_id;
         let is_hidden = self.held.is_hidden(id) || hidden.is_some_and(|until| self.clock.now() < until);
         if self.held.handle(id) == Some(handle) && is_hidden {
             self.held.release(id);
             return Ok(());
         }
-        Err(EntryError::new(Fault::NoAnswer, VISIBLE_TO_OTHERS))
+        Err(NotDeleted::VisibleToOthers)
     }
 
     /// Makes what is held visible again and says how much was seen.

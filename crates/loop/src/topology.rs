@@ -134,7 +134,7 @@ impl<Q: Queue + Clone> Topology<Q> {
     }
 
     fn all(&self) -> impl Iterator<Item = &Q> {
-        Role::ALL.into_iter().filter_map(|role| (&*self).queue(role))
+        Role::ALL.iter().copied().filter_map(|role| (&*self).queue(role))
     }
 }
 

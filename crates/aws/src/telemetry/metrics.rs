@@ -5,7 +5,7 @@ use redeliver_core::events::{Event, to_milliseconds};
 use redeliver_core::failure::Kind;
 use redeliver_core::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
-use strum::VariantArray;
+use strum::{IntoStaticStr, VariantArray};
 
 /// The namespace of all metrics.
 pub const NAMESPACE: &str = "Redeliver";
@@ -14,7 +14,8 @@ pub const NAMESPACE: &str = "Redeliver";
 pub const FUNCTION: &str = "Function";
 
 /// A metric; the variant is its name. docs/operate.md says what each one counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, VariantArray)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, IntoStaticStr, VariantArray)]
+#[strum(const_into_str)]
 pub enum Metric {
     Processed,
     HandedOff,
@@ -40,6 +41,14 @@ pub enum Metric {
     TargetSeconds,
     RetryDelaySeconds,
     ReceiveCount,
+}
+
+impl Metric {
+    /// As CloudWatch has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.into_str()
+    }
 }
 
 /// What a metric's values are.

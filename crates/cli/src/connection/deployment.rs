@@ -89,7 +89,7 @@ impl Deployed {
         let stack = stacks.into_iter().next().ok_or_else(|| failed("there is no such stack"))?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
             let role =
-                Role::ALL.into_iter().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
+                Role::ALL.iter().copied().find(|role| found.output_key.as_deref() == Some(output(*role)))?;
             Some((role, found.output_value?))
         });
         Ok(Self { name: name.to_owned(), urls: urls.collect() })

@@ -1,13 +1,15 @@
 // What moves on a page. Every page works without it, except that live parts stand still.
 "use strict";
 
-// Whoever has clicked on a link or a button is about to leave: loading the page again would take the click back.
+// Whoever has clicked on a link or a button is about to leave: loading the page again would take the click back. A page that
+// never comes begins like that, too, so it ends by itself.
+const LEAVING_MS = 60_000;
 let leaving = false;
 addEventListener("beforeunload", () => {
   leaving = true;
-});
-addEventListener("pageshow", () => {
-  leaving = false;
+  setTimeout(() => {
+    leaving = false;
+  }, LEAVING_MS);
 });
 
 // A part that is told anew whenever it changes; what comes after it is another page. Only while it can be seen: browsers
@@ -24,7 +26,8 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      if (!leaving) location.reload();
+      if (leaving) setTimeout(follow, LEAVING_MS);
+      else location.reload();
     });
     source.addEventListener("error", () => part.classList.add("stale"));
     source.addEventListener("open", () => part.classList.remove("stale"));

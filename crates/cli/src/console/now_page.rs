@@ -73,7 +73,7 @@ fn card(role: &str, queue: &QueueStatus, flow: Option<&Flow>, is_dlq: bool) -> M
             div class=[(is_dlq && queue.counts.visible.unwrap_or(0) > 0).then_some("alarm")] { dt { "visible" } dd { (count(queue.counts.visible)) } }
             div { dt { "in flight" } dd { (count(queue.counts.in_flight)) } }
             div { dt { "delayed" } dd { (count(queue.counts.delayed)) } }
-            @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(whole(seconds))) } } }
+            @if let Some(seconds) = oldest { div { dt { "oldest" } dd { (about(seconds)) } } }
         }
         @if let Some(flow) = flow {
             (spark("in", &flow.sent)) (spark("out", &flow.deleted))
@@ -93,19 +93,14 @@ fn reader(mapping: &Mapping) -> Markup {
     html! { p class=(if is_on { "remark" } else { "warning" }) { "read by " (mapping.function) @if !is_on { ": " (mapping.state) } } }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
-fn whole(number: f64) -> i64 {
-    number as i64
-}
-
 /// An hour of a metric.
 fn spark(name: &str, points: &[Point]) -> Markup {
     let Some(last) = points.iter().map(|(at, _)| at.timestamp()).max() else { return Markup::default() };
-    let sum: i64 = points.iter().map(|(_, value)| whole(*value)).sum();
+    let sum: i64 = points.iter().map(|(_, value)| value).sum();
     let columns = points.iter().filter_map(|(at, value)| {
         let column =
             POINTS.checked_sub(1 + usize::try_from((last - at.timestamp()) / POINT_SECONDS).ok()?)?;
-        Some((column, whole(*value).unsigned_abs()))
+        Some((column, value.unsigned_abs()))
     });
     html! {
         p class="spark" {
@@ -184,8 +179,8 @@ mod tests {
     fn seen(alarms: &[(&str, &str)]) -> Seen {
         let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
         let flow = Flow {
-            age_seconds: vec![(at, 7200.0), (at - chrono::TimeDelta::minutes(5), 60.0)],
-            sent: vec![(at, 1500.0), (at - chrono::TimeDelta::hours(1), 500.0)],
+            age_seconds: vec![(at, 7200), (at - chrono::TimeDelta::minutes(5), 60)],
+            sent: vec![(at, 1500), (at - chrono::TimeDelta::hours(1), 500)],
             deleted: Vec::new(),
         };
         Seen {
@@ -227,7 +222,7 @@ mod tests {
     #[test]
     fn a_chart_has_a_column_for_each_point_of_the_last_hour() {
         let at = |minutes: i64| Timestamp::from_timestamp(1_800_000_000 + minutes * 60, 0).unwrap();
-        let drawn = spark("in", &[(at(60), 10.0), (at(0), 5.0), (at(-10), 3.0)]).into_string();
+        let drawn = spark("in", &[(at(60), 10), (at(0), 5), (at(-10), 3)]).into_string();
         let columns: Vec<_> = drawn.match_indices("<rect").collect();
         assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
         assert!(

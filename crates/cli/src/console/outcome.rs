@@ -6,7 +6,7 @@ use redeliver_dead_letters::redrive::{Early, Ending, Report};
 use super::plans::Outcome;
 use crate::coverage::incompleteness;
 use crate::people::counted;
-use crate::redrive::watched_in_words;
+use crate::redrive::{watched_in_words, why_not_deleted};
 use crate::text::escaped_lines;
 
 /// Of a redrive.
@@ -66,12 +66,14 @@ fn next(ending: Ending, report: &Report) -> Option<String> {
                 report.came_back_count()
             )
         }
-        Ending::NotDeleted => format!(
-            "{} were sent and are in the DLQ, too, since SQS did not confirm their deletion: {}. Do not send them back by other \
-             means: that makes copies. Allow sqs:DeleteMessage on the DLQ, and go on here",
-            counted(report.not_deleted, "message"),
-            report.why_not_deleted.as_deref().unwrap_or("no answer")
-        ),
+        Ending::NotDeleted => {
+            let (why, remedy) = why_not_deleted(report);
+            format!(
+                "{} were sent and are in the DLQ, too. {why} Do not send them back by other means: that makes copies. {remedy}, \
+                 and go on here",
+                counted(report.not_deleted, "message"),
+            )
+        }
     })
 }
 
@@ -82,7 +84,8 @@ pub(super) fn of_purge(purged: &Purged, backup: &str) -> Outcome {
     let mut remarks =
         vec![format!("what was deleted is in {backup}: `redeliver send --backup` sends it again")];
     remarks.extend(purged.failed.clone());
-    remarks.extend(purged.why_not_deleted.clone());
+    remarks
+        .extend(purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and go on here", why.remedy())));
     remarks.extend(
         purged.coverage.filter(|coverage| !coverage.complete).map(|coverage| incompleteness(&coverage)),
     );

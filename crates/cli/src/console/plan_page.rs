@@ -122,14 +122,14 @@ pub(super) fn running(begun: &Begun, live: &Live) -> Markup {
     let verb = if begun.plan.work == Work::Delete { "deleted" } else { "sent back" };
     html! {
         p role="status" {
-            @if live.sent == 0 { "Under way: reading the queue." } @else {
-                (grouped(live.sent)) " of " (counted(total, "message")) " " (verb) " in this run"
+            @if live.done == 0 { "Under way: reading the queue." } @else {
+                (grouped(live.done)) " of " (counted(total, "message")) " " (verb) " in this run"
                 @if live.came_back > 0 { ", " strong { (grouped(live.came_back)) " came back" } } "."
             }
             @if let Some(waits) = &live.waits { " Now " (waits) "." }
             @if live.stopping { " Pausing…" }
         }
-        progress value=[(live.sent > 0).then_some(live.sent)] max=(total.max(1)) aria-label="messages done" {}
+        progress value=[(live.done > 0).then_some(live.done)] max=(total.max(1)) aria-label="messages done" {}
     }
 }
 

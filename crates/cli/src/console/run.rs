@@ -84,9 +84,10 @@ impl Run {
         let from = self.queue.open().await?;
         let path = self.begun.plan.backup(&self.works.folder);
         let mut backup = Archive::on_demand(&path)?;
-        let interrupted = || self.stop.is_requested();
+        let (interrupted, progress) = (|| self.stop.is_requested(), |deleted| self.works.note_done(deleted));
         let purged =
-            purge(&from.queue, &SystemClock, pick, u64::MAX, Some(&mut backup), &interrupted).await?;
+            purge(&from.queue, &SystemClock, pick, u64::MAX, Some(&mut backup), &interrupted, &progress)
+                .await?;
         Ok(of_purge(&purged, &path.display().to_string()))
     }
 

@@ -112,6 +112,7 @@ impl Site {
             plan.iter().for_each(|id| desk.works.pause(id));
             desk.looks.stop() || plan.is_some()
         };
+        // Each of them is asked to end: `any` would ask the first one alone.
         while self.desks.iter().filter(|desk| is_at_work(desk)).count() > 0 {
             SystemClock.sleep(Duration::from_millis(100)).await;
         }

@@ -48,7 +48,8 @@ impl Running {
 /// How far a run is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Live {
-    pub(super) sent: u64,
+    /// Messages that are sent back, or deleted.
+    pub(super) done: u64,
     pub(super) came_back: u64,
     /// What it waits for.
     pub(super) waits: Option<String>,
@@ -156,13 +157,20 @@ impl Works {
         Ok(())
     }
 
-    /// What a run tells of itself.
+    /// What a deletion tells of itself.
+    pub(super) fn note_done(&self, count: u64) {
+        if let Some(Running { progress, .. }) = &mut self.state().running {
+            progress.done = count;
+        }
+    }
+
+    /// What a redrive tells of itself.
     pub(super) fn note(&self, progress: Progress) {
         let mut state = self.state();
         let Some(Running { progress: live, .. }) = &mut state.running else { return };
         live.waits = None;
         match progress {
-            Progress::Sent(sent) => live.sent = sent,
+            Progress::Sent(sent) => live.done = sent,
             Progress::CameBack(count) => live.came_back = count,
             Progress::Watching(left) => {
                 live.waits =

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use redeliver_core::message::Timestamp;
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::connection::{Counts, QueueAddress};
@@ -25,8 +24,10 @@ pub struct Survey {
     pub account: Option<String>,
     /// `None` if they could not be listed.
     pub queues: Option<Vec<Queue>>,
-    /// Functions and event source mappings that send to queues what they give up.
-    pub senders: Vec<Sender>,
+    /// Functions whose own DLQ is a queue.
+    pub functions: Vec<Sender>,
+    /// Event source mappings whose destination for failures is a queue.
+    pub mappings: Vec<Sender>,
     /// Functions that read queues.
     pub readers: Vec<Reader>,
     /// `None` if they could not be read.
@@ -58,25 +59,12 @@ pub struct Attributes {
     pub redrives_to: Option<QueueId>,
 }
 
+/// What sends to a queue what it gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// A function or an event source mapping: queues say themselves where they send.
-    pub kind: FeederKind,
     /// The function's name.
     pub name: String,
     pub to: QueueId,
-}
-
-/// How a queue comes to be a DLQ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FeederKind {
-    /// By a queue's redrive policy.
-    Queue,
-    /// By a function's own DLQ, for asynchronous invocations.
-    Function,
-    /// By an event source mapping's destination for failures, of a stream.
-    EventSourceMapping,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,15 +86,15 @@ pub struct Alarm {
 pub struct Watch {
     /// Whose queue it is, if the alarm is in another account.
     pub account: Option<String>,
-    pub metric: Metric,
+    pub queues: Watched,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Metric {
-    /// Of the queue of this name.
-    OfQueue(String),
-    /// Of all queues that a query of CloudWatch Metrics Insights selects.
-    Query(String),
+pub enum Watched {
+    /// The queue of this name.
+    Named(String),
+    /// All queues that a query of CloudWatch Metrics Insights selects.
+    SelectedBy(String),
 }
 
 /// The age of a queue's oldest message, and when it was that.
@@ -154,9 +142,9 @@ impl Attributes {
 
 impl Watch {
     pub fn sees(&self, name: &str) -> bool {
-        match &self.metric {
-            Metric::OfQueue(queue) => queue == name,
-            Metric::Query(query) => selects(query, name),
+        match &self.queues {
+            Watched::Named(queue) => queue == name,
+            Watched::SelectedBy(query) => selects(query, name),
         }
     }
 }

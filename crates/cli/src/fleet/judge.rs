@@ -12,8 +12,8 @@ use redeliver_core::message::Timestamp;
 pub(super) use finding::some_of;
 pub use finding::{Code, Finding};
 
-use super::facts::{Age, Ages, Attributes, FeederKind, QueueId, State, Survey};
-use super::report::{Dlq, DlqAlarm, DlqState, Feeder, Fleet, Region};
+use super::facts::{Age, Ages, Attributes, QueueId, Sender, State, Survey};
+use super::report::{Dlq, DlqAlarm, DlqState, Feeder, FeederKind, Fleet, Region};
 
 /// All that was read, by queue.
 #[derive(Debug)]
@@ -36,11 +36,17 @@ impl<'a> Known<'a> {
         for queue in surveys.iter().flat_map(|survey| survey.queues.iter().flatten()) {
             known.add(&queue.id, &queue.state);
         }
-        for sender in surveys.iter().flat_map(|survey| &survey.senders) {
-            let feeder = Feeder { kind: sender.kind, name: sender.name.clone() };
-            known.feeders.entry(&sender.to).or_default().insert(feeder);
+        for Survey { functions, mappings, .. } in surveys {
+            known.add_feeders(FeederKind::Function, functions);
+            known.add_feeders(FeederKind::EventSourceMapping, mappings);
         }
         known
+    }
+
+    fn add_feeders(&mut self, kind: FeederKind, senders: &'a [Sender]) {
+        for Sender { name, to } in senders {
+            self.feeders.entry(to).or_default().insert(Feeder { kind, name: name.clone() });
+        }
     }
 
     /// Two profiles may see the same queue, and one of them more of it.

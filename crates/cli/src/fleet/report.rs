@@ -3,7 +3,6 @@
 use redeliver_core::message::Timestamp;
 use serde::Serialize;
 
-use super::facts::FeederKind;
 use super::judge::{Code, Finding};
 use crate::connection::Counts;
 
@@ -65,6 +64,18 @@ pub enum DlqState {
 pub struct Feeder {
     pub kind: FeederKind,
     pub name: String,
+}
+
+/// How a queue comes to be a DLQ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeederKind {
+    /// By a queue's redrive policy.
+    Queue,
+    /// By a function's own DLQ, for asynchronous invocations.
+    Function,
+    /// By an event source mapping's destination for failures, of a stream.
+    EventSourceMapping,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// What becomes of a message that failed
-    #[arg(long, value_parser = strategies(&Strategy::ALL), default_value_t)]
+    #[arg(long, value_parser = strategies(Strategy::ALL), default_value_t)]
     pub strategy: Strategy,
     /// A JSON Schema for `data`
     #[arg(long, value_name = "FILE")]

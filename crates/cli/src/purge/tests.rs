@@ -48,7 +48,9 @@ fn picked(filter: &str) -> Pick {
 fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> Purged {
     let (clock, _, queue) = world;
     let mut backup = Archive::create(path).unwrap();
-    clock.block_on(purge(queue, clock, &picked(filter), u64::MAX, Some(&mut backup), &|| false)).unwrap()
+    clock
+        .block_on(purge(queue, clock, &picked(filter), u64::MAX, Some(&mut backup), &|| false, &|_| {}))
+        .unwrap()
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn what_is_picked_is_deleted_and_is_whole_in_the_backup() {
 fn without_a_backup_nothing_is_deleted() {
     let (clock, _, queue) = world();
     let pick = picked("true");
-    let purged = purge(&queue, &clock, &pick, u64::MAX, None, &|| false);
+    let purged = purge(&queue, &clock, &pick, u64::MAX, None, &|| false, &|_| {});
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
@@ -82,7 +84,7 @@ fn no_more_are_deleted_than_were_asked_for_and_the_others_are_given_back() {
     let path = folder.path().join("backup.jsonl");
     let mut backup = Archive::create(&path).unwrap();
     let pick = picked("true");
-    let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false);
+    let purged = purge(&queue, &clock, &pick, 7, Some(&mut backup), &|| false, &|_| {});
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted, exit_code(&purged, true, 7)), (7, 7, 0));
     let depth = clock.block_on(queue.depth()).unwrap();
@@ -129,7 +131,7 @@ fn a_backup_is_never_overwritten() {
 fn what_would_be_deleted_is_shown_in_groups_with_an_example_of_each() {
     let (clock, _, queue) = world();
     let pick = picked(".body.n < 2");
-    let purged = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, None, &|| false)).unwrap();
+    let purged = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, None, &|| false, &|_| {})).unwrap();
     let [group] = purged.groups.as_slice() else { panic!("{purged:?}") };
     assert_eq!((group.count, group.error_type.as_str()), (2, "UNANNOTATED"));
     let expected = format!(
@@ -148,7 +150,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
     let refused = world
         .0
-        .block_on(purge(&world.2, &world.0, &pick, u64::MAX, Some(&mut backup), &|| false))
+        .block_on(purge(&world.2, &world.0, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}))
         .unwrap_err();
     assert!(
         refused.to_string().ends_with("a single `=` changes the message: compare with `==`"),
@@ -182,7 +184,7 @@ fn a_purge_that_fails_before_its_first_deletion_leaves_no_backup_in_the_way_of_t
     let try_it = |filter: &str| {
         let mut backup = Archive::on_demand(&path)?;
         let pick = picked(filter);
-        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false))
+        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}))
     };
     assert!(try_it(".body").is_err() && !path.exists());
     assert!(try_it("false").is_ok_and(|purged| purged.picked == 0) && !path.exists());
@@ -198,7 +200,8 @@ fn a_backup_that_comes_to_be_there_meanwhile_is_not_overwritten_and_nothing_is_d
     let mut backup = Archive::on_demand(&path).unwrap();
     std::fs::write(&path, "precious").unwrap();
     let pick = picked("true");
-    let refused = clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false));
+    let refused =
+        clock.block_on(purge(&queue, &clock, &pick, u64::MAX, Some(&mut backup), &|| false, &|_| {}));
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {IS_THERE}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);

@@ -105,18 +105,29 @@ fn stopped(report: &Report) -> String {
     )
 }
 
+/// Why messages are in both queues, and the begin of what to do about it.
+pub(crate) fn why_not_deleted(report: &Report) -> (String, &'static str) {
+    match &report.why_not_deleted {
+        Some(why) => (format!("The deletion of the last one: {why}."), why.remedy()),
+        None => ("Their deletion is not confirmed.".to_owned(), "See that nobody else reads the DLQ"),
+    }
+}
+
 fn not_deleted(report: &Report) -> String {
     let count = counted(report.not_deleted, "message");
-    let why = report.why_not_deleted.as_deref().unwrap_or("no answer");
+    let (why, remedy) = why_not_deleted(report);
     format!(
-        "sent, NOT deleted: {count} of the DLQ are in the source queue, too, since SQS did not confirm their deletion: {why}. \
-         Do not send them back by other means, or from another machine: that makes copies. Allow sqs:DeleteMessage on the \
-         DLQ, then run the same command here again: it deletes them by its journal, and sends the rest"
+        "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other means, or \
+         from another machine: that makes copies. {remedy}, then run the same command here again: it deletes them by its \
+         journal, and sends the rest"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use redeliver_core::ports::{EntryError, Fault};
+    use redeliver_dead_letters::NotDeleted;
+
     use super::*;
 
     #[test]
@@ -156,5 +167,30 @@ mod tests {
         let not_seen = Report { left_by_max: 0, ..report };
         assert_eq!((left(&not_seen, false), left(&not_seen, true)), (None, line("not counted")));
         assert_eq!(left(&Report::default(), true), None);
+    }
+
+    #[test]
+    fn what_is_in_both_queues_is_told_with_why_and_what_to_do_about_that() {
+        let told =
+            |why_not_deleted| not_deleted(&Report { not_deleted: 2, why_not_deleted, ..Report::default() });
+        let others = told(Some(NotDeleted::VisibleToOthers));
+        assert!(
+            others.contains(
+                "The deletion of the last one: another program may have received it (VisibleToOthers)."
+            ),
+            "{others}"
+        );
+        assert!(
+            others
+                .contains("Stop the other program that reads the DLQ, then run the same command here again"),
+            "{others}"
+        );
+        let refused = told(Some(NotDeleted::Refused(EntryError::new(Fault::Sender, "AccessDenied"))));
+        assert!(
+            refused.contains("(AccessDenied). Do not send")
+                && refused.contains("Allow sqs:DeleteMessage on the DLQ, then"),
+            "{refused}"
+        );
+        assert!(told(None).contains("Their deletion is not confirmed. Do not send"));
     }
 }

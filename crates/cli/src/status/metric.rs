@@ -59,13 +59,11 @@ impl Metrics {
     }
 
     /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
-    /// kept for 63 days, and an answer has up to 100,800 points ("GetMetricData", Amazon CloudWatch API Reference): one
-    /// has room for those of 24 functions.
+    /// kept for 63 days ("Metrics concepts", Amazon CloudWatch User Guide).
     pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
-        let name = format!("{:?}", metrics::Metric::CircuitOpen);
         let of_function = |function| Metric {
             namespace: NAMESPACE,
-            name: &name,
+            name: metrics::Metric::CircuitOpen.name(),
             dimension: (FUNCTION, function),
             statistic: "Maximum",
         };

@@ -54,7 +54,7 @@ pub fn asked_for(now: Timestamp) -> (Timestamp, Timestamp) {
 impl Outage {
     /// By the points of one function, in any order.
     pub fn of(points: &[Point], now: Timestamp) -> Option<Self> {
-        let signs = points.iter().filter(|(_, value)| *value > 0.0);
+        let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
         signs.sort_unstable();
         let last_sign = *signs.last()?;

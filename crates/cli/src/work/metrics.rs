@@ -68,7 +68,7 @@ impl Metrics {
     }
 
     fn register(&mut self, metric: Metric) {
-        let name = format!("{metric:?}").to_snake_case();
+        let name = metric.name().to_snake_case();
         let histogram: fn() -> Histogram = match metric.measure() {
             Measure::Count => {
                 let family = Family::default();

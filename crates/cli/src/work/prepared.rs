@@ -17,7 +17,7 @@ use redeliver_loop::work::{Health, Vitals, Worker};
 use redeliver_message_processor::MessageProcessor;
 
 use super::metrics::{Counted, Metrics};
-use super::queues::Wiring;
+use super::queues::Queues;
 use super::settings::{Settings, target_timeout};
 use super::{Arguments, FunctionName, log};
 use crate::connection::{KnownQueue, QueueAddress};
@@ -75,7 +75,7 @@ pub(super) async fn prepare(arguments: &Arguments, stop: &Stop) -> Result<Prepar
 }
 
 /// The queues that the functions poll, each there and fit for it.
-async fn polled(arguments: &Arguments, named: &Wiring) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
+async fn polled(arguments: &Arguments, named: &Queues) -> Result<BTreeMap<Role, KnownQueue>, StartError> {
     let mut queues = BTreeMap::new();
     for function in arguments.functions() {
         let role = function.polls();

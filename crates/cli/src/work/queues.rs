@@ -10,9 +10,9 @@ use thiserror::Error;
 
 use super::queue_name::Name;
 
-/// What becomes of a message that failed, as far as a process knows it.
+/// How a message that failed is retried, as far as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OnFailure {
+pub(super) struct Retrying {
     pub(super) strategy: Strategy,
     pub(super) max_attempts: u32,
     /// What the settings say of the source queue, if failed messages stay on it.
@@ -20,15 +20,15 @@ pub(super) struct OnFailure {
 }
 
 /// It is handed off; also what is assumed if another process has the message-processor.
-pub(super) const ASSUMED: OnFailure =
-    OnFailure { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
+pub(super) const ASSUMED: Retrying =
+    Retrying { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
 /// The queues that the environment names, and what is done with them.
 #[derive(Clone, Debug)]
-pub(super) struct Wiring {
+pub(super) struct Queues {
     pub(super) urls: BTreeMap<Role, String>,
     /// `None`: nobody here knows, another process has the message-processor.
-    pub(super) on_failure: Option<OnFailure>,
+    pub(super) retrying: Option<Retrying>,
     /// What a batch may take, in seconds.
     pub(super) invocation: u64,
 }
@@ -45,7 +45,7 @@ struct Findings {
     warnings: Vec<String>,
 }
 
-impl Wiring {
+impl Queues {
     /// Checks that each queue is one of its own.
     pub(super) fn check_distinct(&self) -> Result<(), Unusable> {
         let mut same = Vec::new();
@@ -71,8 +71,8 @@ impl Wiring {
         let mut findings = Findings::default();
         for (role, attributes) in polled {
             self.check_visibility(*role, attributes, &mut findings);
-            if let (Role::Source, Some(OnFailure { queue_times: Some(queue_times), .. })) =
-                (role, &self.on_failure)
+            if let (Role::Source, Some(Retrying { queue_times: Some(queue_times), .. })) =
+                (role, &self.retrying)
             {
                 self.check_hiding(attributes, queue_times, &mut findings);
             }
@@ -151,7 +151,7 @@ impl Wiring {
             let problem =
                 format!("{url}: SQS moves a message out of it after {count} receives, and {why}; {remedy}");
             // With the strategy visibility fewer may do, and whether it is that one is not known here.
-            let is_sure = !(role == Role::Annotation && self.on_failure.is_none());
+            let is_sure = !(role == Role::Annotation && self.retrying.is_none());
             if is_sure {
                 findings.errors.push(problem);
             } else {
@@ -161,7 +161,7 @@ impl Wiring {
             }
         } else if role == Role::Source
             && to == Role::IntermediateDlq
-            && self.on_failure.is_some()
+            && self.retrying.is_some()
             && count > receives
         {
             findings.warnings.push(format!(
@@ -173,7 +173,7 @@ impl Wiring {
 
     /// `None` of a queue that the strategy does not need, and of the final DLQ, out of which nothing is moved.
     fn rule(&self, role: Role) -> Option<Rule> {
-        let OnFailure { strategy, max_attempts, .. } = self.on_failure.unwrap_or(ASSUMED);
+        let Retrying { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
         let queues = strategy.queues(max_attempts);
         let Redrive { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {

@@ -11,7 +11,7 @@ use redeliver_core::strategy::Role;
 use thiserror::Error;
 
 use super::FunctionName;
-use super::queues::{ASSUMED, OnFailure, Wiring};
+use super::queues::{ASSUMED, Queues, Retrying};
 
 /// A function that is not run has none.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl Settings {
             match function {
                 FunctionName::MessageProcessor => {
                     let own = wrong.note(MessageProcessorSettings::with_target_from_env());
-                    let queue = wrong.note(polled_queue_url("SOURCE_QUEUE_URL"));
+                    let queue = wrong.note(polled_queue_url(function.polls().setting()));
                     settings.message_processor =
                         own.zip(queue).map(|((processor, target), queue)| (processor, target, queue));
                 }
@@ -43,7 +43,7 @@ impl Settings {
                 }
                 FunctionName::FinalDlqAnnotator => {
                     let own = wrong.note(FinalDlqAnnotatorSettings::from_env());
-                    let queue = wrong.note(polled_queue_url("ANNOTATION_QUEUE_URL"));
+                    let queue = wrong.note(polled_queue_url(function.polls().setting()));
                     settings.final_dlq_annotator = own.zip(queue);
                 }
             }
@@ -52,10 +52,10 @@ impl Settings {
     }
 
     /// The queues that the environment names, also those that are not used here.
-    pub(super) fn queues(&self, invocation: Duration) -> Wiring {
+    pub(super) fn queues(&self, invocation: Duration) -> Queues {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting())?));
-        let on_failure = match &self.message_processor {
-            Some((settings, ..)) => Some(OnFailure {
+        let retrying = match &self.message_processor {
+            Some((settings, ..)) => Some(Retrying {
                 strategy: settings.on_failure.strategy(),
                 max_attempts: settings.policy.max_attempts,
                 queue_times: settings.on_failure.queue_times(),
@@ -63,8 +63,8 @@ impl Settings {
             // Where it runs, messages are handed off.
             None => self.failed_message_processor.is_some().then_some(ASSUMED),
         };
-        let urls = Role::ALL.into_iter().filter_map(named).collect();
-        Wiring { urls, on_failure, invocation: invocation.as_secs() }
+        let urls = Role::ALL.iter().copied().filter_map(named).collect();
+        Queues { urls, retrying, invocation: invocation.as_secs() }
     }
 }
 

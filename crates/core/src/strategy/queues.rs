@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use strum::VariantArray;
+
 /// What a queue is to the loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, VariantArray)]
 pub enum Role {
     /// Where producers send; or Lambda, its records of failed invocations.
     Source,
@@ -17,7 +19,7 @@ pub enum Role {
 
 impl Role {
     /// In the order of the loop.
-    pub const ALL: [Self; 4] = [Self::Source, Self::IntermediateDlq, Self::Annotation, Self::FinalDlq];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// For people.
     #[must_use]

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::*;
+use crate::limits::VisibilitySeconds;
 
 /// `NAME → NAME of the next queue after so many receives`, from the source on.
 fn way(strategy: Strategy, max_attempts: u32) -> String {
@@ -96,7 +97,7 @@ fn no_queue_counts_further_than_sqs_does() {
 
 #[test]
 fn the_source_queue_keeps_a_week_and_the_others_two() {
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::ALL.iter().copied() {
         for NeededQueue { role, name, retention, .. } in strategy.queues(5) {
             let days = if role == Role::Source && name == "source" { 7 } else { 14 };
             assert_eq!(retention, Duration::from_secs(days * 24 * 3600), "{strategy} {name}");
@@ -104,9 +105,32 @@ fn the_source_queue_keeps_a_week_and_the_others_two() {
     }
 }
 
+/// All that any strategy may need is there.
+struct Everything;
+
+impl Wiring for Everything {
+    type Queue = Role;
+
+    fn queue(&mut self, role: Role) -> Option<Role> {
+        Some(role)
+    }
+
+    fn queue_times(&mut self) -> Option<QueueTimes> {
+        Some(QueueTimes { visibility_timeout: VisibilitySeconds::MAX, retention: SOURCE_RETENTION })
+    }
+}
+
+#[test]
+fn a_strategy_has_a_message_processor_if_that_can_do_something_with_what_failed() {
+    for strategy in Strategy::ALL.iter().copied() {
+        let is_wired = OnFailure::wired(strategy, Everything).is_some();
+        assert_eq!(is_wired, strategy.definition().has_message_processor, "{strategy}");
+    }
+}
+
 #[test]
 fn a_strategy_is_known_by_its_name_alone() {
-    for strategy in Strategy::ALL {
+    for strategy in Strategy::ALL.iter().copied() {
         assert_eq!(Strategy::named(strategy.name()), Some(strategy));
     }
     assert_eq!(Strategy::named("Visibility"), None);

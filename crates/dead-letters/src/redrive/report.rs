@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::plan::{Reason, SendBack};
-use crate::{Coverage, DeadLetterRecord};
+use crate::{Coverage, DeadLetterRecord, NotDeleted};
 
 /// Examples that are shown of each reason.
 const EXAMPLES: usize = 3;
@@ -32,8 +32,8 @@ pub struct Report {
     pub possible_copies: u64,
     /// Sent back, by this run or before it, and still in the DLQ: this run could not delete them.
     pub not_deleted: u64,
-    /// SQS's last word on that.
-    pub why_not_deleted: Option<String>,
+    /// Why the last one of them is not.
+    pub why_not_deleted: Option<NotDeleted>,
     /// What was seen of the pilot, if it was watched.
     pub watched: Option<Watched>,
     pub not_selected: u64,

@@ -1,5 +1,6 @@
-use redeliver_dead_letters::Coverage;
+use redeliver_core::ports::{EntryError, Fault};
 use redeliver_dead_letters::redrive::Watched;
+use redeliver_dead_letters::{Coverage, NotDeleted};
 
 use super::*;
 
@@ -31,6 +32,14 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     let in_both = of_redrive(&Report { not_deleted: 3, ..report.clone() });
     assert!(!in_both.finished && in_both.in_both_queues, "{in_both:?}");
     assert!(in_both.remarks[0].contains("3 messages were sent and are in the DLQ, too"), "{in_both:?}");
+    let refused = NotDeleted::Refused(EntryError::new(Fault::Sender, "AccessDenied"));
+    for (why, remedy) in [
+        (NotDeleted::VisibleToOthers, "Stop the other program that reads the DLQ, and go on here"),
+        (refused, "Allow sqs:DeleteMessage on the DLQ, and go on here"),
+    ] {
+        let in_both = of_redrive(&Report { not_deleted: 3, why_not_deleted: Some(why), ..report.clone() });
+        assert!(in_both.remarks[0].ends_with(remedy), "{in_both:?}");
+    }
 
     let not_seen = of_redrive(&Report { coverage: None, ..report.clone() });
     assert!(!not_seen.finished && not_seen.ending == "not all of the queue was seen");

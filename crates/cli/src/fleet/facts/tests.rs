@@ -54,13 +54,13 @@ fn attributes_are_what_sqs_says_and_nothing_else() {
 fn a_query_watches_a_queue_only_if_it_surely_selects_it() {
     const FROM: &str = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM SCHEMA("AWS/SQS", QueueName)"#;
     let sees = |condition: &str| {
-        Watch { account: None, metric: Metric::Query(format!("{FROM}{condition}")) }.sees("orders-dlq")
+        Watch { account: None, queues: Watched::SelectedBy(format!("{FROM}{condition}")) }.sees("orders-dlq")
     };
     assert!(sees("") && sees(" GROUP BY QueueName"));
     assert!(
         sees(" WHERE QueueName = 'orders-dlq'") && sees(" where QueueName = 'orders-dlq' OR QueueName = 'b'")
     );
     assert!(!sees(" WHERE QueueName = 'orders-dlq-2'") && !sees(" WHERE QueueName != 'orders-dlq'"));
-    let of_queue = Watch { account: None, metric: Metric::OfQueue("orders-dlq".to_owned()) };
+    let of_queue = Watch { account: None, queues: Watched::Named("orders-dlq".to_owned()) };
     assert!(of_queue.sees("orders-dlq") && !of_queue.sees("orders"));
 }

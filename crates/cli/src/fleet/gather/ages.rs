@@ -30,12 +30,7 @@ impl Region<'_> {
 
 fn newest(points: &[Point]) -> Option<Age> {
     let (at, seconds) = points.iter().max_by_key(|(at, _)| *at)?;
-    Some(Age { seconds: whole(*seconds), at: *at })
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "no message is older than fourteen days")]
-fn whole(seconds: f64) -> i64 {
-    seconds as i64
+    Some(Age { seconds: *seconds, at: *at })
 }
 
 #[cfg(test)]

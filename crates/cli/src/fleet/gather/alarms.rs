@@ -5,7 +5,7 @@ use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
 use super::Region;
 use crate::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
-use crate::fleet::facts::{Alarm, Metric, Watch};
+use crate::fleet::facts::{Alarm, Watch, Watched};
 
 /// The most that CloudWatch takes ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
@@ -22,7 +22,7 @@ impl Region<'_> {
 
 /// `None` if it watches something else.
 fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
-    let own = of_queue(alarm.namespace(), alarm.dimensions()).map(|metric| Watch { account: None, metric });
+    let own = of_queue(alarm.namespace(), alarm.dimensions()).map(|queues| Watch { account: None, queues });
     let watches: Vec<_> = alarm.metrics().iter().filter_map(watch).chain(own).collect();
     let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str());
     let is_one = !watches.is_empty();
@@ -39,13 +39,13 @@ fn watch(query: &MetricDataQuery) -> Option<Watch> {
     let of_stat = of_stat.and_then(|metric| of_queue(metric.namespace(), metric.dimensions()));
     let is_query =
         |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(SQS);
-    let of_query = || query.expression().filter(is_query).map(|text| Metric::Query(text.to_owned()));
-    Some(Watch { account: query.account_id().map(str::to_owned), metric: of_stat.or_else(of_query)? })
+    let of_query = || query.expression().filter(is_query).map(|text| Watched::SelectedBy(text.to_owned()));
+    Some(Watch { account: query.account_id().map(str::to_owned), queues: of_stat.or_else(of_query)? })
 }
 
-fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Metric> {
+fn of_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<Watched> {
     let is_queue = |dimension: &&Dimension| namespace == Some(SQS) && dimension.name() == Some(QUEUE_NAME);
-    Some(Metric::OfQueue(dimensions.iter().find(is_queue)?.value()?.to_owned()))
+    Some(Watched::Named(dimensions.iter().find(is_queue)?.value()?.to_owned()))
 }
 
 #[cfg(test)]

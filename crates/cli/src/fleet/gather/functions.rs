@@ -4,7 +4,7 @@ use aws_sdk_lambda::types::{EventSourceMappingConfiguration, FunctionConfigurati
 
 use super::Region;
 use crate::event_sources::function_name;
-use crate::fleet::facts::{FeederKind, QueueId, Reader, Sender};
+use crate::fleet::facts::{QueueId, Reader, Sender};
 
 /// Functions of an account.
 #[derive(Debug, Default)]
@@ -48,12 +48,12 @@ fn account(function: &FunctionConfiguration) -> Option<String> {
 
 fn with_dlq(function: &FunctionConfiguration) -> Option<Sender> {
     let to = QueueId::in_arn(function.dead_letter_config()?.target_arn()?)?;
-    Some(Sender { kind: FeederKind::Function, name: function.function_name()?.to_owned(), to })
+    Some(Sender { name: function.function_name()?.to_owned(), to })
 }
 
 fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<Sender> {
     let to = QueueId::in_arn(mapping.destination_config()?.on_failure()?.destination()?)?;
-    Some(Sender { kind: FeederKind::EventSourceMapping, name: function_of(mapping)?, to })
+    Some(Sender { name: function_of(mapping)?, to })
 }
 
 /// One that is paused reads nothing.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::connection::Counts;
-use crate::fleet::facts::{Alarm, Metric, Queue, Reader, Sender, Watch};
+use crate::fleet::facts::{Alarm, Queue, Reader, Sender, Watch, Watched};
 
 const ACCOUNT: &str = "123456789012";
 const DAY: u64 = 86_400;
@@ -41,7 +41,7 @@ fn survey(queues: Vec<Queue>) -> Survey {
 }
 
 fn alarm(account: Option<&str>, queue: &str) -> Alarm {
-    let watch = Watch { account: account.map(str::to_owned), metric: Metric::OfQueue(queue.to_owned()) };
+    let watch = Watch { account: account.map(str::to_owned), queues: Watched::Named(queue.to_owned()) };
     Alarm { name: "pager".to_owned(), state: "OK".to_owned(), watches: vec![watch] }
 }
 
@@ -69,11 +69,9 @@ fn a_dlq_is_what_a_redrive_policy_a_function_or_a_destination_names_whatever_it_
         queue("clicks", 0, 14, None),
         queue("other", 9, 4, None),
     ]);
-    let sender = |kind, name: &str, to| Sender { kind, name: name.to_owned(), to: id(to) };
-    survey.senders = vec![
-        sender(FeederKind::Function, "mailer", "mails"),
-        sender(FeederKind::EventSourceMapping, "counter:live", "clicks"),
-    ];
+    let sender = |name: &str, to| Sender { name: name.to_owned(), to: id(to) };
+    survey.functions = vec![sender("mailer", "mails")];
+    survey.mappings = vec![sender("counter:live", "clicks")];
     let dlqs = judged(survey);
     let fed =
         |dlq: &Dlq| dlq.fed_by.iter().map(|feeder| (feeder.kind, feeder.name.clone())).collect::<Vec<_>>();
@@ -118,7 +116,7 @@ fn a_dlq_that_is_not_there_is_shown_with_those_that_lose_by_it() {
 fn only_what_was_looked_at_is_called_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
-    here.senders = vec![Sender { kind: FeederKind::Function, name: "f".to_owned(), to: elsewhere.clone() }];
+    here.functions = vec![Sender { name: "f".to_owned(), to: elsewhere.clone() }];
     let states = |surveys: &[Survey]| {
         let fleet = Known::new(surveys).judge(&Ages::new(), now());
         fleet.dlqs.iter().map(|dlq| (dlq.state, codes(dlq))).collect::<Vec<_>>()

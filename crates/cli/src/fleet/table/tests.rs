@@ -1,8 +1,7 @@
 use super::*;
 use crate::connection::Counts;
-use crate::fleet::facts::FeederKind;
 use crate::fleet::judge::Finding;
-use crate::fleet::report::{DlqAlarm, Feeder, Region};
+use crate::fleet::report::{DlqAlarm, Feeder, FeederKind, Region};
 
 const EMPTY: Counts =
     Counts { visible: Some(0), in_flight: Some(0), delayed: Some(0), retention_seconds: Some(1_209_600) };

@@ -48,7 +48,8 @@ impl Purging {
         let path = self.directory.path().join("backup.jsonl");
         let mut backup = Archive::create(&path).unwrap();
         let all = Pick::default();
-        let purging = purge(&self.dlq, &self.world.clock, &all, u64::MAX, Some(&mut backup), &|| false);
+        let purging =
+            purge(&self.dlq, &self.world.clock, &all, u64::MAX, Some(&mut backup), &|| false, &|_| {});
         let purged = self.world.clock.block_on(purging).unwrap();
         assert_eq!(purged.deleted, purged.picked);
         path

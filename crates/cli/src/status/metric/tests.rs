@@ -53,7 +53,7 @@ async fn asked(server: &Loopback, functions: &[&str]) -> Result<Vec<Vec<Point>>,
     metrics.circuit_open(functions, now()).await.map_err(|error| error.to_string())
 }
 
-fn point(at: i64, value: f64) -> Point {
+fn point(at: i64, value: i64) -> Point {
     (Timestamp::from_timestamp(at, 0).unwrap(), value)
 }
 
@@ -65,8 +65,8 @@ async fn points_come_page_by_page_each_to_its_function() {
         page("q1", "Complete", &[(1_800_000_000, 2.0)], None),
     ]);
     let found = asked(&server, &["orders", "bills"]).await.unwrap();
-    let orders = vec![point(1_800_000_300, 1.0), point(1_800_000_000, 0.0)];
-    assert_eq!(found, [orders, vec![point(1_800_000_300, 4.0), point(1_800_000_000, 2.0)]]);
+    let orders = vec![point(1_800_000_300, 1), point(1_800_000_000, 0)];
+    assert_eq!(found, [orders, vec![point(1_800_000_300, 4), point(1_800_000_000, 2)]]);
     let requests = server.requests();
     assert_eq!(requests.len(), 3);
     for (place, body) in &requests {
@@ -109,11 +109,11 @@ async fn each_queue_has_its_age_and_what_came_in_and_went_out() {
     let metrics = Metrics::near(&Connection::to_endpoint(server.url()), ARN).await.unwrap();
     let found = metrics.flows(&["orders", "orders-dlq"], now()).await.unwrap();
     let orders = Flow {
-        age_seconds: vec![point(1_800_000_000, 60.0)],
-        sent: vec![point(1_800_000_000, 7.0)],
+        age_seconds: vec![point(1_800_000_000, 60)],
+        sent: vec![point(1_800_000_000, 7)],
         deleted: Vec::new(),
     };
-    assert_eq!(found, [orders, Flow { deleted: vec![point(1_800_000_300, 3.0)], ..Flow::default() }]);
+    assert_eq!(found, [orders, Flow { deleted: vec![point(1_800_000_300, 3)], ..Flow::default() }]);
     let (_, body) = &server.requests()[0];
     for word in [
         "AWS/SQS",

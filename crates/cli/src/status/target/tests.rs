@@ -10,7 +10,7 @@ fn at(text: &str) -> Timestamp {
 /// Of the evening and the night of one outage, at these times.
 fn points(times: &[&str]) -> Vec<Point> {
     let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
-    times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3.0)).collect()
+    times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3)).collect()
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn it_is_down_since_the_first_point_of_the_run_that_is_not_over() {
     let now = at("2026-11-23T00:22:10Z");
     let of_before = points(&["20:00", "20:05", "22:50"]); // the last of it 20 minutes before the next
     let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // none further apart than 15 minutes
-    let none = [(at("2026-11-22T23:00:00Z"), 0.0), (at("2026-11-23T00:20:00Z"), 0.0)];
+    let none = [(at("2026-11-22T23:00:00Z"), 0), (at("2026-11-23T00:20:00Z"), 0)];
     let mut all = [of_before, run, none.to_vec()].concat();
     let expected = Outage {
         since: at("2026-11-22T23:10:00Z"),
@@ -52,7 +52,7 @@ fn it_is_over_three_periods_after_the_last_point_and_not_while_the_next_may_be_o
 fn without_a_point_above_zero_nothing_is_seen() {
     let now = at("2026-11-23T00:22:10Z");
     assert_eq!(Outage::of(&[], now), None);
-    assert_eq!(Outage::of(&[(at("2026-11-23T00:20:00Z"), 0.0)], now), None);
+    assert_eq!(Outage::of(&[(at("2026-11-23T00:20:00Z"), 0)], now), None);
     assert_eq!(Target::of([None, None]), Target::NoOutageSeen);
     assert_eq!(Target::NoOutageSeen.in_words(), "no outage seen in the last 15 minutes");
     assert_eq!(Target::Unknown.in_words(), "unknown whether it is down");
@@ -65,7 +65,7 @@ fn an_outage_as_long_as_what_is_looked_at_may_be_longer() {
     assert_eq!((start, end), (at("2026-11-09T00:05:00Z"), at("2026-11-23T00:25:00Z")));
     let run = |from: Timestamp| -> Vec<Point> {
         let every = (0..).map(|n| from + PERIOD * 3 * n).take_while(|at| *at < end);
-        every.map(|at| (at, 1.0)).collect()
+        every.map(|at| (at, 1)).collect()
     };
     for from in [start, start + PERIOD, start + QUIET] {
         let outage = Outage::of(&run(from), now).unwrap();
@@ -107,7 +107,7 @@ fn a_program_gets_moments_and_seconds() {
 fn in_periods(signs: &[i64]) -> Vec<Point> {
     let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
     periods.dedup();
-    periods.into_iter().map(|at| (Timestamp::from_timestamp(at, 0).unwrap(), 1.0)).collect()
+    periods.into_iter().map(|at| (Timestamp::from_timestamp(at, 0).unwrap(), 1)).collect()
 }
 
 proptest! {

@@ -12,21 +12,21 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-const HANDED_OFF: Option<OnFailure> = Some(ASSUMED);
-const ELSEWHERE: Option<OnFailure> = None;
+const HANDED_OFF: Option<Retrying> = Some(ASSUMED);
+const ELSEWHERE: Option<Retrying> = None;
 
-fn named(on_failure: Option<OnFailure>) -> Wiring {
+fn named(retrying: Option<Retrying>) -> Queues {
     let names = ["source", "intermediate", "annotation", "final"];
-    let urls = Role::ALL.into_iter().zip(names.map(url)).collect();
-    Wiring { urls, on_failure, invocation: 30 }
+    let urls = Role::ALL.iter().copied().zip(names.map(url)).collect();
+    Queues { urls, retrying, invocation: 30 }
 }
 
-fn hidden(max_attempts: u32) -> Option<OnFailure> {
+fn hidden(max_attempts: u32) -> Option<Retrying> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
     };
-    Some(OnFailure { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
+    Some(Retrying { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
 /// What SQS says of a queue whose messages are moved to another.
@@ -45,7 +45,7 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 /// What is said of a queue with these attributes: an error, or warnings.
 fn said(
-    failed: Option<OnFailure>,
+    failed: Option<Retrying>,
     role: Role,
     attributes: BTreeMap<String, String>,
 ) -> Result<Vec<String>, String> {

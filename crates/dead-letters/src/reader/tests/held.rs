@@ -97,9 +97,7 @@ fn what_somebody_else_may_have_received_is_not_taken_for_deleted() {
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
         // SQS says "done" of all ten, and four of them are still there.
         let deleted = reader.delete(&messages.iter().collect::<Vec<_>>()).await;
-        assert!(
-            deleted.iter().all(|deleted| matches!(deleted, Err(error) if error.fault == Fault::NoAnswer))
-        );
+        assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);
         reader.finish().await;
     });
     assert_eq!(world.depth(), (0, 4));

@@ -9,8 +9,8 @@ use crate::edit::splice;
 use crate::{DeadLetterRecord, Filter, FilterError};
 
 /// Of `--edit .body.data`, which picks where it should change.
-pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such \
-                                 as `.body.data.currency = \"EUR\"`";
+pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is not the whole message any more; write an assignment, which keeps the rest, such as \
+     `.body.data.currency = \"EUR\"`";
 
 /// A change of `.body`.
 #[derive(Debug)]

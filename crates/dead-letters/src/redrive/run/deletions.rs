@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use redeliver_core::ports::{Clock, Queue};
 
-use crate::reader::VISIBLE_TO_OTHERS;
 use crate::redrive::journal::{Entry, Journal, JournalError};
-use crate::{DeadLetterRecord, Reader};
+use crate::{DeadLetterRecord, NotDeleted, Reader};
 
 /// So many deletions in a row without one that is confirmed: the next would not fare better.
 const FAILED_MAX: u64 = 10;
@@ -20,8 +19,8 @@ pub(super) struct Deletions {
     pass: u32,
     /// Those that failed since the last one that did not.
     failed: u64,
-    /// SQS's last word on one that failed.
-    pub(super) why_not: Option<String>,
+    /// Why the last one that failed has failed.
+    pub(super) why_not: Option<NotDeleted>,
 }
 
 impl Deletions {
@@ -52,11 +51,11 @@ impl Deletions {
                 }
                 // It stays, or is gone and SQS's answer got lost. The next pass tells which: it comes out again, or
                 // not.
-                Err(error) => {
+                Err(why) => {
                     // One that somebody else may have received says nothing of the next one.
-                    self.failed += u64::from(error.code != VISIBLE_TO_OTHERS);
+                    self.failed += u64::from(matches!(why, NotDeleted::Refused(_)));
                     self.left.insert(sqs_message_id, self.pass);
-                    self.why_not = Some(error.to_string());
+                    self.why_not = Some(why);
                 }
             }
         }

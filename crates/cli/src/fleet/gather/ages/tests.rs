@@ -9,12 +9,12 @@ use crate::loopback::{Body, Loopback};
 #[test]
 fn the_newest_point_counts_in_whichever_order_they_come() {
     let at = |seconds| Timestamp::from_timestamp(seconds, 0).unwrap();
-    let age = |points: &[(i64, f64)]| {
+    let age = |points: &[(i64, i64)]| {
         newest(&points.iter().map(|(seconds, value)| (at(*seconds), *value)).collect::<Vec<_>>())
     };
     let expected = Some(Age { seconds: 120, at: at(1_800_000_060) });
-    assert_eq!(age(&[(1_800_000_060, 120.0), (1_800_000_000, 60.0)]), expected);
-    assert_eq!(age(&[(1_800_000_000, 60.0), (1_800_000_060, 120.0)]), expected);
+    assert_eq!(age(&[(1_800_000_060, 120), (1_800_000_000, 60)]), expected);
+    assert_eq!(age(&[(1_800_000_000, 60), (1_800_000_060, 120)]), expected);
     assert_eq!(age(&[]), None);
 }
 

@@ -21,7 +21,7 @@ fn a_function_sends_to_the_queue_that_is_its_dlq() {
         function.set_dead_letter_config(dlq).build()
     };
     let to = QueueId::in_arn(DLQ).unwrap();
-    let sender = Sender { kind: FeederKind::Function, name: "mailer".to_owned(), to };
+    let sender = Sender { name: "mailer".to_owned(), to };
     assert_eq!(with_dlq(&with(Some(DLQ))), Some(sender));
     assert_eq!(with_dlq(&with(Some("arn:aws:sns:eu-central-1:123456789012:failures"))), None);
     assert_eq!(with_dlq(&with(None)), None);
@@ -32,8 +32,7 @@ fn a_function_sends_to_the_queue_that_is_its_dlq() {
 fn a_mapping_of_a_stream_sends_to_its_destination_and_one_of_a_queue_reads_it_unless_it_is_paused() {
     let stream = mapping("arn:aws:kinesis:eu-central-1:123456789012:stream/clicks", "Enabled", Some(DLQ));
     let to = QueueId::in_arn(DLQ).unwrap();
-    let sender =
-        Sender { kind: FeederKind::EventSourceMapping, name: "mailer:live".to_owned(), to: to.clone() };
+    let sender = Sender { name: "mailer:live".to_owned(), to: to.clone() };
     assert_eq!((with_destination(&stream), reader(&stream)), (Some(sender), None));
     let reads = Some(Reader { function: "mailer:live".to_owned(), of: to });
     assert_eq!(with_destination(&mapping(DLQ, "Enabled", None)), None);

@@ -4,7 +4,7 @@ use futures_util::join;
 use redeliver_testing::altered::Alteration;
 
 use super::*;
-use crate::HIDDEN;
+use crate::{HIDDEN, NotDeleted};
 
 impl World {
     fn delete_fails(&self, when: When, injection: Injection) {
@@ -114,6 +114,8 @@ fn what_somebody_else_received_before_its_send_was_confirmed_is_not_taken_for_de
     let mut journal = world.journal();
     let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
     assert_eq!((held.len(), world.depths()), (1, (1, 8)), "SQS says that all are deleted");
-    assert_eq!(told(&report.unwrap()), (8, 0, Some(1), 6));
+    let report = report.unwrap();
+    assert_eq!(told(&report), (8, 0, Some(1), 6));
+    assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
     assert_eq!(journal.not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }
