@@ -67,11 +67,19 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
     match path.symlink_metadata() {
         Ok(there) if there.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
         Ok(_) => Err(FileError::new(path, IS_THERE)),
-        Err(_) if !directory_of(path).is_dir() => {
-            Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
-        }
-        Err(_) => Ok(()),
+        Err(_) => check_directory(path),
     }
+}
+
+/// Whether a file could be there.
+///
+/// # Errors
+/// If its directory is not there.
+pub fn check_directory(path: &Path) -> Result<(), FileError> {
+    if directory_of(path).is_dir() {
+        return Ok(());
+    }
+    Err(FileError::new(path, "its directory is not there; make that first, or name another file"))
 }
 
 /// A file that is made so is for its owner's eyes only.

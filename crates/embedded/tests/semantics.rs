@@ -69,6 +69,22 @@ fn a_long_poll_wakes_at_an_arrival_a_due_delay_an_expired_visibility_or_its_end(
 }
 
 #[test]
+fn a_long_poll_wakes_when_somebody_gives_back_what_he_has_received() {
+    let (clock, sqs) = service();
+    clock.block_on(async {
+        let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
+        send(&queue, &[message("given back", 0)]).await;
+        let handle = receive(&queue, 0).await[0].receipt_handle.clone();
+        let gives_back = async {
+            clock.sleep(Duration::from_secs(3)).await;
+            queue.change_visibility_batch(&[(handle, seconds(0))]).await
+        };
+        let (received, _) = join(receive(&queue, 20), gives_back).await;
+        assert_eq!((received.len(), elapsed(&clock)), (1, 3));
+    });
+}
+
+#[test]
 fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
     let (clock, sqs) = service();
     clock.block_on(async {

@@ -288,7 +288,8 @@ fn what_is_wrong_is_named() {
         refused(&policy, &["--plot", "out.png"]).contains("out.png: a picture's name ends in .svg or .html")
     );
     assert!(
-        refused(&policy, &["--plot", "/absent/out.svg", "--messages", "1"]).contains("cannot be written")
+        refused(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
+            .contains("its directory is not there; make that first")
     );
     assert!(
         refused(&policy, &["--prices", prices.name()])

@@ -110,7 +110,7 @@ fn handed_off(error_type: &ErrorType) -> Event {
         retry_attempt: 2,
         error_type: error_type.loggable().into_owned(),
         kind: "transient",
-        age_seconds: 61.5,
+        age_seconds: 61.500_4,
     }
 }
 
@@ -125,9 +125,22 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
         retry_attempt,
         spends_attempt: true,
         delay_seconds: RetryDelay::SHORT_MAX,
-        age_seconds: 61.5,
+        age_seconds: 61.500_4,
         error_type: None,
     }
+}
+
+/// Of a message that was not handed off before.
+fn sent_again(error: &str) -> Event {
+    let mut event = retry_scheduled(3);
+    let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
+    *error_type = Some(error.to_owned());
+    event
+}
+
+fn retried_immediately() -> Event {
+    let (message_id, error_type) = (message_id(), "Http.Timeout".to_owned());
+    Event::RetriedImmediately { message_id, retry_attempt: 2, error_type }
 }
 
 fn given_up(message_id: Option<String>) -> Event {
@@ -141,7 +154,7 @@ fn dead_lettered() -> Event {
         sqs_message_id: "sqs".to_owned(),
         error_type: "RETRY_ATTEMPT_EXCEEDED",
         retry_attempt: 5,
-        age_seconds: 3600.0,
+        age_seconds: 3_600.000_4,
     }
 }
 
@@ -151,7 +164,7 @@ fn arrived_by_redrive() -> Event {
 
 fn received_again() -> Event {
     let sqs_message_id = "sqs".to_owned();
-    Event::ReceivedAgain { sqs_message_id, receive_count: 5, age_seconds: 900.0 }
+    Event::ReceivedAgain { sqs_message_id, receive_count: 5, age_seconds: 900.000_4 }
 }
 
 fn unreadable_record() -> Event {
@@ -161,7 +174,7 @@ fn unreadable_record() -> Event {
 fn of_a_poller() -> [Event; 3] {
     let (code, sqs_message_id) = ("RequestThrottled".to_owned(), "sqs".to_owned());
     [
-        Event::ReceiveFailed { code, pause_seconds: 1.5 },
+        Event::ReceiveFailed { code, pause_seconds: 1.500_4 },
         Event::BatchBrokenOff { records: 10, reason: "panic" },
         Event::NotDeleted { sqs_message_id },
     ]
@@ -217,11 +230,20 @@ fn the_line_of_what_is_not_confirmed() {
 
 #[test]
 fn the_line_of_a_scheduled_retry() {
-    let fields = json!({
+    let mut fields = json!({
         "message_id": message_id(), "retry_attempt": 3, "spends_attempt": true, "delay_seconds": 900,
         "age_seconds": 61.5,
     });
-    assert_eq!(own_line(retry_scheduled(3)), without_metrics("retry_scheduled", fields));
+    assert_eq!(own_line(retry_scheduled(3)), without_metrics("retry_scheduled", fields.clone()));
+    // Who made the call says its error here.
+    fields["error_type"] = json!("Timeout");
+    assert_eq!(own_line(sent_again("Timeout")), without_metrics("retry_scheduled", fields));
+}
+
+#[test]
+fn the_line_of_an_immediate_retry() {
+    let fields = json!({ "message_id": message_id(), "retry_attempt": 2, "error_type": "Http.Timeout" });
+    assert_eq!(own_line(retried_immediately()), without_metrics("retried_immediately", fields));
 }
 
 #[test]
@@ -360,13 +382,12 @@ fn the_line_of_a_secret_that_cannot_be_read_again() {
 
 /// One of each event.
 fn all() -> Vec<Event> {
-    let (message_id, error_type) = (message_id(), "Http.Timeout".to_owned());
     [
         processed(),
         handed_off(&"Http.Timeout".into()),
         not_confirmed(),
         retry_scheduled(11),
-        Event::RetriedImmediately { message_id, retry_attempt: 2, error_type },
+        retried_immediately(),
         given_up(None),
         dead_lettered(),
         arrived_by_redrive(),
@@ -382,12 +403,12 @@ fn all() -> Vec<Event> {
 }
 
 fn of_an_outage() -> [Event; 4] {
-    let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.5);
+    let (error_type, probe_in_seconds) = ("HttpStatus.503".to_owned(), 14.500_4);
     [
         Event::CircuitOpened { calls: 12, outages: 10, error_type, probe_in_seconds },
-        Event::Held { messages: 9, open_seconds: 45.5 },
-        Event::ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.5 },
-        Event::CircuitClosed { open_seconds: 90.5, probes: 4 },
+        Event::Held { messages: 9, open_seconds: 45.500_4 },
+        Event::ProbeFailed { error_type: "Timeout".to_owned(), probe_in_seconds: 29.500_4 },
+        Event::CircuitClosed { open_seconds: 90.500_4, probes: 4 },
     ]
 }
 

@@ -26,7 +26,7 @@ Examples:
   redeliver audit --stack redeliver-prod --since known-causes.jsonl
 
 A filter is jq, on one object a message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, \
-body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount > 100` if there are both.
+body}. Attributes are plain values. A body that is no JSON is text: write `.body.data?.amount? > 100` if there are both.
 
 JSON: {schema, total, coverage: {seen, approximate, unreadable}, by_error_type: {CODE: n}, groups: [{fingerprint, error_type, \
 count, first, last, error_details, example}], attempts, age, over_time, duplicates, skipped_attempts, complete, ...}

@@ -78,7 +78,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{foreign, record};
+    use crate::audit::examples::{foreign, record, with_sent_seconds};
 
     #[test]
     fn no_cell_is_a_formula() {
@@ -105,11 +105,12 @@ mod tests {
 
     #[test]
     fn a_message_is_a_row_and_has_its_body_only_if_it_is_revealed() {
+        let ours = with_sent_seconds(record("NON_RETRYABLE_ERROR", "=1", 1), 60);
         let rows = |reveal| {
             let mut output = Vec::new();
             let mut csv = Csv { reveal };
             csv.begin(&mut output).unwrap();
-            csv.add(&record("NON_RETRYABLE_ERROR", "=1", 1), &mut output).unwrap();
+            csv.add(&ours, &mut output).unwrap();
             csv.add(&foreign("plain", 2), &mut output).unwrap();
             String::from_utf8(output).unwrap()
         };
@@ -117,8 +118,17 @@ mod tests {
         let lines: Vec<_> = masked.split("\r\n").collect();
         assert_eq!(lines[0], COLUMNS.map(|(name, _)| name).join(","));
         assert!(lines[1].starts_with(
-            "00000000-0000-4000-8000-000000000001,sqs-1,1970-01-01T00:00:00.000Z,NON_RETRYABLE_ERROR,\"'=1\",2,0,"
+            "00000000-0000-4000-8000-000000000001,sqs-1,1970-01-01T00:01:00.000Z,NON_RETRYABLE_ERROR,\"'=1\",2,0,"
         ));
+        let bytes = ours.message.body.len();
+        assert!(
+            lines[1].ends_with(&format!(
+                ",{},1970-01-01T00:00:00.000Z,1970-01-01T00:10:00.000000Z,HttpStatus.503,1,{bytes}",
+                ours.fingerprint
+            )),
+            "{}",
+            lines[1]
+        );
         assert!(lines[2].starts_with("sqs-2,sqs-2,1970-01-01T00:00:00.000Z,UNANNOTATED,,,,"), "{}", lines[2]);
         assert_eq!((lines[3], lines.len()), ("", 4));
         assert!(

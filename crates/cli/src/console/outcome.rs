@@ -23,7 +23,7 @@ pub(super) fn of_redrive(report: &Report) -> Outcome {
     ];
     let mut remarks: Vec<_> = report.watched.iter().map(watched_in_words).collect();
     remarks.extend(report.staying.iter().map(|(reason, (count, examples))| {
-        format!("{} stay: {reason} (e.g. {})", counted(*count, "message"), examples.join(", "))
+        format!("{} left in the DLQ: {reason} (e.g. {})", counted(*count, "message"), examples.join(", "))
     }));
     if let Some(Early::Failed(why)) = &report.early {
         remarks.push(why.clone());

@@ -49,7 +49,8 @@ pub(super) fn table(report: &Report, applied: bool, max: u64) -> String {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
     for (reason, (count, examples)) in &report.staying {
-        let _infallible = writeln!(text, "{} stay: {reason} (e.g. {})", grouped(*count), examples.join(", "));
+        let _infallible =
+            writeln!(text, "{} left in the DLQ: {reason} (e.g. {})", grouped(*count), examples.join(", "));
     }
     if let Some(coverage) = report.coverage.filter(|coverage| !coverage.complete) {
         let _infallible = writeln!(text, "{}", incompleteness(&coverage));
@@ -144,7 +145,7 @@ mod tests {
         for line in [
             "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
             "e.g. new was old",
-            "1 stay: parked (e.g. sqs-7)",
+            "1 left in the DLQ: parked (e.g. sqs-7)",
         ] {
             assert!(table.lines().any(|found| found == line), "{line} in {table}");
         }

@@ -104,7 +104,7 @@ pub struct Arguments {
     /// Prices of your own, in dollars
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// Draw it: load, schedule and survival. The name ends in .svg or .html
+    /// Draw it: load, schedule and survival. The name ends in .svg or .html; a file that is there is replaced
     #[arg(long, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]

@@ -1,7 +1,8 @@
 //! What hits the target, second by second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use redeliver_core::handler::Message;
 use serde::Serialize;
 
 /// The calls of each second in which there were any, from the first message on.
@@ -10,6 +11,8 @@ pub struct Load {
     seconds: BTreeMap<u64, Second>,
     /// Calls that failed, by what for.
     pub wasted: Wasted,
+    /// Of each message, its generation and its attempt.
+    calls: HashMap<(String, u32, u32), u32>,
 }
 
 /// The calls of one second.
@@ -61,6 +64,14 @@ impl Load {
             Err(Failed::OverCapacity) => self.wasted.over_capacity += 1,
             Err(Failed::ByChance) => self.wasted.by_chance += 1,
         }
+    }
+
+    /// How often this attempt of the message was called before; now it is once more.
+    pub(super) fn calls_before(&mut self, message: &Message) -> u32 {
+        let Message { message_id, redrive_generation, retry_attempt, .. } = message;
+        let calls = self.calls.entry((message_id.clone(), *redrive_generation, *retry_attempt)).or_default();
+        *calls += 1;
+        *calls - 1
     }
 
     /// What there was in one second.

@@ -6,6 +6,8 @@ mod survival;
 
 use std::path::{Path, PathBuf};
 
+use redeliver_dead_letters::files::check_directory;
+
 use super::page;
 use super::report::Report;
 use crate::files::{FileError, unwritable};
@@ -32,6 +34,8 @@ impl Picture {
             Some("html") => true,
             _ => return Err(FileError::new(path, "a picture's name ends in .svg or .html")),
         };
+        // After minutes of simulation it would be too late.
+        check_directory(path)?;
         Ok(Self { path: path.to_owned(), is_page })
     }
 

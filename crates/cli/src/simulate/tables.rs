@@ -12,7 +12,7 @@ use redeliver_core::strategy::Strategy;
 use super::report::{PerMillion, PolicyReport, Report};
 use super::run::CircuitBreaker;
 use super::{Attempt, Measured, Survival, Trouble};
-use crate::people::{float, grouped, span};
+use crate::people::{counted, float, grouped, span};
 pub(super) use text::text;
 
 /// Attempts that have a row each; of the others only the last.
@@ -46,7 +46,7 @@ pub(super) fn scenario(report: &Report) -> String {
         sentence += &format!("; the target takes {} a second", grouped(most.into()));
     }
     if let Some(most) = given.invocations.limit() {
-        sentence += &format!("; at most {most} invocations at once");
+        sentence += &format!("; at most {} at once", counted(most.into(), "invocation"));
     }
     if given.batching_window > Duration::ZERO {
         sentence += &format!("; a batch waits {} for more", span(given.batching_window.as_secs()));

@@ -47,7 +47,7 @@ impl SimulatedTarget<'_> {
             _ if is_full => Err(Failed::OverCapacity),
             Trouble::FailureRate(rate) => {
                 let failing = Failing { rate, seed: self.scenario.seed, ..Failing::default() };
-                failing.answer(message).map_err(|_| Failed::ByChance)
+                failing.answer(message, load.calls_before(message)).map_err(|_| Failed::ByChance)
             }
             Trouble::Outage(_) => Ok(()),
         };

@@ -123,3 +123,25 @@ fn a_batch_waits_for_more_until_it_is_full_or_its_window_is_over_and_none_comes_
     assert_eq!(batches_of_thirty(35).1[0], 4);
     assert_eq!(batches_of_thirty(300), (30, vec![10; 3]));
 }
+
+#[test]
+fn only_empty_looks_in_a_row_tell_that_something_is_lost() {
+    let seconds = |clock: &VirtualClock| clock.now().timestamp();
+    let (lost_after, _) = on_queues(async |engine| {
+        let (clock, queue) = (engine.clock, &engine.topology.final_dlq);
+        let passes_by = async {
+            // There at the second look, and not before or after it.
+            clock.sleep(BETWEEN_LOOKS * 3 / 2).await;
+            queue.send_batch(pack(&[message("{}")])[0]).await;
+            clock.sleep(BETWEEN_LOOKS).await;
+            let taken = receive(queue, Duration::ZERO).await.unwrap();
+            queue.delete_batch(&[taken[0].receipt_handle.clone()]).await;
+        };
+        let lost = async {
+            engine.until_lost().await;
+            seconds(clock)
+        };
+        join!(lost, passes_by).0
+    });
+    assert_eq!(lost_after, 5 * 60);
+}

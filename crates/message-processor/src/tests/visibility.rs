@@ -222,3 +222,21 @@ fn one_that_came_back_and_nobody_answered_for_counts_on_from_what_its_final_reco
     let verdict = document(&setup.annotation.only().attributes, FAILURE);
     assert_eq!((&verdict["new_generation"], &verdict["generation_before"]), (&json!(true), &json!(2)));
 }
+
+#[test]
+fn of_an_outage_the_probed_message_tells_its_own_error_and_the_others_that_they_were_held() {
+    let down = HandlerError::transient(ErrorType::HttpStatus(503), "");
+    let new = Setup { strategy: Strategy::Visibility, ..Setup::with_policy(r#"{"circuit_breaker":{}}"#) };
+    let setup = (0..13).fold(new, |setup, n| setup.failing(n, down.clone()));
+    (0..13).for_each(|n| setup.produce(n, Attributes::new()));
+    setup.process(setup.receive(), 30);
+    setup.sleep(15);
+    setup.process(setup.receive(), 30);
+    let told = setup.world.seen.events().into_iter().filter_map(|event| match event {
+        Event::RetryScheduled { error_type, .. } => error_type,
+        _ => None,
+    });
+    let told: Vec<_> = told.collect();
+    assert_eq!(told[..10], ["HttpStatus.503"; 10]);
+    assert_eq!(told[10..], ["HttpStatus.503", "CircuitOpen", "CircuitOpen"]);
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use redeliver_core::events::to_milliseconds;
 use redeliver_core::ports::FlushOnDrop;
 
 use super::*;
@@ -48,7 +49,7 @@ fn said(events: &[Event]) -> Extracted {
         for (place, Measured { metric, value }) in metrics.into_iter().enumerate() {
             let value = match value {
                 Number::Whole(value) => value.into(),
-                Number::Real(value) => value,
+                Number::Real(value) => to_milliseconds(value),
             };
             let function = || "message-processor".to_owned();
             enter(&mut all, metric, vec![function()], &[value]);
@@ -106,12 +107,6 @@ fn a_further_value_of_a_dimension_a_further_error_and_more_values_are_in_further
 
 #[test]
 fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once() {
-    let sent_again = |error: &str| {
-        let mut event = retry_scheduled(1);
-        let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
-        *error_type = Some(error.to_owned());
-        event
-    };
     let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again);
     let lines = lines_of(&written(&events));
     let errors = lines.iter().map(|line| (line["error_type"].clone(), line["failures"].clone()));

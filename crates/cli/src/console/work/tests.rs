@@ -78,3 +78,22 @@ async fn a_plan_is_on_the_disk_before_anything_is_done_and_how_it_failed_is_ther
     assert_eq!((outcome.ending.as_str(), outcome.finished), ("failed", false));
     assert!(outcome.remarks[0].contains("no connection to http://127.0.0.1:9"), "{outcome:?}");
 }
+
+#[tokio::test]
+async fn a_run_that_failed_may_have_messages_in_both_queues_once_it_has_a_journal() {
+    for has_journal in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let works = Arc::new(Works::new(folder.path().to_owned()));
+        let plan = send_back("a");
+        works.show(plan.clone());
+        if has_journal {
+            std::fs::write(plan.journal(folder.path()), "").unwrap();
+        }
+        start(&works, &plan.id).unwrap();
+        while works.running().is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let outcome = works.begun(FROM).0.remove(0).outcome.unwrap();
+        assert_eq!((outcome.ending.as_str(), outcome.in_both_queues), ("failed", has_journal));
+    }
+}

@@ -79,6 +79,24 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
     }
 }
 
+#[test]
+fn what_was_sent_is_never_sent_again_whatever_follows() {
+    let scratch = Scratch::new();
+    let mut journal = scratch.open().unwrap();
+    let sqs_message_id = || "s".to_owned();
+    let sent = Entry::Sent { sqs_message_id: sqs_message_id(), sent_as: "t".to_owned(), sends: 1 };
+    let not_sent = Entry::NotSent { sqs_message_id: sqs_message_id(), code: "c".to_owned(), sends: 0 };
+    let deleted = Entry::Deleted { sqs_message_id: sqs_message_id() };
+    let was_sent = [intent(), sent, not_sent, deleted, intent()].map(|entry| {
+        journal.write(&[entry]).unwrap();
+        journal.was_sent("s")
+    });
+    // SQS may hand out once more what it has deleted.
+    assert_eq!(was_sent, [false, true, true, true, true]);
+    drop(journal);
+    assert!(scratch.open().unwrap().was_sent("s"), "nor by another run");
+}
+
 #[cfg(unix)]
 #[test]
 fn nobody_else_can_read_the_messages_that_a_journal_keeps() {
