@@ -69,13 +69,13 @@ pub async fn purge<Q: Queue, C: Clock>(
                         }
                         Err(why) => {
                             // One that somebody else may have received says nothing of the next one.
-                            deletions_failed += u64::from(matches!(why, NotDeleted::Refused(_)));
+                            deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                             purged.why_not_deleted = Some(why);
                         }
                     }
                 }
+                progress(purged.deleted);
             }
-            progress(purged.deleted);
             if deletions_failed >= DELETIONS_FAILED_MAX {
                 break;
             }

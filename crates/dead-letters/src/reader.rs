@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deletion::delete;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, Queue, Receive};
+use redeliver_core::ports::{Clock, EntryError, Fault, Queue, Receive};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -75,9 +75,9 @@ pub struct Coverage {
 /// Why a message is not deleted, as far as one knows.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotDeleted {
-    /// SQS's last word.
+    /// SQS's last word, or that it said nothing.
     #[error("{0}")]
-    Refused(EntryError),
+    Failed(EntryError),
     /// SQS says that it is deleted. But somebody else may have received it before, and then it is not.
     #[error("another program may have received it (VisibleToOthers)")]
     VisibleToOthers,
@@ -88,7 +88,8 @@ impl NotDeleted {
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
-            Self::Refused(_) => "Allow sqs:DeleteMessage on the DLQ",
+            Self::Failed(EntryError { fault: Fault::Sender, .. }) => "Allow sqs:DeleteMessage on the DLQ",
+            Self::Failed(_) => "Wait until SQS answers again",
             Self::VisibleToOthers => "Stop the other program that reads the DLQ",
         }
     }
@@ -192,7 +193,7 @@ impl<'a, Q: Queue, C: Clock> Reader<'a, Q, C> {
         let outcomes = messages.iter().zip(handles).zip(hidden).zip(deleted);
         outcomes
             .map(|(((message, handle), hidden), deleted)| {
-                deleted.map_err(NotDeleted::Refused)?;
+                deleted.map_err(NotDeleted::Failed)?;
                 self.believed(message, &handle, hidden)
             })
             .collect()

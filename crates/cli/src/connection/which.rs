@@ -85,7 +85,7 @@ impl Queues {
             None => self.queues.iter().map(|address| (None, address.clone())).collect(),
             Some(deployed) => {
                 let mut addresses = Vec::new();
-                for role in Role::ALL.iter().copied() {
+                for &role in Role::ALL {
                     match deployed.url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
                         // Not every strategy has the second, and a source queue of one's own may not be found.

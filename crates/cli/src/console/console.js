@@ -4,12 +4,9 @@
 // Whoever has clicked on a link or a button is about to leave: loading the page again would take the click back. A page that
 // never comes begins like that, too, so it ends by itself.
 const LEAVING_MS = 60_000;
-let leaving = false;
+let leavesUntil = 0;
 addEventListener("beforeunload", () => {
-  leaving = true;
-  setTimeout(() => {
-    leaving = false;
-  }, LEAVING_MS);
+  leavesUntil = Date.now() + LEAVING_MS;
 });
 
 // A part that is told anew whenever it changes; what comes after it is another page. Only while it can be seen: browsers
@@ -26,7 +23,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      if (leaving) setTimeout(follow, LEAVING_MS);
+      if (Date.now() < leavesUntil) setTimeout(follow, LEAVING_MS);
       else location.reload();
     });
     source.addEventListener("error", () => part.classList.add("stale"));

@@ -186,7 +186,7 @@ mod tests {
                 .contains("Stop the other program that reads the DLQ, then run the same command here again"),
             "{others}"
         );
-        let refused = told(Some(NotDeleted::Refused(EntryError::new(Fault::Sender, "AccessDenied"))));
+        let refused = told(Some(NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"))));
         assert!(
             refused.contains("(AccessDenied). Do not send")
                 && refused.contains("Allow sqs:DeleteMessage on the DLQ, then"),

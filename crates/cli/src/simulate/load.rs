@@ -11,8 +11,8 @@ pub struct Load {
     seconds: BTreeMap<u64, Second>,
     /// Calls that failed, by what for.
     pub wasted: Wasted,
-    /// Of each message, its generation and its attempt.
-    calls: HashMap<(String, u32, u32), u32>,
+    /// Of each message, the attempt that was called last, and how often it was.
+    calls: HashMap<String, (u32, u32)>,
 }
 
 /// The calls of one second.
@@ -68,8 +68,10 @@ impl Load {
 
     /// How often this attempt of the message was called before; now it is once more.
     pub(super) fn calls_before(&mut self, message: &Message) -> u32 {
-        let Message { message_id, redrive_generation, retry_attempt, .. } = message;
-        let calls = self.calls.entry((message_id.clone(), *redrive_generation, *retry_attempt)).or_default();
+        let (attempt, calls) = self.calls.entry(message.message_id.clone()).or_default();
+        if *attempt != message.retry_attempt {
+            (*attempt, *calls) = (message.retry_attempt, 0);
+        }
         *calls += 1;
         *calls - 1
     }

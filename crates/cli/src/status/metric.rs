@@ -59,7 +59,7 @@ impl Metrics {
     }
 
     /// The points of `CircuitOpen` of each function, of as long as an outage is looked for. Points of five minutes are
-    /// kept for 63 days ("Metrics concepts", Amazon CloudWatch User Guide).
+    /// kept for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
     pub async fn circuit_open(&self, functions: &[&str], now: Timestamp) -> Result<Vec<Vec<Point>>, Failure> {
         let of_function = |function| Metric {
             namespace: NAMESPACE,

@@ -97,7 +97,7 @@ fn no_queue_counts_further_than_sqs_does() {
 
 #[test]
 fn the_source_queue_keeps_a_week_and_the_others_two() {
-    for strategy in Strategy::ALL.iter().copied() {
+    for &strategy in Strategy::ALL {
         for NeededQueue { role, name, retention, .. } in strategy.queues(5) {
             let days = if role == Role::Source && name == "source" { 7 } else { 14 };
             assert_eq!(retention, Duration::from_secs(days * 24 * 3600), "{strategy} {name}");
@@ -122,7 +122,7 @@ impl Wiring for Everything {
 
 #[test]
 fn a_strategy_has_a_message_processor_if_that_can_do_something_with_what_failed() {
-    for strategy in Strategy::ALL.iter().copied() {
+    for &strategy in Strategy::ALL {
         let is_wired = OnFailure::wired(strategy, Everything).is_some();
         assert_eq!(is_wired, strategy.definition().has_message_processor, "{strategy}");
     }
@@ -142,7 +142,7 @@ fn other_queues_take_the_places_of_those_that_were_wired() {
 
 #[test]
 fn a_strategy_is_known_by_its_name_alone() {
-    for strategy in Strategy::ALL.iter().copied() {
+    for &strategy in Strategy::ALL {
         assert_eq!(Strategy::named(strategy.name()), Some(strategy));
     }
     assert_eq!(Strategy::named("Visibility"), None);

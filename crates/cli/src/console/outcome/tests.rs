@@ -32,10 +32,11 @@ fn an_outcome_says_what_came_of_it_and_whether_there_is_more_to_do() {
     let in_both = of_redrive(&Report { not_deleted: 3, ..report.clone() });
     assert!(!in_both.finished && in_both.in_both_queues, "{in_both:?}");
     assert!(in_both.remarks[0].contains("3 messages were sent and are in the DLQ, too"), "{in_both:?}");
-    let refused = NotDeleted::Refused(EntryError::new(Fault::Sender, "AccessDenied"));
+    let failed = |fault, code| NotDeleted::Failed(EntryError::new(fault, code));
     for (why, remedy) in [
         (NotDeleted::VisibleToOthers, "Stop the other program that reads the DLQ, and go on here"),
-        (refused, "Allow sqs:DeleteMessage on the DLQ, and go on here"),
+        (failed(Fault::Sender, "AccessDenied"), "Allow sqs:DeleteMessage on the DLQ, and go on here"),
+        (failed(Fault::Throttled, "RequestThrottled"), "Wait until SQS answers again, and go on here"),
     ] {
         let in_both = of_redrive(&Report { not_deleted: 3, why_not_deleted: Some(why), ..report.clone() });
         assert!(in_both.remarks[0].ends_with(remedy), "{in_both:?}");

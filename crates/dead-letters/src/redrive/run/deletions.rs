@@ -53,7 +53,7 @@ impl Deletions {
                 // not.
                 Err(why) => {
                     // One that somebody else may have received says nothing of the next one.
-                    self.failed += u64::from(matches!(why, NotDeleted::Refused(_)));
+                    self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.left.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
                 }
