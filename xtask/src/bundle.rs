@@ -34,6 +34,16 @@ pub(crate) fn bundle_floor(architecture: Architecture) -> Result<(), Failure> {
     build(architecture, &[FUNCTIONS, "redeliver-floor"], "floor")
 }
 
+/// Builds the program whose instructions are counted from what Lambda runs: the same dependencies with the same features,
+/// which are compiled already if the bundle is built.
+///
+/// # Errors
+/// See [`bundle`].
+pub(crate) fn bundle_costs() -> Result<PathBuf, Failure> {
+    build(Architecture::HOST, &[FUNCTIONS, "redeliver-costs"], "costs")?;
+    Ok(program("costs"))
+}
+
 /// Only the packages' own features: all of the workspace's would be linked in.
 fn build(architecture: Architecture, packages: &[&str], name: &str) -> Result<(), Failure> {
     architecture.installed()?;

@@ -4,13 +4,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::instructions::{count, figures, program};
+use crate::bundle::bundle_costs;
+use crate::instructions::{count, figures};
 use crate::tools::{Failure, output, side_by_side};
 
 /// Counts the instructions of each case, prints them beside its time on this machine, and compares with the limit.
 pub(crate) fn check() -> Result<(), Failure> {
     let limit = figures()?.hostile_max;
-    let program = program()?;
+    let program = bundle_costs()?;
     let mut worse = Vec::new();
     let cases = timed(&program)?;
     let counts = side_by_side(&cases, |(_, case)| count(&program, &["hostile", case]));

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::tools::{Failure, cargo, output, root, run, side_by_side, target_dir};
+use crate::bundle::bundle_costs;
+use crate::tools::{Failure, output, root, side_by_side};
 
 /// The figures, by case.
 const FIGURES: &str = "tests/costs/instructions.toml";
@@ -40,7 +41,7 @@ pub(crate) fn tools() -> Result<(), Failure> {
 /// Counts, prints and compares.
 pub(crate) fn check() -> Result<(), Failure> {
     let figures = figures()?;
-    let program = program()?;
+    let program = bundle_costs()?;
     let mut worse = Vec::new();
     let cases: Vec<_> = figures.instructions.iter().collect();
     let counts = side_by_side(&cases, |(case, _)| count(&program, &["count", case, &TIMES.to_string()]));
@@ -96,12 +97,6 @@ pub(crate) fn figures() -> Result<Figures, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure(format!("{FIGURES}: {error}"));
     let text = fs::read_to_string(root().join(FIGURES)).map_err(|error| failure(&error))?;
     toml::from_str(&text).map_err(|error| failure(&error))
-}
-
-/// Builds the program; where it is.
-pub(crate) fn program() -> Result<PathBuf, Failure> {
-    run(&mut cargo(&["build", "--profile", "bench", "--package", "redeliver-costs", "--bin", "costs"]))?;
-    Ok(target_dir().join("release/costs"))
 }
 
 /// The instructions of what is counted in one run of the program with these arguments.

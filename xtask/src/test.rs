@@ -93,7 +93,6 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
     report.finish("lints (beside the steps before)", lints)?;
     report.step("build of the tests", || run(&mut cargo(&TEST_BUILD)))?;
     unit_tests_step(report)?;
-    instruction_counts(report)?;
     report.finish("docs as a site (beside the steps before)", site)?;
     check_links(report, &python)?;
     stack_tests(report, &python, &node)?;
@@ -108,6 +107,7 @@ fn steps(report: &mut Report) -> Result<(), Failure> {
         report.step("size of the bundle", sizes::check)?;
     }
     let search = Search::start(report, &this_program, planted)?;
+    instruction_counts(report, &python)?;
     let has = Has { python: &python, node: &node, runtime_of_node: runtimes.is_some() };
     soak_step(report, has.python)?;
     if let (Python::Ready(_), Node::Ready) = (&python, &node) {
@@ -173,15 +173,17 @@ fn has_chromium() -> bool {
     output(Command::new("chromium").arg("--version")).is_ok()
 }
 
-/// Time is no test, but instructions are: they are the same in every run.
-fn instruction_counts(report: &mut Report) -> Result<(), Failure> {
-    match instructions::tools() {
-        Ok(()) => {
+/// Time is no test, but instructions are: they are the same in every run. They are counted in what the bundle is made of.
+fn instruction_counts(report: &mut Report, python: &Python) -> Result<(), Failure> {
+    let remedy = match (python, instructions::tools()) {
+        (Python::Ready(_), Ok(())) => {
             report.step("instruction counts of the core", instructions::check)?;
-            report.step("instruction counts of hostile messages", hostile::check)
+            return report.step("instruction counts of hostile messages", hostile::check);
         }
-        Err(Failure(remedy)) => report.skip("instruction counts of the core", &remedy),
-    }
+        (Python::Unavailable(remedy), _) => (*remedy).to_owned(),
+        (Python::Ready(_), Err(Failure(remedy))) => remedy,
+    };
+    report.skip("instruction counts of the core", &remedy)
 }
 
 /// What Lambda runs is what the end-to-end tests run, so the bundle is the tests' build of the functions, too. The longest

@@ -5,7 +5,7 @@
 //! - `costs hostile` reads each hostile message and prints the milliseconds it takes; `costs hostile CASE` reads one, to
 //!   be counted.
 //!
-//! It is built for release, so it depends on nothing but the core: Criterion is for the benchmark alone.
+//! It is built as the bundle is, so it depends on nothing but the core: Criterion is for the benchmark alone.
 
 use std::hint::black_box;
 use std::process::ExitCode;
