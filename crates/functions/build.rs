@@ -2,6 +2,7 @@
 
 use std::env::var;
 
+#[expect(clippy::disallowed_methods, reason = "it is how Cargo tells what it builds")]
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let is = |variable, value| var(variable).is_ok_and(|found| found == value);
