@@ -39,7 +39,7 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tell::{Voice, colors_of};
 #[cfg(test)]
 use tests::{browser, loopback};
@@ -75,7 +75,9 @@ enum Command {
 
 fn main() -> ExitCode {
     redeliver_aws::telemetry::panics_without_text();
-    let command = Arguments::command().color(colors_of(std::env::args_os()));
+    let command = Arguments::command()
+        .mut_subcommands(|command| command.mut_args(negative_numbers))
+        .color(colors_of(std::env::args_os()));
     let arguments = match Arguments::from_arg_matches(&command.get_matches()) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),
@@ -85,6 +87,12 @@ fn main() -> ExitCode {
         tell::error(error);
         ExitCode::from(2)
     })
+}
+
+/// `--fail-rate -1` is a number out of its range, and no option `-1` that nobody knows.
+fn negative_numbers(argument: Arg) -> Arg {
+    let takes_one = !argument.is_positional() && argument.get_action().takes_values();
+    argument.allow_negative_numbers(takes_one)
 }
 
 /// Why a command has no outcome, in words.

@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Call this endpoint instead of the built-in target: https://, or http:// to this machine
     #[arg(long, value_name = "URL", conflicts_with_all = ["fail_rate", "fail_first", "fail_permanently"])]
     pub target: Option<String>,
-    /// Built-in target: the chance that an attempt fails, 0 to 1; a call that spends no attempt is answered like the last one
+    /// Built-in target: the chance that a call fails, 0 to 1
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability)]
     pub fail_rate: f64,
     /// Built-in target: how many attempts of each message fail at first

@@ -11,6 +11,8 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
+use redeliver_core::ports::Fault;
+use redeliver_loop::LoopError;
 
 use super::Report;
 use super::run::{self, World};
@@ -46,7 +48,12 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         requests: &requests,
     };
     let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
-    run::run(setup, world, output, stop.requested()).await
+    let unreached =
+        |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.fault == Fault::NotSent);
+    run::run(setup, world, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
+        Some(error) if unreached(error) => format!("{error}: nothing reached {url}; is SQS there?").into(),
+        _ => error,
+    })
 }
 
 /// Not the seed: two runs with the same seed must not share queues. The standard library keys its hashers at random.

@@ -127,7 +127,8 @@ async fn run_on<S: QueueService, C: Clock>(
     // Looking at the queues and making them is this program's own business, not the loop's.
     requests.retain(|action, _| action.contains("Message"));
     let counts = tally.counts();
-    let end = ledger.last_settled_at().unwrap_or(started);
+    let interrupted = stop.peek().is_some() && !ledger.is_settled();
+    let end = if interrupted { Some(world.clock.now()) } else { ledger.last_settled_at() };
     Ok(Report {
         sent: ledger.total_sent(),
         refused,
@@ -141,9 +142,9 @@ async fn run_on<S: QueueService, C: Clock>(
         dead_lettered: ledger.dead_letters().clone(),
         waiting,
         copies: ledger.copies(),
-        interrupted: stop.peek().is_some() && !ledger.is_settled(),
+        interrupted,
         unaccounted: missing - waiting,
-        seconds: (end - started).as_seconds_f64(),
+        seconds: (end.unwrap_or(started) - started).as_seconds_f64(),
         is_virtual: world.is_virtual,
         requests,
         delays: histogram(&counts.delays),

@@ -40,12 +40,10 @@ impl Setup {
         let schema = read_schema(arguments.data_schema.as_deref(), &arguments.plain)?;
         let target = match &arguments.target {
             Some(url) => Target::Http(Box::new(http_target(url)?)),
-            None => Target::Failing(Failing {
-                rate: arguments.fail_rate,
-                first: arguments.fail_first,
-                permanently: arguments.fail_permanently,
-                seed: arguments.seed,
-            }),
+            None => {
+                let Arguments { fail_rate, fail_first, fail_permanently, seed, .. } = *arguments;
+                Target::Failing(Failing::new(fail_rate, fail_first, fail_permanently, seed))
+            }
         };
         let check = if strategy == Strategy::AsyncRetry { check_payload } else { |_: &_| Ok(()) };
         // On an endpoint the first failures come back after real minutes: nothing waits for the end of the input then.

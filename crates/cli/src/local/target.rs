@@ -30,7 +30,7 @@ pub struct Recorded<'a, C> {
 impl<C: Clock> Handler for Recorded<'_, C> {
     async fn handle(&self, message: &Message) -> Result<(), HandlerError> {
         match self.target {
-            Target::Failing(failing) => failing.answer(message, 0)?,
+            Target::Failing(failing) => failing.answer(message)?,
             Target::Http(target) => {
                 let _held = self.hold.as_ref().map(VirtualClock::hold);
                 target.handle(message).await?;

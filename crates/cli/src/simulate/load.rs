@@ -1,8 +1,7 @@
 //! What hits the target, second by second.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use redeliver_core::handler::Message;
 use serde::Serialize;
 
 /// The calls of each second in which there were any, from the first message on.
@@ -11,8 +10,6 @@ pub struct Load {
     seconds: BTreeMap<u64, Second>,
     /// Calls that failed, by what for.
     pub wasted: Wasted,
-    /// Of each message, the attempt that was called last, and how often it was.
-    calls: HashMap<String, (u32, u32)>,
 }
 
 /// The calls of one second.
@@ -64,16 +61,6 @@ impl Load {
             Err(Failed::OverCapacity) => self.wasted.over_capacity += 1,
             Err(Failed::ByChance) => self.wasted.by_chance += 1,
         }
-    }
-
-    /// How often this attempt of the message was called before; now it is once more.
-    pub(super) fn calls_before(&mut self, message: &Message) -> u32 {
-        let (attempt, calls) = self.calls.entry(message.message_id.clone()).or_default();
-        if *attempt != message.retry_attempt {
-            (*attempt, *calls) = (message.retry_attempt, 0);
-        }
-        *calls += 1;
-        *calls - 1
     }
 
     /// What there was in one second.

@@ -15,7 +15,7 @@ use redeliver_core::schema::MessageSchema;
 use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 use redeliver_loop::virtual_time::{self, COUNTS_LAG};
 use redeliver_loop::{
-    Engine, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
+    Engine, Failing, Functions, Ledger, LoopError, Topology, failed_message_processor, final_dlq_annotator,
     message_processor,
 };
 use serde::Serialize;
@@ -102,10 +102,12 @@ async fn measure(
     let mut expected = Ledger::default();
     expected.expect(scenario.messages);
     let (load, ledger, events) = (Mutex::default(), Mutex::new(expected), Events::new(clock.clone()));
+    let failing = Failing::new(scenario.trouble.failure_rate().unwrap_or(0.0), 0, 0.0, scenario.seed);
     let target = SimulatedTarget {
         clock,
         start,
         scenario,
+        failing: &failing,
         call: scenario.invocations.limit().map_or(Duration::ZERO, |_| Duration::from_secs_f64(CALL_SECONDS)),
         load: &load,
         ledger: &ledger,

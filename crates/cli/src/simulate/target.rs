@@ -19,6 +19,7 @@ pub(super) struct SimulatedTarget<'a> {
     pub(super) clock: &'a VirtualClock,
     pub(super) start: Timestamp,
     pub(super) scenario: &'a Scenario,
+    pub(super) failing: &'a Failing,
     /// How long a call takes.
     pub(super) call: Duration,
     pub(super) load: &'a Mutex<Load>,
@@ -45,11 +46,7 @@ impl SimulatedTarget<'_> {
         let answer = match self.scenario.trouble {
             Trouble::Outage(length) if second < length.as_secs() => Err(Failed::WhileDown),
             _ if is_full => Err(Failed::OverCapacity),
-            Trouble::FailureRate(rate) => {
-                let failing = Failing { rate, seed: self.scenario.seed, ..Failing::default() };
-                failing.answer(message, load.calls_before(message)).map_err(|_| Failed::ByChance)
-            }
-            Trouble::Outage(_) => Ok(()),
+            _ => self.failing.answer(message).map_err(|_| Failed::ByChance),
         };
         load.record(second, answer);
         answer
