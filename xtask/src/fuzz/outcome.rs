@@ -58,14 +58,33 @@ pub(super) fn crash(target: &str, output: &str, log: &Path) -> String {
         output.lines().skip_while(|line| !line.contains("panicked at") && !line.contains("ERROR: libFuzzer"));
     let said = said.take_while(|line| *line != "stack backtrace:").take(LINES_SHOWN);
     let said: String = said.map(|line| format!("\n  {line:.300}")).collect();
-    let input =
-        output.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path);
-    match input {
-        Some(input) => format!(
-            "{target} fails on {input}:{said}\n  replay it with: cargo xtask fuzz {target} --replay {input}"
-        ),
+    match written(output).find(|input| !is_slow(input)) {
+        Some(input) => format!("{target} fails on {input}:{said}\n  {}", replay(target, input)),
         None => format!("{target} ended without an input; see {}:{said}", log.display()),
     }
+}
+
+/// The inputs of which it says that they took long.
+pub(super) fn slow_inputs(output: &str) -> impl Iterator<Item = &str> {
+    written(output).filter(|input| is_slow(input))
+}
+
+/// What an input is that takes so many seconds of a processor.
+pub(super) fn slow(target: &str, input: &str, seconds: u64) -> String {
+    format!("{target} takes {seconds} s for {input}\n  {}", replay(target, input))
+}
+
+/// The files into which it has written inputs.
+fn written(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().filter_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path)
+}
+
+fn is_slow(input: &str) -> bool {
+    Path::new(input).file_name().is_some_and(|name| name.to_string_lossy().starts_with("slow-unit-"))
+}
+
+fn replay(target: &str, input: &str) -> String {
+    format!("replay it with: cargo xtask fuzz {target} --replay {input}")
 }
 
 #[cfg(test)]
@@ -80,6 +99,17 @@ mod tests {
         let expected = Outcome { executions: 4711, coverage: 33, corpus: 2, ..Outcome::default() };
         assert_eq!(Outcome::read(&output), expected);
         assert_eq!(Outcome::read(""), Outcome::default());
+    }
+
+    #[test]
+    fn a_slow_input_is_no_crash_yet_and_does_not_hide_one() {
+        let output = "artifact_prefix='/t/'; Test unit written to /t/slow-unit-1\n\
+            ERROR: libFuzzer: deadly signal\nartifact_prefix='/t/'; Test unit written to /t/crash-1\n";
+        assert_eq!(slow_inputs(output).collect::<Vec<_>>(), ["/t/slow-unit-1"]);
+        let told = crash("edit", output, Path::new("/t/edit.log"));
+        assert!(told.starts_with("edit fails on /t/crash-1:\n  ERROR: libFuzzer: deadly signal"), "{told}");
+        let expected = "edit takes 11 s for /t/slow-unit-1\n  replay it with: cargo xtask fuzz edit --replay /t/slow-unit-1";
+        assert_eq!(slow("edit", "/t/slow-unit-1", 11), expected);
     }
 
     #[test]
