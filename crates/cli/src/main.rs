@@ -89,10 +89,10 @@ fn main() -> ExitCode {
     })
 }
 
-/// `--fail-rate -1` is a number out of its range, and no option `-1` that nobody knows.
+/// So that `--fail-rate -1` is told as a number out of its range, not as an unknown option `-1`.
 fn negative_numbers(argument: Arg) -> Arg {
     let takes_one = !argument.is_positional() && argument.get_action().takes_values();
-    argument.allow_negative_numbers(takes_one)
+    if takes_one { argument.allow_negative_numbers(true) } else { argument }
 }
 
 /// Why a command has no outcome, in words.

@@ -1,6 +1,7 @@
 //! The built-in target: it fails as it is told to, the same way for the same seed.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Mutex, PoisonError};
 
 use rand_chacha::ChaCha8Rng;
@@ -15,8 +16,8 @@ pub struct Failing {
     first: u32,
     permanently: f64,
     seed: u64,
-    /// Of each message, the attempt that failed last, and how often.
-    failed: Mutex<HashMap<String, (Attempt, u32)>>,
+    /// Of each message, by the hash of its id, the attempt that failed last, and how often.
+    failed: Mutex<HashMap<u64, (Attempt, u32)>>,
 }
 
 /// Redrives, and retries since the last one.
@@ -42,12 +43,15 @@ impl Failing {
             ));
         }
         let attempt = (message.redrive_generation, message.retry_attempt);
+        let mut hasher = DefaultHasher::new();
+        message.message_id.hash(&mut hasher);
+        let id = hasher.finish();
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = failed.get(&message.message_id).filter(|(last, _)| *last == attempt);
+        let last = failed.get(&id).filter(|(last, _)| *last == attempt);
         let times = last.map_or(0, |(_, times)| *times);
         let number = message.retry_attempt + 1;
         if self.draw(message, number, times) < self.rate || message.retry_attempt < self.first {
-            failed.insert(message.message_id.clone(), (attempt, times + 1));
+            failed.insert(id, (attempt, times + 1));
             return Err(HandlerError::transient(
                 "Simulated.Transient",
                 format_args!("the built-in target fails attempt {number}"),

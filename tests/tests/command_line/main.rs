@@ -259,10 +259,11 @@ fn final_records_that_are_there_already_are_not_overwritten() {
 #[test]
 fn bad_usage_exits_2_with_the_reason() {
     let policy = Scratch::new("bad-policy.json", br#"{"max_atempts":3}"#);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["local", "no-such-file.jsonl"], "no-such-file.jsonl: cannot be read"),
         (&["local", EXAMPLE, "--fail-rate", "1.5"], "a number from 0 to 1"),
         (&["local", EXAMPLE, "--fail-rate", "-0.5"], "a number from 0 to 1"),
+        (&["local", EXAMPLE, "--fail-first", "-1"], "invalid value '-1' for '--fail-first <N>'"),
         (&["local", EXAMPLE, "--target", "http://127.0.0.1:1/", "--fail-first", "1"], "cannot be used with"),
         (&["local", EXAMPLE, "--target", "http://example.com/"], "https"),
         (&["local", EXAMPLE, "--target", "https://user:hunter2@example.com/"], "credentials"),
@@ -284,7 +285,7 @@ fn an_endpoint_that_does_not_answer_exits_2_and_says_so() {
     assert_eq!(output.status.code(), Some(2));
     assert!(
         stderr(&output).contains(
-            "creating the queues: not sent (Connect): nothing reached http://127.0.0.1:9; is SQS there?"
+            "creating the queues: not sent (Connect): no connection to http://127.0.0.1:9; is SQS there?"
         ),
         "{}",
         stderr(&output)

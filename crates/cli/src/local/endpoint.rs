@@ -11,7 +11,6 @@ use aws_sdk_sqs::config::{ConfigBag, Intercept, Region, RuntimeComponents};
 use aws_sdk_sqs::error::BoxError;
 use redeliver_aws::SystemClock;
 use redeliver_aws::sqs::{POLL_TIMEOUT, SqsService};
-use redeliver_core::ports::Fault;
 use redeliver_loop::LoopError;
 
 use super::Report;
@@ -48,10 +47,12 @@ pub(super) async fn run(setup: Setup, url: &str, output: &mut dyn Write) -> Resu
         requests: &requests,
     };
     let stop = interrupted("interrupted: its queues are deleted; Ctrl-C again leaves them there")?;
-    let unreached =
-        |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.fault == Fault::NotSent);
+    let no_connection =
+        |error: &LoopError| matches!(error, LoopError::Sqs { error, .. } if error.code == "Connect");
     run::run(setup, world, output, stop.requested()).await.map_err(|error| match error.downcast_ref() {
-        Some(error) if unreached(error) => format!("{error}: nothing reached {url}; is SQS there?").into(),
+        Some(error) if no_connection(error) => {
+            format!("{error}: no connection to {url}; is SQS there?").into()
+        }
         _ => error,
     })
 }

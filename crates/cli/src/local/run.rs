@@ -114,6 +114,7 @@ async fn run_on<S: QueueService, C: Clock>(
         let running = async { Ok(engine.run(&functions, output, stop.clone()).await?) };
         try_join!(others, running)?;
     }
+    let ended = world.clock.now();
     let refused = feed.refused;
     bar.finish_and_clear();
     let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +129,7 @@ async fn run_on<S: QueueService, C: Clock>(
     requests.retain(|action, _| action.contains("Message"));
     let counts = tally.counts();
     let interrupted = stop.peek().is_some() && !ledger.is_settled();
-    let end = if interrupted { Some(world.clock.now()) } else { ledger.last_settled_at() };
+    let end = if interrupted { Some(ended) } else { ledger.last_settled_at() };
     Ok(Report {
         sent: ledger.total_sent(),
         refused,
