@@ -15,7 +15,8 @@ pub(crate) use coverage::compile;
 const SECONDS: u64 = 120;
 /// An input that takes longer, alone and in time of a processor, is a finding.
 const INPUT_SECONDS_MAX: u64 = 10;
-/// By the clock, which runs on while a busy machine does something else: an input that takes longer is taken for one that never ends.
+/// By the clock, which runs on while a busy machine does something else: an input that takes longer is taken for one that
+/// never ends.
 const HANG_SECONDS: u64 = 300;
 
 /// What is asked for.
