@@ -1,6 +1,4 @@
 //! What the tests of the embedded service share.
-#![allow(dead_code, reason = "each test program uses its own part")]
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::time::Duration;
 

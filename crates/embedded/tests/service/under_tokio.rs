@@ -1,13 +1,12 @@
 //! Real sockets and virtual time in one run, as `redeliver local --target URL` needs it.
 
-mod support;
-
 use std::time::Duration;
 
 use redeliver_core::ports::{Clock, QueueService, QueueSettings};
-use support::{elapsed, message, receive, send, service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{elapsed, message, receive, send, service};
 
 #[test]
 fn a_real_call_under_a_hold_takes_no_virtual_time_and_a_long_poll_beside_it_does_not_end() {

@@ -1,9 +1,5 @@
 //! Nothing is lost: whatever is done, every message is where a naive model says.
 
-#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
-
-mod support;
-
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -13,7 +9,8 @@ use redeliver_core::ports::{
     VisibilityControl as _,
 };
 use redeliver_embedded::{Change, EmbeddedQueue, EmbeddedSqs};
-use support::{Totals, message, seconds, send, service};
+
+use crate::support::{Totals, message, seconds, send, service};
 
 const RETENTION: [u64; 2] = [60, 90];
 const MAX_RECEIVE_COUNT: u32 = 2;

@@ -1,7 +1,5 @@
 //! What only virtual time and a look inside can show; what every SQS must do is in the conformance suite.
 
-mod support;
-
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -12,7 +10,8 @@ use redeliver_core::ports::{
     VisibilityControl as _,
 };
 use redeliver_embedded::What;
-use support::{Totals, elapsed, message, receive, seconds, send, service, with_dlq};
+
+use crate::support::{Totals, elapsed, message, receive, seconds, send, service, with_dlq};
 
 fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)

@@ -1,12 +1,11 @@
 //! Faults on purpose.
 
-mod support;
-
 use redeliver_core::ports::{
     EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
 };
 use redeliver_embedded::{Action, FaultPlan, FaultRule, Injection, Scope, When};
-use support::{message, receive, send, service};
+
+use crate::support::{message, receive, send, service};
 
 fn rule(action: Action, scope: Scope, when: When, injection: Injection) -> FaultRule {
     FaultRule { action, queue: None, scope, when, injection }

@@ -1,0 +1,8 @@
+//! The embedded service. One program: four took longer to build than to run.
+#![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
+
+mod faults;
+mod model;
+mod semantics;
+mod support;
+mod under_tokio;
