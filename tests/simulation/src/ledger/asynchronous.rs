@@ -137,16 +137,16 @@ impl Ledger {
             return Err(format!("message {n}: its payload has other bytes"));
         }
         let Retry { attempt, initial_timestamp } = envelope.metadata;
-        let fits = |record: &&Record| {
-            let due = self.due(record);
+        // What costs most comes last: an event that always fails has thousands of records.
+        let fits = |record: &Record| {
             (record.retries_made + 1, record.first_failed_at.timestamp()) == (attempt, initial_timestamp)
                 && self.class(record) != Class::Permanent
                 && record.retries_made < self.knobs.policy.max_attempts
-                && now + self.skew() >= due
                 && self.limit(record).is_none_or(|limit| now - self.tolerance() <= limit)
+                && now + self.skew() >= self.due(record)
         };
         let records = &self.subjects[n].records;
-        if records.iter().any(|record| fits(&record)) {
+        if records.iter().any(fits) {
             Ok(n)
         } else {
             Err(format!("message {n}: attempt {attempt} does not follow at {now} from {records:?}"))
@@ -188,7 +188,7 @@ impl Ledger {
             let exhausted = record.retries_made >= max_attempts;
             let told = (failure.attempts(), failure.text("type"), failure.text("stage"));
             // Decided before it was sent, by a clock that may be ahead.
-            let latest = self.due(record).max(send.at + self.skew());
+            let latest = || self.due(record).max(send.at + self.skew());
             record.hash == send.hash
                 && told == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
                 && failure
@@ -203,7 +203,7 @@ impl Ledger {
                                 == format!("Max retry attempts {max_attempts} exceeded")
                     }
                     _ if exhausted => false,
-                    "MESSAGE_EXPIRED" => self.limit(record).is_some_and(|limit| latest > limit),
+                    "MESSAGE_EXPIRED" => self.limit(record).is_some_and(|limit| latest() > limit),
                     _ => false,
                 }
         };
