@@ -28,10 +28,10 @@ pub(crate) fn faults(arguments: &[String]) -> Result<(), Failure> {
     run(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
-/// Fresh seeds for so many seconds, in the tests' own build of the simulator.
-pub(crate) fn fresh_seeds(seconds: u32) -> Command {
+/// Fresh seeds until so many changes of queues were checked, in the tests' own build of the simulator.
+pub(crate) fn fresh_seeds(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
-    simulator.args(["--seconds", &seconds.to_string()]);
+    simulator.args(["--changes", &changes.to_string()]);
     simulator
 }
 
